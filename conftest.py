@@ -1,4 +1,6 @@
-"""What needs torch, a trainer or a browser as a whole: marked here, and left out where they are missing."""
+"""What needs torch, a trainer or a browser as a whole: marked here, and left out where they are
+missing.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -16,7 +18,10 @@ BROWSER = ROOT / "tests/explorer/browser"
 collect_ignore = [] if importlib.util.find_spec("torch") else [str(folder) for folder in DEEP]
 for trainer in TRAINERS:
     if not importlib.util.find_spec(trainer):
-        collect_ignore += [f"{ROOT}/src/forgetless/torch/{trainer}.py", f"{ROOT}/tests/deep/test_{trainer}.py"]
+        collect_ignore += [
+            f"{ROOT}/src/forgetless/torch/{trainer}.py",
+            f"{ROOT}/tests/deep/test_{trainer}.py",
+        ]
 collect_ignore += [] if importlib.util.find_spec("playwright") else [str(BROWSER)]
 
 

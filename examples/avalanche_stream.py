@@ -1,6 +1,8 @@
-"""Increasing regularization in Avalanche: five experiences of one model, compared with plain fine-tuning.
+"""Increasing regularization in Avalanche: five experiences of one model, compared with plain
+fine-tuning.
 
-Needs Avalanche (``pip install avalanche-lib==0.6.0``), which is not part of this package's requirements.
+Needs Avalanche (``pip install avalanche-lib==0.6.0``), which is not part of this package's
+requirements.
 """
 
 import torch
@@ -55,7 +57,9 @@ def accuracy(plugins, data):
     for experience in stream:
         strategy.train(experience)
     with torch.no_grad():
-        return torch.stack([(model(x).argmax(1) == y).float().mean() for x, y in data]).mean().item()
+        return (
+            torch.stack([(model(x).argmax(1) == y).float().mean() for x, y in data]).mean().item()
+        )
 
 
 if __name__ == "__main__":

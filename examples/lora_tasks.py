@@ -1,8 +1,9 @@
-"""A language model with LoRA adapters, fine-tuned on one kind of text after another by the Trainer of transformers.
+"""A language model with LoRA adapters, fine-tuned on one kind of text after another by the Trainer
+of transformers.
 
-Needs ``pip install transformers==5.22.2 accelerate==1.15.0 peft==0.21.2``. The model is small, reads bytes and is
-pretrained here on the prose of Python's manual, so that nothing is downloaded. The strengths were chosen by hand;
-``flt.advise`` searches them.
+Needs ``pip install transformers==5.22.2 accelerate==1.15.0 peft==0.21.2``. The model is small,
+reads bytes and is pretrained here on the prose of Python's manual, so that nothing is downloaded.
+The strengths were chosen by hand; ``flt.advise`` searches them.
 """
 
 import inspect
@@ -28,26 +29,41 @@ class Windows(Dataset):
 
     def __init__(self, text, n, seed):
         data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).long()
-        starts = torch.randint(len(data) - LENGTH, (n,), generator=torch.Generator().manual_seed(seed))
+        starts = torch.randint(
+            len(data) - LENGTH, (n,), generator=torch.Generator().manual_seed(seed)
+        )
         self.rows = [data[i : i + LENGTH] for i in starts]
 
     def __len__(self):
         return len(self.rows)
 
     def __getitem__(self, i):
-        return {"input_ids": self.rows[i], "labels": self.rows[i], "attention_mask": torch.ones_like(self.rows[i])}
+        return {
+            "input_ids": self.rows[i],
+            "labels": self.rows[i],
+            "attention_mask": torch.ones_like(self.rows[i]),
+        }
 
 
 def texts():
-    """Return the text of pretraining and those of three tasks, each as a part to train on and one to evaluate."""
+    """Return the text of pretraining and those of three tasks, each as a part to train on and one
+    to evaluate.
+    """
     prose = "\n".join(topics.topics.values())
-    code = inspect.getsource(json.decoder) + inspect.getsource(json.encoder) + inspect.getsource(inspect)
+    code = (
+        inspect.getsource(json.decoder)
+        + inspect.getsource(json.encoder)
+        + inspect.getsource(inspect)
+    )
     names = "".join(f"<li>&{name} {ord(char[0])}</li>\n" for name, char in entities.html5.items())
     g = torch.Generator().manual_seed(0)
     numbers = torch.randint(100, (4000, 2), generator=g).tolist()
     sums = "".join(f"{a} + {b} = {a + b}\n" for a, b in numbers)
     whole = {"prose": prose, "code": code, "html": names, "sums": sums}
-    return {name: (text[: len(text) * 4 // 5], text[len(text) * 4 // 5 :]) for name, text in whole.items()}
+    return {
+        name: (text[: len(text) * 4 // 5], text[len(text) * 4 // 5 :])
+        for name, text in whole.items()
+    }
 
 
 def train(model, text, n_steps, rate, callbacks=()):
@@ -67,7 +83,9 @@ def train(model, text, n_steps, rate, callbacks=()):
             seed=0,
         )
         data = Windows(text, 16 * n_steps, seed=1)
-        trainer = Trainer(model=model, args=arguments, train_dataset=data, callbacks=list(callbacks))
+        trainer = Trainer(
+            model=model, args=arguments, train_dataset=data, callbacks=list(callbacks)
+        )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
 
@@ -81,11 +99,15 @@ def bits(model, text):
 
 
 def adapted(pretrained):
-    """Return the pretrained model with new adapters; each layer gets two small matrices, which alone are trained."""
+    """Return the pretrained model with new adapters; each layer gets two small matrices, which
+    alone are trained.
+    """
     model = GPT2LMHeadModel(pretrained.config)
     model.load_state_dict(pretrained.state_dict())
     torch.manual_seed(0)
-    return get_peft_model(model, LoraConfig(r=8, target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True))
+    return get_peft_model(
+        model, LoraConfig(r=8, target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True)
+    )
 
 
 def importance(model, loader):
@@ -100,7 +122,8 @@ if __name__ == "__main__":
     pretrained = GPT2LMHeadModel(config)
     domains = texts()
     train(pretrained, domains["prose"][0], 300, 2e-3)
-    # start=True: the pretrained model counts as the first task; its importances are those on the first data.
+    # start=True: the pretrained model counts as the first task; its importances are those on the
+    # first data.
     ways = {
         "no mechanism": None,
         "EWC": {"proximal": 3.0, "start": True},

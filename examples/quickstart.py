@@ -1,4 +1,6 @@
-"""Forgetting on two collections: one where no regularization is best, one where a schedule helps."""
+"""Forgetting on two collections: one where no regularization is best, one where a schedule
+helps.
+"""
 
 import numpy as np
 
@@ -22,7 +24,9 @@ def random_tasks() -> fl.TaskCollection:
 
 
 def noisy_tasks() -> fl.TaskCollection:
-    """Return twenty tasks of one row in five dimensions with label noise: their solutions differ."""
+    """Return twenty tasks of one row in five dimensions with label noise: their solutions
+    differ.
+    """
     rng = np.random.default_rng(1)
     w = rng.standard_normal(5)
     return fl.TaskCollection(
@@ -32,17 +36,32 @@ def noisy_tasks() -> fl.TaskCollection:
 
 def main() -> None:
     """Print the mean final losses of every schedule on both collections."""
-    for title, tasks in (("One teacher fits all tasks", random_tasks()), ("Noisy labels", noisy_tasks())):
+    for title, tasks in (
+        ("One teacher fits all tasks", random_tasks()),
+        ("Noisy labels", noisy_tasks()),
+    ):
         best = float(fl.metrics.average_loss(tasks, tasks.teacher()))
         print(f"\n{title}: {tasks}")
-        print(f"{K} steps in random order, mean of {TRIALS} runs; the smallest possible average loss is {best:.3g}\n")
-        print(f"{'schedule':<28}{'average loss':>14}{'seen-task loss':>16}{'forgetting':>13}{'drift':>12}")
+        print(
+            f"{K} steps in random order, mean of {TRIALS} runs; the smallest possible average loss"
+            f" is {best:.3g}\n"
+        )
+        print(
+            f"{'schedule':<28}{'average loss':>14}{'seen-task loss':>16}"
+            f"{'forgetting':>13}{'drift':>12}"
+        )
         for name, schedule in SCHEDULES.items():
             trace = fl.simulate(tasks, schedule, K, n_trials=TRIALS, seed=1, record="last")
             cells = [trace.average_loss, trace.seen_loss, trace.forgetting, trace.drift]
-            print(f"{name:<28}" + "".join(f"{x.mean():>{w}.3g}" for x, w in zip(cells, (14, 16, 13, 12), strict=True)))
+            print(
+                f"{name:<28}"
+                + "".join(
+                    f"{x.mean():>{w}.3g}" for x, w in zip(cells, (14, 16, 13, 12), strict=True)
+                )
+            )
     print(
-        "\nThe schedules protect against the worst case; on easy tasks without noise, no regularization is often best."
+        "\nThe schedules protect against the worst case; on easy tasks without noise, no"
+        " regularization is often best."
     )
 
 

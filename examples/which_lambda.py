@@ -1,4 +1,6 @@
-"""Which λ? Advice for clean and noisy labels and several horizons, and the shape of the optimal schedule."""
+"""Which λ? Advice for clean and noisy labels and several horizons, and the shape of the optimal
+schedule.
+"""
 
 import numpy as np
 
@@ -12,19 +14,27 @@ def tasks_with(noise: float) -> fl.TaskCollection:
     rng = np.random.default_rng(0)
     w = rng.standard_normal(12)
     return fl.TaskCollection(
-        [(X := rng.standard_normal((2, 12)), X @ w + noise * rng.standard_normal(2)) for _ in range(15)]
+        [
+            (X := rng.standard_normal((2, 12)), X @ w + noise * rng.standard_normal(2))
+            for _ in range(15)
+        ]
     )
 
 
 def main() -> None:
     """Print the advice, its losses beside the usual choices, and the optimal coefficients."""
-    print(f"{'labels':<7}{'k':>5}  {'advice':<38}{'loss':>11}{'constant':>11}{'no reg.':>11}{'theorem':>11}")
+    print(
+        f"{'labels':<7}{'k':>5} "
+        f" {'advice':<38}{'loss':>11}{'constant':>11}{'no reg.':>11}{'theorem':>11}"
+    )
     for name, noise in (("clean", 0.0), ("noisy", 0.5)):
         tasks = tasks_with(noise)
         for k in (10, 50, 200):
             advice = fl.advise(tasks, k)
             losses = {option.shape: option.loss for option in advice.options}
-            others = [losses[shape] for shape in ("constant", "no regularization", "increasing, theorem")]
+            others = [
+                losses[shape] for shape in ("constant", "no regularization", "increasing, theorem")
+            ]
             cells = "".join(f"{loss:>11.3g}" for loss in (advice.options[0].loss, *others))
             print(f"{name:<7}{k:>5}  {advice.options[0].title:<38}{cells}")
     print("\nλ_t of the optimal schedule, k = 64, first step on the left, highest bar = largest:")

@@ -12,7 +12,8 @@ from forgetless.reporting.progress import terminal_progress
 def main(as_json: bool) -> None:
     """Run the proofs of the constants that hold for every k; exit with 1 if an inequality fails.
 
-    Needs python-flint and numba. The proof is in docs/upper-bounds.md, its parts in proofs/constants.py.
+    Needs python-flint and numba. The proof is in docs/upper-bounds.md, its parts in
+    proofs/constants.py.
     """
     from proofs.constants import prove_all, table
 

@@ -1,7 +1,8 @@
-"""The same certificates in ball arithmetic (python-flint): every number is enclosed, so that the last digit is proved.
+"""The same certificates in ball arithmetic (python-flint): every number is enclosed, so that the
+last digit is proved.
 
-Nothing is shared with the floating-point code but the nodes, the m of every step and the formulas of ridge steps.
-Values at the nodes are replaced by the upper ends of their balls at every step.
+Nothing is shared with the floating-point code but the nodes, the m of every step and the formulas
+of ridge steps. Values at the nodes are replaced by the upper ends of their balls at every step.
 """
 
 import math
@@ -34,7 +35,12 @@ Ball = Any
 
 
 def upper_bound_in_balls(
-    schedule: Any, k: int, *, quantity: str = "average_loss", average: float | None = None, radius: float = 1.0
+    schedule: Any,
+    k: int,
+    *,
+    quantity: str = "average_loss",
+    average: float | None = None,
+    radius: float = 1.0,
 ) -> float:
     """Return the constant of ``fl.upper_bound`` in ball arithmetic."""
     filter_ = resolve(as_schedule(schedule), k, radius)
@@ -44,9 +50,17 @@ def upper_bound_in_balls(
 
 
 def in_balls(
-    filter_: Filter, k: int, radius: float, quantity: str, average: float | None, found: Any, report_progress: Progress
+    filter_: Filter,
+    k: int,
+    radius: float,
+    quantity: str,
+    average: float | None,
+    found: Any,
+    report_progress: Progress,
 ) -> float:
-    """Return the bound over R²D² anew, for the mesh and the m with which floats found theirs, rounded upwards."""
+    """Return the bound over R²D² anew, for the mesh and the m with which floats found theirs,
+    rounded upwards.
+    """
     before = ctx.prec
     ctx.prec = _BITS
     try:
@@ -59,12 +73,15 @@ def in_balls(
             top = _seen(steps, r, m, k, found.steps.unused, arb, report_progress)
         else:
             top = _last(steps, r, m, arb, report_progress)
-        return math.nextafter(float((top / 2).upper()), math.inf)  # float() may round to either side
+        return math.nextafter(
+            float((top / 2).upper()), math.inf
+        )  # float() may round to either side
     finally:
         ctx.prec = before
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------
+# --- steps
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,20 +97,26 @@ def _steps(filter_: Filter, k: int, square: Ball, floats: Steps, arb: Any) -> li
     if coefficients is not None:
         lam = [float(each) for each in coefficients[floats.unused :]]
         mu = max(lam, default=0.0)
-        return [_ridge(arb(each) / square, arb(mu) / square, each == mu or floats.proportional) for each in lam]
+        return [
+            _ridge(arb(each) / square, arb(mu) / square, each == mu or floats.proportional)
+            for each in lam
+        ]
     if budgets is None:
         raise ValueError(
-            f"schedule has filters of type {type(filter_).__name__}; ball arithmetic needs a filter whose formula is "
-            "known, Ridge, GradientDescent or Projection"
+            f"schedule has filters of type {type(filter_).__name__}; ball arithmetic needs a filter"
+            " whose formula is known, Ridge, GradientDescent or Projection"
         )
     pairs = [(int(n), float(gamma)) for n, gamma in zip(*budgets, strict=True)][floats.unused :]
     if not pairs:
         return []
     base = min(n for n, _ in pairs), min(gamma for _, gamma in pairs)
     if not arb(max(gamma for _, gamma in pairs)) * square <= 1:
-        raise ValueError("step_size must be at most 1/R² to the last digit in ball arithmetic; use radius=1")
+        raise ValueError(
+            "step_size must be at most 1/R² to the last digit in ball arithmetic; use radius=1"
+        )
     return [
-        _budget(n, arb(gamma) * square, base[0], arb(base[1]) * square, (n, gamma) == base, arb) for n, gamma in pairs
+        _budget(n, arb(gamma) * square, base[0], arb(base[1]) * square, (n, gamma) == base, arb)
+        for n, gamma in pairs
     ]
 
 
@@ -120,7 +143,10 @@ def _budget(n: int, gamma: Ball, base_n: int, base_gamma: Ball, own: bool, arb: 
     xi = [arb(float(each)) for each in EIGENVALUES[1:]]
     phi = [1 - (1 - gamma * x) ** n for x in xi]
     psi = [n * gamma * top / (base_n * base_gamma)]
-    psi += [f * top / (1 - (1 - base_gamma * x) ** base_n) for f, x in zip(phi[:-1], xi[:-1], strict=True)]
+    psi += [
+        f * top / (1 - (1 - base_gamma * x) ** base_n)
+        for f, x in zip(phi[:-1], xi[:-1], strict=True)
+    ]
     cells = [((each - kappa).nonnegative_part(), f) for each, f in zip(psi, phi, strict=True)]
 
     def price(m: Ball) -> Ball:
@@ -139,11 +165,14 @@ def _budget(n: int, gamma: Ball, base_n: int, base_gamma: Ball, own: bool, arb: 
     return _Step(kappa, nu, price)
 
 
-# --- majorants --------------------------------------------------------------------------------------------------------
+# --- majorants
+# ------------------------------------------------------------------------------------------
 
 
 def _sup(r: list[Ball], g: list[Ball], arb: Any) -> Ball:
-    """Return sup ρg(ρ): the tops of the parabolas, whether or not they surely lie in their cells."""
+    """Return sup ρg(ρ): the tops of the parabolas, whether or not they surely lie in their
+    cells.
+    """
     best = arb(0)
     for a, b, left, right in zip(r[:-1], r[1:], g[:-1], g[1:], strict=True):
         best = best.max((b * right).upper())
@@ -175,10 +204,15 @@ def _step(r: list[Ball], g: list[Ball], step: _Step, m: Ball, arb: Any) -> tuple
         far = abs(e[i]).max(abs(e[i + 1])) + curve / (8 * alpha)
         bends.append(h * h * kappa * slope.nonnegative_part() / 2 + q * far * curve / 4)
     bends.append(arb(0))
-    return [(value + left.max(right)).upper() for value, left, right in zip(new, bends, bends[1:], strict=False)], alpha
+    return [
+        (value + left.max(right)).upper()
+        for value, left, right in zip(new, bends, bends[1:], strict=False)
+    ], alpha
 
 
-def _last(steps: list[_Step], r: list[Ball], m: list[Ball], arb: Any, report_progress: Progress) -> Ball:
+def _last(
+    steps: list[_Step], r: list[Ball], m: list[Ball], arb: Any, report_progress: Progress
+) -> Ball:
     g = [arb(1)] * len(r)
     least = arb(1)
     for t in range(len(steps) - 1, -1, -1):
@@ -189,7 +223,13 @@ def _last(steps: list[_Step], r: list[Ball], m: list[Ball], arb: Any, report_pro
 
 
 def _seen(
-    steps: list[_Step], r: list[Ball], m: list[Ball], k: int, unused: int, arb: Any, report_progress: Progress
+    steps: list[_Step],
+    r: list[Ball],
+    m: list[Ball],
+    k: int,
+    unused: int,
+    arb: Any,
+    report_progress: Progress,
 ) -> Ball:
     f, h = [arb(1)] * len(r), [arb(0)] * len(r)
     for t in range(len(steps) - 1, -1, -1):
@@ -202,15 +242,23 @@ def _seen(
     return _sup(r, h, arb) + arb(unused) / k
 
 
-def _averaged(steps: list[_Step], r: list[Ball], power: float, arb: Any, report_progress: Progress) -> Ball:
+def _averaged(
+    steps: list[_Step], r: list[Ball], power: float, arb: Any, report_progress: Progress
+) -> Ball:
     k = len(steps)
     weights = [arb(t) ** arb(power) for t in range(1, k + 1)]
     total = sum(weights, arb(0))
     omega = [arb(0), *(each / total for each in weights)]
     g, tail = [omega[k] ** 2] * len(r), [arb(0)] * len(r)
     for t in range(k, 0, -1):
-        tail = [((1 - steps[t - 1].kappa * rho) * (omega[t] + each)).upper() for each, rho in zip(tail, r, strict=True)]
+        tail = [
+            ((1 - steps[t - 1].kappa * rho) * (omega[t] + each)).upper()
+            for each, rho in zip(tail, r, strict=True)
+        ]
         g, _ = _step(r, g, steps[t - 1], arb(1), arb)
-        g = [(a + omega[t - 1] ** 2 + 2 * omega[t - 1] * b).upper() for a, b in zip(g, tail, strict=True)]
+        g = [
+            (a + omega[t - 1] ** 2 + 2 * omega[t - 1] * b).upper()
+            for a, b in zip(g, tail, strict=True)
+        ]
         report_progress(k - t + 1, k, "steps in balls")
     return _sup(r, g, arb)

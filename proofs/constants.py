@@ -1,7 +1,9 @@
-"""Proofs of the constants for every k, run by computer: E L(w_k) ≤ C·R²D²/(k+1), whatever the realizable collection.
+"""Proofs of the constants for every k, run by computer: E L(w_k) ≤ C·R²D²/(k+1), whatever the
+realizable collection.
 
-The proof is in docs/upper-bounds.md, "Constants for every k"; letters, formulas and (a), (b), (c) are those there.
-(a), (b) and the tail are computed in ball arithmetic, (c) in floats with rigorous rounding error bounds.
+The proof is in docs/upper-bounds.md, "Constants for every k"; letters, formulas and (a), (b), (c)
+are those there. (a), (b) and the tail are computed in ball arithmetic, (c) in floats with rigorous
+rounding error bounds.
 """
 
 import time
@@ -24,7 +26,8 @@ _PER_DECADE = 30.0
 
 @dataclass(frozen=True)
 class Proof:
-    """Result of the proof of one constant; (a), (b) and the tail must be below 1, n·bound at most C.
+    """Result of the proof of one constant; (a), (b) and the tail must be below 1, n·bound at most
+    C.
 
     Attributes
     ----------
@@ -48,7 +51,9 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Whether the constant is proved."""
-        return max(self.first, self.middle, self.tail) < 1 and self.small <= float(self.constant.value)
+        return max(self.first, self.middle, self.tail) < 1 and self.small <= float(
+            self.constant.value
+        )
 
 
 def prove(constant: Constant, n: int = FROM) -> Proof:
@@ -68,7 +73,9 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
     return Proof(constant, large.first, large.middle, large.tail, float(small), int(worst), seconds)
 
 
-def prove_all(chosen: Iterable[Constant] = constants, progress: Progress | bool | None = None) -> list[Proof]:
+def prove_all(
+    chosen: Iterable[Constant] = constants, progress: Progress | bool | None = None
+) -> list[Proof]:
     """Run the proofs of several constants, by default those of the catalogue."""
     proofs, chosen = [], list(chosen)
     with progress_callback(progress) as report_progress:

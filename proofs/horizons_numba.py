@@ -7,12 +7,15 @@ import numpy as np
 from forgetless._core.compiled import jit
 
 _INFLATE = 2.0**-44
-"""More than fifty roundings of 2^-53, relative to what they round: each step adds this part of g and of α."""
+"""More than fifty roundings of 2^-53, relative to what they round: each step adds this part of g
+and of α."""
 
 
 @jit()
 def sup_over_two(n, eta, explicit, r):  # type: ignore[no-untyped-def]
-    """Return an upper bound of E L after n − 1 steps at R = D = 1: ½ sup ρg, with g convex, falling, on nodes r."""
+    """Return an upper bound of E L after n − 1 steps at R = D = 1: ½ sup ρg, with g convex,
+    falling, on nodes r.
+    """
     g = np.ones(len(r))
     alpha = 1.0
     for i in range(2, n + 1):

@@ -1,6 +1,7 @@
 """Constants for large k: the induction of docs/upper-bounds.md, carried out in ball arithmetic.
 
-Letters are those of that page: n = k + 1, s = i/n, b, c, K, d = c/K, V = K(s)/K(σ), and the profile A_1 ≤ … ≤ A_P.
+Letters are those of that page: n = k + 1, s = i/n, b, c, K, d = c/K, V = K(s)/K(σ), and the profile
+A_1 ≤ … ≤ A_P.
 """
 
 import math
@@ -70,7 +71,11 @@ class Rates:
 
     def K(self, s: Any) -> Any:  # noqa: N802 - the letter of the proof
         y = self.eta * s
-        return (y * y / 2 + 2 * y - (1 + y).log() - y / (1 + y)) / (2 * self.eta) if self.explicit else y * s
+        return (
+            (y * y / 2 + 2 * y - (1 + y).log() - y / (1 + y)) / (2 * self.eta)
+            if self.explicit
+            else y * s
+        )
 
     def late(self, s: Any) -> float:
         """Return what noise adds over what is forgotten, at most, in a step up to s."""
@@ -86,7 +91,8 @@ class Rates:
 
 @dataclass(frozen=True)
 class Induction:
-    """What was checked: each number is the largest quotient of a left side by its right side, and must be below 1.
+    """What was checked: each number is the largest quotient of a left side by its right side, and
+    must be below 1.
 
     Attributes
     ----------
@@ -112,7 +118,9 @@ def induction(constant: Constant, n: int) -> Induction:
     if n < LEAST:
         raise ValueError(f"n must be at least {LEAST}, got {n}")
     if (least := Fraction(1, 2) if constant.scheme == "explicit" else Fraction(1)) > constant.scale:
-        raise ValueError(f"the scale must be at least {least}, got {constant.scale}; the proof goes no further")
+        raise ValueError(
+            f"the scale must be at least {least}, got {constant.scale}; the proof goes no further"
+        )
     rates = Rates.of(constant)
     profile: list[Any] = []
     middle = tail = 0.0
@@ -124,15 +132,20 @@ def induction(constant: Constant, n: int) -> Induction:
             middle = math.inf  # the argument needs a profile that does not fall
         profile.append(bound)
         middle, tail = max(middle, piece.middle(bound)), max(tail, piece.tail(bound))
-    return Induction(_first(rates, profile, n), middle, tail, tuple(float(bound) for bound in profile))
+    return Induction(
+        _first(rates, profile, n), middle, tail, tuple(float(bound) for bound in profile)
+    )
 
 
-# Inequality (b) ---------------------------------------------------------------------------------------------------
+# Inequality (b)
+# ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
-    """The inequality at σ = p/P, j = σn: x e^{−x} + c(2/n) x + x E(x) ≤ A_p, with E = ``known`` + A_p · ``weight``."""
+    """The inequality at σ = p/P, j = σn: x e^{−x} + c(2/n) x + x E(x) ≤ A_p, with E = ``known`` +
+    A_p · ``weight``.
+    """
 
     rates: Rates
     n: int
@@ -149,12 +162,19 @@ class _Piece:
         levels = [rates.K(s) for s in ends]
         away = [1 - level / levels[-1] for level in levels]
         d = [rates.d0 if i < _FLAT else rates.c(ends[i]) / levels[i] for i in range(len(ends) - 1)]
-        scaled = [width * each / 2 * (profile[i // _CELLS] if i // _CELLS < p - 1 else 1) for i, each in enumerate(d)]
+        scaled = [
+            width * each / 2 * (profile[i // _CELLS] if i // _CELLS < p - 1 else 1)
+            for i, each in enumerate(d)
+        ]
         cut = (p - 1) * _CELLS
         # Every end of a cell collects the halves of its two trapezoids.
-        before = [(scaled[i] if i < cut else 0) + (scaled[i - 1] if 0 < i <= cut else 0) for i in range(cut + 1)]
+        before = [
+            (scaled[i] if i < cut else 0) + (scaled[i - 1] if 0 < i <= cut else 0)
+            for i in range(cut + 1)
+        ]
         within = [
-            (scaled[i] if i < len(scaled) else 0) + (scaled[i - 1] if i > cut else 0) for i in range(cut, len(ends))
+            (scaled[i] if i < len(scaled) else 0) + (scaled[i - 1] if i > cut else 0)
+            for i in range(cut, len(ends))
         ]
         j = sigma * n
         drift = rates.b(sigma) / (levels[-1] * n)
@@ -164,7 +184,9 @@ class _Piece:
         for x in map(_ball, grid):
             e = [(-x * y).exp() for y in away]
             grow, more = (x * drift).exp(), 1 + 5 / j
-            known.append(grow * more * sum((w * y for w, y in zip(before, e, strict=False)), arb(0)))
+            known.append(
+                grow * more * sum((w * y for w, y in zip(before, e, strict=False)), arb(0))
+            )
             integral = sum((w * y for w, y in zip(within, e[cut:], strict=True)), arb(0))
             weight.append(grow * (more * (integral + edge) + log * (-x * half).exp()))
         return cls(rates, n, sigma, grid, known, weight)
@@ -178,7 +200,9 @@ class _Piece:
         return _ball(found)
 
     def middle(self, bound: Any) -> float:
-        """Return the largest left side over A_p on 0 ≤ x ≤ X, between the points of the grid too."""
+        """Return the largest left side over A_p on 0 ≤ x ≤ X, between the points of the grid
+        too.
+        """
         second = self.rates.c(_ball(2) / self.n)
         drift = self.rates.b(self.sigma) / (self.rates.K(self.sigma) * self.n)
         E = [known + bound * weight for known, weight in zip(self.known, self.weight, strict=True)]
@@ -196,7 +220,9 @@ class _Piece:
         return worst
 
     def tail(self, bound: Any) -> float:
-        """Return the largest left side over A_p on x > X; infinite where the argument does not reach."""
+        """Return the largest left side over A_p on x > X; infinite where the argument does not
+        reach.
+        """
         rates, n, sigma, x = self.rates, self.n, self.sigma, _ball(_FAR)
         j = (x * n / rates.eta).sqrt() - 1
         cut = sigma * _ball(_LATE)
@@ -219,11 +245,14 @@ def _grid() -> list[Fraction]:
     return points
 
 
-# Inequality (a) ---------------------------------------------------------------------------------------------------
+# Inequality (a)
+# ------------------------------------------------------------------------------------------
 
 
 def _first(rates: Rates, profile: list[Any], n: int) -> float:
-    """Return the largest sup f_j·K_j/A(j/n) of the recursion with min(1, A/K) for α, where that is below 1."""
+    """Return the largest sup f_j·K_j/A(j/n) of the recursion with min(1, A/K) for α, where that is
+    below 1.
+    """
     nodes = mesh(n, 60)
     balls = [arb(r) for r in nodes.tolist()]
     g, total, bound, worst = [arb(1)] * len(balls), arb(0), arb(1), 0.0
@@ -249,7 +278,9 @@ def mesh(n: int, per_decade: int) -> Floats:
 
 
 def peaks(r: Floats, g: Floats) -> Floats:
-    """Return on every cell the maximum of ρ·g(ρ) for g linear there: a parabola's, in closed form."""
+    """Return on every cell the maximum of ρ·g(ρ) for g linear there: a parabola's, in closed
+    form.
+    """
     a, b, slope = r[:-1], r[1:], np.diff(g) / np.diff(r)
     falling = slope < 0
     top = np.where(falling, (g[:-1] - slope * a) / np.where(falling, -2 * slope, 1.0), b)

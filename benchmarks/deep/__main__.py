@@ -24,7 +24,7 @@ from forgetless.cli.shared import print_lines
 @click.option("--pack", type=click.Path(path_type=Path), help="Only write the data, for --data elsewhere.")
 @click.option("--figures", is_flag=True, help="Draw what is finished in --out; needs matplotlib.")
 @click.option("--json", "as_json", is_flag=True, help="Print the gains as JSON on standard output.")
-def main(
+def main(  # noqa: PLR0913
     streams: tuple[str, ...],
     out: Path,
     data: Path | None,

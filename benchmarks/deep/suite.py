@@ -20,7 +20,7 @@ from deep.training import OutOfTime, Settings
 TOY = Settings(n=60, n_eval=30, steps=6, batch=10, hidden=(12,), importance_samples=20, buffer=20)
 
 
-def bench(
+def bench(  # noqa: PLR0913
     streams: Sequence[str],
     out: Path,
     *,

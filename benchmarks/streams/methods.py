@@ -31,7 +31,7 @@ SQUARE, NARROW = 6000, 100
 """Features up to which a d × d matrix is kept, and up to which a loop over single numbers is waited for."""
 
 
-def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:
+def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:  # noqa: C901
     """Return all methods for a stream by name, each with the learners that its settings make."""
     first = tasks[0].X
     unit = float((first.multiply(first) if is_sparse(first) else first**2).sum() / first.shape[0]) or 1.0

@@ -1,12 +1,14 @@
-"""Continual linear regression with increasing regularization: learn tasks one after another and forget less."""
+"""Continual linear regression with increasing regularization: learn tasks one after another and
+forget less.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "1.0.0"
 
-# Loaded when first asked for: NumPy and scikit-learn take longer to import than all the rest, and a command that is
-# interrupted in the meantime must be able to end without a traceback.
+# Loaded when first asked for: NumPy and scikit-learn take longer to import than all the rest, and a
+# command that is interrupted in the meantime must be able to end without a traceback.
 _LATER = {
     "ContinualGD": "estimators.ridge",
     "ContinualLogistic": "estimators.logistic",
@@ -101,7 +103,13 @@ if TYPE_CHECKING:
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.search import find_worst_collection
     from forgetless.guarantees.upper import upper_bound
-    from forgetless.orderings import Cyclic, FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
+    from forgetless.orderings import (
+        Cyclic,
+        FixedOrder,
+        RandomReshuffling,
+        WithoutReplacement,
+        WithReplacement,
+    )
     from forgetless.tasks import Task, TaskCollection
 
 

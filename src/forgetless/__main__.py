@@ -1,4 +1,6 @@
-"""The ``forgetless`` command: says what to install where the command line's own packages are missing."""
+"""The ``forgetless`` command: says what to install where the command line's own packages are
+missing.
+"""
 
 import os
 import signal
@@ -8,7 +10,8 @@ from typing import Any
 
 def run() -> None:
     """Start the command line; Ctrl-C while its packages are imported ends it at once."""
-    # An exception in the middle of an import would leave a traceback, or modules that are loaded in part.
+    # An exception in the middle of an import would leave a traceback, or modules that are loaded in
+    # part.
     previous = signal.signal(signal.SIGINT, _leave)
     try:
         from forgetless.cli.app import run as start

@@ -24,12 +24,14 @@ from forgetless.tasks import TaskCollection
 
 __all__ = ["check_filter", "check_ordering", "check_schedule"]
 
-_XI = np.array([1e-3, 0.02, 0.3, 1.0])  # eigenvalues at which a filter is evaluated, for tasks of radius 1
+# eigenvalues at which a filter is evaluated, for tasks of radius 1
+_XI = np.array([1e-3, 0.02, 0.3, 1.0])
 _RUNS = 2000
 
 
 def check_filter(filter: Filter) -> None:
-    """Raise CheckError unless factors, per-step values, derivatives and steps of a filter agree with each other.
+    """Raise CheckError unless factors, per-step values, derivatives and steps of a filter agree
+    with each other.
 
     Parameters
     ----------
@@ -63,22 +65,46 @@ def check_filter(filter: Filter) -> None:
 
 def _check_factors(name: str, filter: Filter) -> None:
     xi = np.concatenate([[0.0], _XI])
-    factors, shape = np.asarray(filter.factors(xi)), (() if filter.horizon is None else (filter.horizon,)) + xi.shape
+    factors, shape = (
+        np.asarray(filter.factors(xi)),
+        (() if filter.horizon is None else (filter.horizon,)) + xi.shape,
+    )
     _require(
         factors.shape == shape,
         f"{name}.factors must give one factor per eigenvalue: shape {shape}, got {factors.shape}",
     )
-    _require(bool(np.isfinite(factors).all()), f"{name}.factors must be finite, got {factors.ravel().tolist()}")
-    _require(bool((factors[..., 0] == 0).all()), f"{name}.factors must be 0 at 0, got {factors[..., 0]}")
+    _require(
+        bool(np.isfinite(factors).all()),
+        f"{name}.factors must be finite, got {factors.ravel().tolist()}",
+    )
+    _require(
+        bool((factors[..., 0] == 0).all()), f"{name}.factors must be 0 at 0, got {factors[..., 0]}"
+    )
     inside = bool((factors >= -1e-12).all() and (factors <= 2 + 1e-12).all())
-    _require(inside, f"{name}.factors must lie in [0, 2], got {factors.min():.6g} to {factors.max():.6g}")
-    _same(f"{name}.factors_of_singular(s) must be φ(s²)", filter.factors_of_singular(np.sqrt(xi)), factors)
-    _same(f"{name}.residual_factors(s) must be 1 − φ(s²)", filter.residual_factors(np.sqrt(xi)), 1 - factors)
-    _same(f"{name}.factor_at_radius(1) must be φ(1)", filter.factor_at_radius(1.0), factors[..., -1])
+    _require(
+        inside, f"{name}.factors must lie in [0, 2], got {factors.min():.6g} to {factors.max():.6g}"
+    )
+    _same(
+        f"{name}.factors_of_singular(s) must be φ(s²)",
+        filter.factors_of_singular(np.sqrt(xi)),
+        factors,
+    )
+    _same(
+        f"{name}.residual_factors(s) must be 1 − φ(s²)",
+        filter.residual_factors(np.sqrt(xi)),
+        1 - factors,
+    )
+    _same(
+        f"{name}.factor_at_radius(1) must be φ(1)", filter.factor_at_radius(1.0), factors[..., -1]
+    )
     if filter.horizon is not None:
         for t in range(filter.horizon):
             _same(f"{name}.at({t}) must be step {t + 1}", filter.at(t).factors(xi), factors[t])
-        _same(f"{name}.at(slice) must be those steps", filter.at(slice(0, filter.horizon)).factors(xi), factors)
+        _same(
+            f"{name}.at(slice) must be those steps",
+            filter.at(slice(0, filter.horizon)).factors(xi),
+            factors,
+        )
 
 
 def _check_copies(name: str, filter: Filter) -> None:
@@ -87,7 +113,10 @@ def _check_copies(name: str, filter: Filter) -> None:
         alike = bool(twin == filter) and hash(twin) == hash(filter)
     except (TypeError, ValueError):  # raised by the comparison of a dataclass with arrays
         alike = False
-    _require(alike, f"{name} must compare and hash by value; declare it as @dataclass(frozen=True, eq=False)")
+    _require(
+        alike,
+        f"{name} must compare and hash by value; declare it as @dataclass(frozen=True, eq=False)",
+    )
 
 
 def _check_derivatives(name: str, filter: Filter) -> None:
@@ -97,8 +126,18 @@ def _check_derivatives(name: str, filter: Filter) -> None:
     slope = np.asarray(filter.slope())
     if np.isfinite(slope):
         tiny = 1e-7 / max(1.0, float(slope))
-        _same(f"{name}.slope must be φ'(0)", slope, float(np.asarray(filter.factors(np.array([tiny]))[0])) / tiny, 1e-4)
-        _same(f"{name}.strength must be 1/φ'(0)", filter.strength(), np.inf if slope == 0 else 1 / slope, 1e-6)
+        _same(
+            f"{name}.slope must be φ'(0)",
+            slope,
+            float(np.asarray(filter.factors(np.array([tiny]))[0])) / tiny,
+            1e-4,
+        )
+        _same(
+            f"{name}.strength must be 1/φ'(0)",
+            filter.strength(),
+            np.inf if slope == 0 else 1 / slope,
+            1e-6,
+        )
     s = np.sqrt(_XI)
     for parameter, slopes in filter.parameter_derivatives(s).items():
         value = getattr(filter, parameter, None)
@@ -106,7 +145,13 @@ def _check_derivatives(name: str, filter: Filter) -> None:
             continue  # of a filter inside this one
         expected = filter._by_differences(parameter, value, s)
         rounding = 4e-16 / (1e-5 * abs(float(value))) if value else 0.0
-        _same(f"{name}.sensitivities[{parameter!r}] must be ∂φ/∂{parameter}", slopes, expected, 1e-4, rounding)
+        _same(
+            f"{name}.sensitivities[{parameter!r}] must be ∂φ/∂{parameter}",
+            slopes,
+            expected,
+            1e-4,
+            rounding,
+        )
 
 
 def _check_scaling(name: str, filter: Filter) -> None:
@@ -119,21 +164,38 @@ def _check_scaling(name: str, filter: Filter) -> None:
 
 
 def _check_step(name: str, filter: Filter) -> None:
-    """Compare the step on one task, by its spectrum and as a one-shot task, with a dense eigendecomposition."""
+    """Compare the step on one task, by its spectrum and as a one-shot task, with a dense
+    eigendecomposition.
+    """
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3, 5))
     X /= np.linalg.norm(X, 2)
     y, w = rng.standard_normal(3), rng.standard_normal(5)
     eigenvalues, vectors = np.linalg.eigh(X.T @ X)
     eigenvalues = np.where(eigenvalues > 1e-12, eigenvalues, 0.0)
-    expected = w - vectors @ (np.asarray(filter.factors(eigenvalues)) * (vectors.T @ (w - np.linalg.pinv(X) @ y)))
+    expected = w - vectors @ (
+        np.asarray(filter.factors(eigenvalues)) * (vectors.T @ (w - np.linalg.pinv(X) @ y))
+    )
     task = TaskCollection([(X, y)])[0]
-    _same(f"{name}: fl.step(w, task) must be w − φ(XᵀX)(w − X⁺y)", step(w, task, filter), expected, 1e-8)
-    _same(f"{name}: fl.step(w, (X, y)) must be w − φ(XᵀX)(w − X⁺y)", step(w, (X, y), filter), expected, 1e-8)
+    _same(
+        f"{name}: fl.step(w, task) must be w − φ(XᵀX)(w − X⁺y)",
+        step(w, task, filter),
+        expected,
+        1e-8,
+    )
+    _same(
+        f"{name}: fl.step(w, (X, y)) must be w − φ(XᵀX)(w − X⁺y)",
+        step(w, (X, y), filter),
+        expected,
+        1e-8,
+    )
 
 
-def check_schedule(schedule: Schedule | Filter, ks: Any = (3, 10, 101), radii: Any = (0.3, 1.0, 20.0)) -> None:
-    """Raise CheckError unless a schedule returns, reproducibly, a contracting filter of k steps for every k and radius.
+def check_schedule(
+    schedule: Schedule | Filter, ks: Any = (3, 10, 101), radii: Any = (0.3, 1.0, 20.0)
+) -> None:
+    """Raise CheckError unless a schedule returns, reproducibly, a contracting filter of k steps for
+    every k and radius.
 
     Parameters
     ----------
@@ -157,20 +219,31 @@ def check_schedule(schedule: Schedule | Filter, ks: Any = (3, 10, 101), radii: A
             filter_, again = (resolve(schedule, k, radius) for _ in range(2))
         except Exception as error:  # a user's function may raise anything
             raise CheckError(f"{subject} failed: {type(error).__name__}: {error}") from error
-        _require(filter_ == again, f"{subject} must be the same each time, got {filter_!r} and {again!r}")
+        _require(
+            filter_ == again, f"{subject} must be the same each time, got {filter_!r} and {again!r}"
+        )
         s = filter_.spectrum(radius * np.sqrt(_XI), radius)
         residuals = np.asarray(filter_.residual_factors(s))
         _require(
-            bool(np.isfinite(residuals).all()), f"{subject} must have finite factors at singular values {s.tolist()}"
+            bool(np.isfinite(residuals).all()),
+            f"{subject} must have finite factors at singular values {s.tolist()}",
         )
         worst = float(np.abs(residuals).max())
-        _require(worst <= 1 + 1e-9, f"{subject} makes errors grow by a factor {worst:.6g} on tasks of that radius")
+        _require(
+            worst <= 1 + 1e-9,
+            f"{subject} makes errors grow by a factor {worst:.6g} on tasks of that radius",
+        )
         for t in range(k if filter_.horizon is not None and k <= 10 else 0):
-            _same(f"{subject}.at({t}) must be step {t + 1}", filter_.at(t).residual_factors(s), residuals[t])
+            _same(
+                f"{subject}.at({t}) must be step {t + 1}",
+                filter_.at(t).residual_factors(s),
+                residuals[t],
+            )
 
 
 def check_ordering(ordering: Ordering, n_tasks: int = 4, k: int = 8) -> None:
-    """Raise CheckError unless an ordering samples reproducibly, and according to its law if it has one.
+    """Raise CheckError unless an ordering samples reproducibly, and according to its law if it has
+    one.
 
     Frequencies and simulated means may differ by five standard errors.
 
@@ -186,15 +259,22 @@ def check_ordering(ordering: Ordering, n_tasks: int = 4, k: int = 8) -> None:
     >>> fl.checks.check_ordering(fl.WithReplacement([0.5, 0.25, 0.125, 0.125]))
     """
     if not isinstance(ordering, Ordering):
-        raise CheckError(f"an ordering must inherit from fl.orderings.Ordering, got {type(ordering).__name__}")
+        raise CheckError(
+            f"an ordering must inherit from fl.orderings.Ordering, got {type(ordering).__name__}"
+        )
     name = type(ordering).__name__
     try:
         ordering.check(n_tasks, k)
     except ValueError as error:
-        raise CheckError(f"{name} is not defined for {k} steps over {n_tasks} tasks ({error}); give others") from error
+        raise CheckError(
+            f"{name} is not defined for {k} steps over {n_tasks} tasks ({error}); give others"
+        ) from error
     orders = _sampled(ordering, n_tasks, k, 4000).astype(np.int64)
     alike = np.array_equal(orders[:3], _sampled(ordering, n_tasks, k, 3))
-    _require(alike, f"{name}: a seed must give the same trials each time, however many; draw from rng alone")
+    _require(
+        alike,
+        f"{name}: a seed must give the same trials each time, however many; draw from rng alone",
+    )
     law = ordering.law(n_tasks, k)
     if law is not None:
         try:
@@ -223,20 +303,29 @@ def _disagreements(name: str, law: Law, orders: Any, n_tasks: int) -> Iterator[s
     if isinstance(law, OneOrder):
         expected = [law.at(t) for t in range(k)]
         if not (orders == expected).all():
-            yield f"{name}.law says the order {expected[:10]}, but samples are {orders[0, :10].tolist()}"
+            yield (
+                f"{name}.law says the order {expected[:10]}, but samples are"
+                f" {orders[0, :10].tolist()}"
+            )
         return
     p = law.probabilities if isinstance(law, Draws) else np.full(n_tasks, 1 / n_tasks)
     for t in range(k):
         frequencies = np.bincount(orders[:, t], minlength=n_tasks) / n_trials
         if np.any(np.abs(frequencies - p) > 5 * np.sqrt(p * (1 - p) / n_trials) + 25 / n_trials):
-            yield f"{name}.law draws tasks with {p.tolist()} at step {t + 1}, samples with {frequencies.tolist()}"
+            yield (
+                f"{name}.law draws tasks with {p.tolist()} at step {t + 1}, samples with"
+                f" {frequencies.tolist()}"
+            )
     if isinstance(law, Epochs):
         yield from _epoch_disagreements(name, orders, n_tasks)
     elif k > 1:
         same, chance = float(np.mean(orders[:, 1:] == orders[:, :-1])), float(p @ p)
         # Neighbouring pairs overlap, which at most doubles the variance of their frequency.
         if abs(same - chance) > 5 * np.sqrt(2 * chance / (n_trials * (k - 1))) + 1e-12:
-            yield f"{name}.law says independent draws, which repeat a task with {chance:.4g}; samples with {same:.4g}"
+            yield (
+                f"{name}.law says independent draws, which repeat a task with {chance:.4g}; samples"
+                f" with {same:.4g}"
+            )
 
 
 def _epoch_disagreements(name: str, orders: Any, n_tasks: int) -> Iterator[str]:
@@ -248,7 +337,10 @@ def _epoch_disagreements(name: str, orders: Any, n_tasks: int) -> Iterator[str]:
     if k >= 2 * n_tasks > 2:
         same = float(np.mean(orders[:, :n_tasks] == orders[:, n_tasks : 2 * n_tasks]))
         if abs(same - 1 / n_tasks) > 5 / np.sqrt(n_trials * n_tasks):
-            yield f"{name}.law says that epochs are independent; in samples a place keeps its task with {same:.4g}"
+            yield (
+                f"{name}.law says that epochs are independent; in samples a place keeps its task"
+                f" with {same:.4g}"
+            )
 
 
 def _check_exact(name: str, ordering: Ordering, n_tasks: int, k: int) -> None:
@@ -256,18 +348,32 @@ def _check_exact(name: str, ordering: Ordering, n_tasks: int, k: int) -> None:
     if isinstance(law, Draws) and _RUNS * k * law.probabilities[law.probabilities > 0].min() < 50:
         return  # tasks this rare hardly occur in the runs
     rng = np.random.default_rng(1)
-    tasks = TaskCollection([(rng.standard_normal((1, 3)), rng.standard_normal(1)) for _ in range(n_tasks)])
+    tasks = TaskCollection(
+        [(rng.standard_normal((1, 3)), rng.standard_normal(1)) for _ in range(n_tasks)]
+    )
     filter_ = Ridge(tasks.radius**2 * np.linspace(1.0, 0.1, k))
     exact = expect(tasks, filter_, k, ordering=ordering, metrics=METRICS)
-    runs = simulate(tasks, filter_, k, ordering=ordering, n_trials=_RUNS, seed=2, record="last", keep_weights=False)
+    runs = simulate(
+        tasks,
+        filter_,
+        k,
+        ordering=ordering,
+        n_trials=_RUNS,
+        seed=2,
+        record="last",
+        keep_weights=False,
+    )
     scale = float(exact.average_loss[-1] + exact.seen_loss[-1])
     for metric in METRICS:
         values = np.asarray(getattr(runs, metric))[:, -1]
-        error, gap = values.std(ddof=1) / np.sqrt(len(values)), abs(values.mean() - float(getattr(exact, metric)[-1]))
+        error, gap = (
+            values.std(ddof=1) / np.sqrt(len(values)),
+            abs(values.mean() - float(getattr(exact, metric)[-1])),
+        )
         _require(
             gap <= 5 * error + 1e-9 * scale,
-            f"{name}: the exact {metric} is {float(getattr(exact, metric)[-1]):.6g}, the mean of {_RUNS} runs "
-            f"{values.mean():.6g} ± {error:.1g}; law() and blocks() disagree",
+            f"{name}: the exact {metric} is {float(getattr(exact, metric)[-1]):.6g}, the mean of"
+            f" {_RUNS} runs {values.mean():.6g} ± {error:.1g}; law() and blocks() disagree",
         )
 
 
@@ -276,10 +382,16 @@ def _require(holds: bool, message: str) -> None:
         raise CheckError(message)
 
 
-def _same(message: str, value: Any, expected: Any, tolerance: float = 1e-8, rounding: Any = 0.0) -> None:
-    a, b = np.broadcast_arrays(np.asarray(value, dtype=np.float64), np.asarray(expected, dtype=np.float64))
+def _same(
+    message: str, value: Any, expected: Any, tolerance: float = 1e-8, rounding: Any = 0.0
+) -> None:
+    a, b = np.broadcast_arrays(
+        np.asarray(value, dtype=np.float64), np.asarray(expected, dtype=np.float64)
+    )
     close = np.abs(a - b) <= tolerance * np.abs(b) + 1e-3 * tolerance + rounding
     close |= a == b  # infinities
     if not close.all():
         at = int(np.argmin(close))
-        raise CheckError(f"{message}; it is {a.ravel()[at]:.9g} where {b.ravel()[at]:.9g} is expected")
+        raise CheckError(
+            f"{message}; it is {a.ravel()[at]:.9g} where {b.ravel()[at]:.9g} is expected"
+        )

@@ -4,15 +4,21 @@ __all__ = ["CheckError", "ConvergenceError", "FileError", "NoExactLawError", "St
 
 
 class CheckError(AssertionError):
-    """A filter, schedule or ordering lacks a property that the engines rely on; see :mod:`forgetless.checks`."""
+    """A filter, schedule or ordering lacks a property that the engines rely on; see
+    :mod:`forgetless.checks`.
+    """
 
 
 class ConvergenceError(ArithmeticError):
-    """The step of one task could not be computed to the requested accuracy; the message has a hint."""
+    """The step of one task could not be computed to the requested accuracy; the message has a
+    hint.
+    """
 
 
 class FileError(ValueError):
-    """A file is damaged, of another kind, too large or unsafe to read; the message names the file and the reason."""
+    """A file is damaged, of another kind, too large or unsafe to read; the message names the file
+    and the reason.
+    """
 
 
 class NoExactLawError(TypeError):
@@ -20,4 +26,6 @@ class NoExactLawError(TypeError):
 
 
 class StoreError(ValueError):
-    """A store of a sweep cannot be used, or its disk or cluster is not available; committed cells are safe."""
+    """A store of a sweep cannot be used, or its disk or cluster is not available; committed cells
+    are safe.
+    """

@@ -19,20 +19,23 @@ KINDS = {
     "trace": ("engines.results", "from_document"),
     "worst-collection": ("guarantees.collection", "from_document"),
 }
-"""Module and function that build the object in a document of this kind; the function raises ValueError."""
+"""Module and function that build the object in a document of this kind; the function raises
+ValueError."""
 
 
 def load(path: str | Path, *, mmap: bool = False) -> Any:
     """Return the object in a file: a model, tasks, a result of any kind, or a worst collection.
 
-    Nothing in the file is executed, and every value is validated, so that the file may come from anybody.
+    Nothing in the file is executed, and every value is validated, so that the file may come from
+    anybody.
 
     Parameters
     ----------
     path : str or Path
         A file that ``save`` wrote.
     mmap : bool, default False
-        Whether arrays are read-only views of the file instead of copies in memory, for tasks that are larger.
+        Whether arrays are read-only views of the file instead of copies in memory, for tasks that
+        are larger.
 
     Returns
     -------
@@ -41,7 +44,8 @@ def load(path: str | Path, *, mmap: bool = False) -> Any:
     Raises
     ------
     FileError
-        If the file cannot be read, is damaged or is not one of forgetless; the message names it and the reason.
+        If the file cannot be read, is damaged or is not one of forgetless; the message names it and
+        the reason.
 
     Examples
     --------
@@ -58,7 +62,10 @@ def load(path: str | Path, *, mmap: bool = False) -> Any:
 def build(document: Document, path: Path) -> Any:
     """Return the object in a document that was read from ``path``; FileError if there is none."""
     if document.kind not in KINDS:
-        raise FileError(f"{path} holds {printable(document.kind, 60)!r}, which this forgetless cannot load; upgrade it")
+        raise FileError(
+            f"{path} holds {printable(document.kind, 60)!r}, which this forgetless cannot load;"
+            " upgrade it"
+        )
     module, function = KINDS[document.kind]
     construct = getattr(import_module(f"forgetless.{module}"), function)
     with file_errors(path):

@@ -1,7 +1,8 @@
 """Losses of one row, with the constants by which schedules are scaled.
 
-A task's loss is the sum Σ_i ℓ(x_iᵀw, y_i) over its rows. The losses of two classes, y ∈ {−1, +1}, depend on the margin
-y·xᵀw alone. β, the smoothness of a task's loss, takes the place of R² in the schedules.
+A task's loss is the sum Σ_i ℓ(x_iᵀw, y_i) over its rows. The losses of two classes, y ∈ {−1, +1},
+depend on the margin y·xᵀw alone. β, the smoothness of a task's loss, takes the place of R² in the
+schedules.
 
 =================  ============================  ====  ==========
 name               ℓ                             β     Lipschitz
@@ -43,27 +44,35 @@ class Loss(ABC):
 
     @abstractmethod
     def curvature(self, outputs: Any, y: Any) -> Floats:
-        """Return the second derivative of ℓ by the outputs: of shape (n,), or (n, c, c) for c outputs."""
+        """Return the second derivative of ℓ by the outputs: of shape (n,), or (n, c, c) for c
+        outputs.
+        """
 
     def smoothness(self, radius: float) -> float:
-        """Return β, the Lipschitz constant of the gradient of a task with ‖X‖₂ ≤ ``radius``; infinite if none."""
+        """Return β, the Lipschitz constant of the gradient of a task with ‖X‖₂ ≤ ``radius``;
+        infinite if none.
+        """
         return math.inf
 
     def lipschitz(self, radius: float, n_rows: int) -> float:
-        """Return the Lipschitz constant G of the loss of a task of ``n_rows`` with ‖X‖₂ ≤ ``radius``; infinite if none.
+        """Return the Lipschitz constant G of the loss of a task of ``n_rows`` with ‖X‖₂ ≤
+        ``radius``; infinite if none.
 
         The slopes of a row are at most 1 (√2 for softmax), so ‖Xᵀp‖ ≤ R‖p‖ ≤ R√n.
         """
         return math.inf
 
     def schedule_scale(self, radius: float, n_rows: int, k: int) -> float:
-        """Return the number that takes the place of R² in a schedule of k steps: β for a smooth loss."""
+        """Return the number that takes the place of R² in a schedule of k steps: β for a smooth
+        loss.
+        """
         return self.smoothness(radius)
 
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """The squared loss ½(xᵀw − y)² of regression; its steps are affine, so that expectations are exact.
+    """The squared loss ½(xᵀw − y)² of regression; its steps are affine, so that expectations are
+    exact.
 
     Examples
     --------
@@ -168,12 +177,15 @@ class Softmax(Loss):
         outputs = np.asarray(outputs)
         top = outputs.max(axis=1)
         rows = np.arange(len(outputs))
-        return np.asarray(np.log(np.exp(outputs - top[:, None]).sum(axis=1)) + top - outputs[rows, np.asarray(y)])
+        return np.asarray(
+            np.log(np.exp(outputs - top[:, None]).sum(axis=1)) + top - outputs[rows, np.asarray(y)]
+        )
 
     def slope(self, outputs: Any, y: Any) -> Floats:
         slopes = self.probabilities(outputs)
         rows = np.arange(len(slopes))
-        # p − 1 of the right class as −(sum of the others): it is tiny where the row is well classified.
+        # p − 1 of the right class as −(sum of the others): it is tiny where the row is well
+        # classified.
         slopes[rows, np.asarray(y)] = 0.0
         slopes[rows, np.asarray(y)] = -slopes.sum(axis=1)
         return slopes
@@ -223,7 +235,8 @@ class Hinge(Loss):
     Parameters
     ----------
     distance : float, optional
-        D, the distance of the start from a solution. Only schedules need it, a coefficient λ does not.
+        D, the distance of the start from a solution. Only schedules need it, a coefficient λ does
+        not.
 
     Examples
     --------
@@ -237,7 +250,9 @@ class Hinge(Loss):
 
     def __post_init__(self) -> None:
         if self.distance is not None:
-            validate.number("distance", self.distance, "use an upper bound of ‖w₀ − w⋆‖", positive=True)
+            validate.number(
+                "distance", self.distance, "use an upper bound of ‖w₀ − w⋆‖", positive=True
+            )
 
     def value(self, outputs: Any, y: Any) -> Floats:
         return np.asarray(np.maximum(1.0 - np.multiply(outputs, y), 0.0))
@@ -254,13 +269,16 @@ class Hinge(Loss):
     def schedule_scale(self, radius: float, n_rows: int, k: int) -> float:
         if self.distance is None:
             raise ValueError(
-                "the hinge is not smooth, so that a schedule needs a distance; pass loss=fl.losses.Hinge(distance=D) "
-                "with D ≥ ‖w₀ − w⋆‖, or a coefficient such as fl.Ridge(1.0) as schedule"
+                "the hinge is not smooth, so that a schedule needs a distance; pass"
+                " loss=fl.losses.Hinge(distance=D) with D ≥ ‖w₀ − w⋆‖, or a coefficient such as"
+                " fl.Ridge(1.0) as schedule"
             )
         return self.lipschitz(radius, n_rows) * math.sqrt(2.0 * (k + 1)) / self.distance
 
 
-REGISTRY: dict[str, Loss] = {each.name: each for each in (Squared(), SquaredHinge(), Logistic(), Softmax(), Hinge())}
+REGISTRY: dict[str, Loss] = {
+    each.name: each for each in (Squared(), SquaredHinge(), Logistic(), Softmax(), Hinge())
+}
 """All losses by name."""
 
 TWO_CLASSES = ("squared_hinge", "logistic", "hinge")
@@ -280,29 +298,46 @@ def named(loss: Any) -> Loss:
         return loss
     result = REGISTRY.get(loss.replace("-", "_")) if isinstance(loss, str) else None
     if result is None:
-        raise ValueError(f"loss must be one of {', '.join(REGISTRY)}, or an instance of them, got {loss!r}")
+        raise ValueError(
+            f"loss must be one of {', '.join(REGISTRY)}, or an instance of them, got {loss!r}"
+        )
     return result
 
 
 def check_labels(y: Any, name: str) -> Floats:
-    """Return labels of two classes, −1 and +1, as a vector; ValueError for others, with the argument's ``name``."""
+    """Return labels of two classes, −1 and +1, as a vector; ValueError for others, with the
+    argument's ``name``.
+    """
     labels = np.asarray(y, dtype=np.float64)
     if labels.ndim != 1:
-        raise ValueError(f"{name} must have shape (n,) for a loss of two classes, got {labels.shape}")
+        raise ValueError(
+            f"{name} must have shape (n,) for a loss of two classes, got {labels.shape}"
+        )
     values = np.unique(labels)
     if not np.isin(values, (-1.0, 1.0)).all():
         shown = ", ".join(f"{value:g}" for value in values[:6]) + (", …" if len(values) > 6 else "")
-        hint = "use 2*y − 1" if np.isin(values, (0.0, 1.0)).all() else 'use loss="softmax" in fl.step for more classes'
-        raise ValueError(f"{name} must hold the labels −1 and +1 of two classes, got {shown}; {hint}")
+        hint = (
+            "use 2*y − 1"
+            if np.isin(values, (0.0, 1.0)).all()
+            else 'use loss="softmax" in fl.step for more classes'
+        )
+        raise ValueError(
+            f"{name} must hold the labels −1 and +1 of two classes, got {shown}; {hint}"
+        )
     return labels
 
 
 def check_classes(y: Any, n_classes: int) -> NDArray[np.int64]:
     """Return labels 0..c − 1 as a vector of integers; ValueError for others."""
     labels = np.asarray(y)
-    if labels.ndim != 1 or np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= n_classes)):
+    if (
+        labels.ndim != 1
+        or np.any(labels != np.floor(labels))
+        or np.any((labels < 0) | (labels >= n_classes))
+    ):
         raise ValueError(
-            f"y must be a vector of labels 0..{n_classes - 1} for the softmax of weights with {n_classes} columns, got "
-            f"shape {labels.shape} and values up to {labels.max(initial=0):g}; number the classes from 0"
+            f"y must be a vector of labels 0..{n_classes - 1} for the softmax of weights with"
+            f" {n_classes} columns, got shape {labels.shape} and values up to"
+            f" {labels.max(initial=0):g}; number the classes from 0"
         )
     return labels.astype(np.int64)

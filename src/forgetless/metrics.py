@@ -1,20 +1,23 @@
 """Metrics of weights and of paths of weights, each defined once for every engine.
 
-All are functions of the outputs x = s ∘ (V w − V X⁺y) along a task's singular vectors, with which the task's loss is
-½‖x‖² + floor, and of statistics of the path: how often each task occurred, and the mean and spread of its outputs
-right after its own steps. In that form no two large numbers are subtracted.
+All are functions of the outputs x = s ∘ (V w − V X⁺y) along a task's singular vectors, with which
+the task's loss is ½‖x‖² + floor, and of statistics of the path: how often each task occurred, and
+the mean and spread of its outputs right after its own steps. In that form no two large numbers are
+subtracted.
 
-=================  =====================================================================================
+=================  =================================================================================
 ``average_loss``   mean over all M tasks of L(w_k; m) = ½‖X_m w_k − y_m‖²
 ``seen_loss``      (1/k) Σ_t L(w_k; τ_t): a task counts as often as it was seen
 ``forgetting``     (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
 ``drift``          (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
 ``next_loss``      mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
-``distance``       ‖w_k − w⋆‖², w⋆ being the joint least-squares solution nearest to the start (a solution of all
-                   tasks where they have one); for random tasks w⋆ is the teacher of the last task learned
-``error``          mean over all tasks of the share of rows with y xᵀw_k ≤ 0, for losses of two classes
+``distance``       ‖w_k − w⋆‖², w⋆ being the joint least-squares solution nearest to the start (a
+                   solution of all tasks where they have one); for random tasks w⋆ is the teacher
+                   of the last task learned
+``error``          mean over all tasks of the share of rows with y xᵀw_k ≤ 0, for losses of two
+                   classes
 ``max_violation``  max(0, 1 − y xᵀw_k) of the row where it is largest, for losses of two classes
-=================  =====================================================================================
+=================  =================================================================================
 """
 
 from collections.abc import Mapping
@@ -29,7 +32,8 @@ from forgetless.tasks import TaskCollection
 
 __all__ = ["METRICS", "average_loss", "drift", "forgetting", "seen_loss", "task_losses"]
 
-# Every quantity has one name in Python, tables, JSON and on the command line; the text is that of reports.
+# Every quantity has one name in Python, tables, JSON and on the command line; the text is that of
+# reports.
 QUANTITIES = {
     "average_loss": "expected loss over all tasks",
     "seen_loss": "expected loss over the tasks seen",
@@ -53,12 +57,14 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
 PATH_METRICS = ("seen_loss", "forgetting", "drift")
 METRICS = ("average_loss", *PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-ENGINE_METRICS = (*METRICS, "next_loss")  # the last is not among the defaults: an order may have no next task
+# the last is not among the defaults: an order may have no next task
+ENGINE_METRICS = (*METRICS, "next_loss")
 LABEL_METRICS = ("error", "max_violation")  # of losses for two classes
 OTHER_LOSS = "other_loss"  # in engines: the average loss of other tasks than those learned
 WEIGHT_METRICS = ("distance", OTHER_LOSS)  # of the weights themselves, not of outputs
 ALL_METRICS = (*ENGINE_METRICS, "distance", *TASK_METRICS)
-ROW_METRICS = (*PATH_METRICS, "task_forgetting", "task_drift")  # of ensembles: on the rows that were learned
+# of ensembles: on the rows that were learned
+ROW_METRICS = (*PATH_METRICS, "task_forgetting", "task_drift")
 ENSEMBLE_METRICS = (*ALL_METRICS, "task_distances")
 
 
@@ -95,11 +101,12 @@ class Visits:
 
 
 class TaskSums(NamedTuple):
-    """Sums over the singular vectors and targets of each task, of shape (..., M); None where no metric needs them.
+    """Sums over the singular vectors and targets of each task, of shape (..., M); None where no
+    metric needs them.
 
-    ``squares`` of ‖x‖², x being the outputs now; ``changes`` of ‖x − x̄‖² and ``gains`` of ‖x‖² − ‖x̄‖², x̄ being the mean
-    outputs right after the task's steps. The last is summed as a product, so that it vanishes with the change rather
-    than by cancellation.
+    ``squares`` of ‖x‖², x being the outputs now; ``changes`` of ‖x − x̄‖² and ``gains`` of ‖x‖² −
+    ‖x̄‖², x̄ being the mean outputs right after the task's steps. The last is summed as a product,
+    so that it vanishes with the change rather than by cancellation.
     """
 
     squares: Floats | None
@@ -116,8 +123,12 @@ def sums_needed(names: tuple[str, ...]) -> tuple[bool, bool, bool]:
     )
 
 
-def task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]) -> TaskSums:
-    """Return the sums that the metrics need, from outputs and mean outputs of shape (..., c, Σr)."""
+def task_sums(
+    outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]
+) -> TaskSums:
+    """Return the sums that the metrics need, from outputs and mean outputs of shape (..., c,
+    Σr).
+    """
     squares, changes, gains = sums_needed(names)
     change = outputs - means if changes or gains else outputs
     return TaskSums(
@@ -128,7 +139,9 @@ def task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tupl
 
 
 def evaluate(name: str, sums: TaskSums, visits: Visits, tasks: TaskCollection) -> Floats:
-    """Return one metric; NaN before the first step for metrics of the path, before the first visit for one task's."""
+    """Return one metric; NaN before the first step for metrics of the path, before the first visit
+    for one task's.
+    """
     if name.endswith(("loss", "losses")):
         assert sums.squares is not None
         losses = 0.5 * sums.squares + tasks.floors
@@ -154,9 +167,10 @@ def evaluate(name: str, sums: TaskSums, visits: Visits, tasks: TaskCollection) -
 def mean_of(name: str, total: Any, count: Any, floor: float = 0.0) -> Floats:
     """Return a metric from its sum, for simulation and exact engines.
 
-    ``total`` is the sum of ½‖x‖² over tasks (``average_loss``) or visits (``seen_loss``), of the gains (``forgetting``)
-    or of the squared changes (``drift``) over visits; ``count`` that of tasks or visits, 0 giving NaN; ``floor`` the
-    mean irreducible loss where ``total`` does not contain it.
+    ``total`` is the sum of ½‖x‖² over tasks (``average_loss``) or visits (``seen_loss``), of the
+    gains (``forgetting``) or of the squared changes (``drift``) over visits; ``count`` that of
+    tasks or visits, 0 giving NaN; ``floor`` the mean irreducible loss where ``total`` does not
+    contain it.
     """
     count = np.asarray(count, dtype=np.float64)
     mean = np.asarray(total) / np.where(count > 0, count, np.nan)
@@ -170,7 +184,9 @@ def shape_of(name: str, tasks: TaskCollection) -> tuple[int, ...]:
 
 
 def by_task(values: Floats, tasks: TaskCollection) -> Floats:
-    """Return sums of values (..., c, Σr) over targets and over the singular vectors of each task: (..., M)."""
+    """Return sums of values (..., c, Σr) over targets and over the singular vectors of each task:
+    (..., M).
+    """
     offsets = tasks.offsets
     flat = values[..., 0, :] if values.shape[-2] == 1 else values.sum(-2)
     if len(offsets) - 1 == offsets[-1] and np.all(np.diff(offsets) == 1):
@@ -187,7 +203,9 @@ def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:
     w = to_numpy(as_float(name, weights))
     tail = (tasks.n_features, *tasks.target_shape)
     if w.shape[w.ndim - len(tail) :] != tail:
-        raise ValueError(f"{name} must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
+        raise ValueError(
+            f"{name} must have shape (..., {', '.join(map(str, tail))}), got {w.shape}"
+        )
     columns = w.reshape(*w.shape[: w.ndim - len(tail)], tasks.n_features, tasks.n_targets)
     errors = to_numpy(tasks.singular_vectors) @ columns - to_numpy(tasks.targets)
     return np.asarray(np.swapaxes(errors, -1, -2) * tasks.singular_values)
@@ -196,7 +214,9 @@ def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:
 def _path(tasks: TaskCollection, weights: Any, indices: Any) -> tuple[Floats, Visits]:
     outputs = _outputs(tasks, weights, "weights")
     if outputs.ndim != 3:
-        raise ValueError("weights must hold those after each step along the first axis, such as trace.weights[i]")
+        raise ValueError(
+            "weights must hold those after each step along the first axis, such as trace.weights[i]"
+        )
     order = _order(tasks, indices, len(outputs))
     counts = np.bincount(order, minlength=tasks.n_tasks).astype(np.float64)
     means, spread = np.zeros(outputs.shape[1:]), np.zeros(tasks.n_tasks)
@@ -210,34 +230,48 @@ def _path(tasks: TaskCollection, weights: Any, indices: Any) -> tuple[Floats, Vi
 
 def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> NDArray[np.int64]:
     order = np.asarray(indices)
-    if order.ndim != 1 or order.size == 0 or order.dtype.kind not in "iu" or (length or len(order)) != len(order):
-        raise ValueError(f"indices must be one task index per step, got shape {order.shape} of dtype {order.dtype}")
+    if (
+        order.ndim != 1
+        or order.size == 0
+        or order.dtype.kind not in "iu"
+        or (length or len(order)) != len(order)
+    ):
+        raise ValueError(
+            f"indices must be one task index per step, got shape {order.shape} of dtype"
+            f" {order.dtype}"
+        )
     if order.min() < 0 or order.max() >= tasks.n_tasks:
-        raise ValueError(f"indices must lie in 0..{tasks.n_tasks - 1}, got {order.min()}..{order.max()}")
+        raise ValueError(
+            f"indices must lie in 0..{tasks.n_tasks - 1}, got {order.min()}..{order.max()}"
+        )
     return order.astype(np.int64)
 
 
 def normalized(values: Mapping[str, Array], tasks: TaskCollection, start: Any) -> dict[str, Array]:
     """Return metrics relative to the size of the problem, for tasks that one model fits.
 
-    Losses and their differences are ‖Xw − y‖² without ½ over R²D², drifts are over R²D² and the distance is over D²,
-    with R the radius of the tasks and D = ‖w₀ − w⋆‖.
+    Losses and their differences are ‖Xw − y‖² without ½ over R²D², drifts are over R²D² and the
+    distance is over D², with R the radius of the tasks and D = ‖w₀ − w⋆‖.
     """
     gap = tasks.start(start) - tasks.teacher(start)
     R, D = tasks.radius, float(np.linalg.norm(to_numpy(gap)))
-    rounded = 1e-12 * float(np.linalg.norm(to_numpy(tasks.start(start))))  # a distance that is 0 up to rounding
+    # a distance that is 0 up to rounding
+    rounded = 1e-12 * float(np.linalg.norm(to_numpy(tasks.start(start))))
     if not (R > 0 and rounded < D and tasks.is_realizable(start=start)):
-        reason = "no model fits all tasks" if R > 0 and rounded < D else f"R = {R:.3g} and D = {D:.3g}"
+        reason = (
+            "no model fits all tasks" if R > 0 and rounded < D else f"R = {R:.3g} and D = {D:.3g}"
+        )
         raise ValueError(
-            f"normalize=True divides by R²D², D being the distance from the start to a joint solution, but {reason}; "
-            "use normalize=False"
+            "normalize=True divides by R²D², D being the distance from the start to a joint"
+            f" solution, but {reason}; use normalize=False"
         )
     units = {"distance": 1 / D**2, "drift": 1 / (R * D) ** 2, "task_drift": 1 / (R * D) ** 2}
     return {name: value * units.get(name, 2 / (R * D) ** 2) for name, value in values.items()}
 
 
 def task_losses(tasks: TaskCollection, w: Array) -> Floats:
-    """Return the loss of each task, of shape (..., M), for weights of shape (..., d) or (..., d, c).
+    """Return the loss of each task, of shape (..., M), for weights of shape (..., d) or (..., d,
+    c).
 
     Examples
     --------
@@ -255,12 +289,16 @@ def average_loss(tasks: TaskCollection, w: Array) -> Floats:
 
 
 def seen_loss(tasks: TaskCollection, w: Array, indices: Any) -> Floats:
-    """Return the mean loss over the tasks seen, each as often as it occurs in ``indices``, of shape (...)."""
+    """Return the mean loss over the tasks seen, each as often as it occurs in ``indices``, of shape
+    (...).
+    """
     order = _order(tasks, indices)
     return np.asarray(np.mean(task_losses(tasks, w)[..., order], axis=-1))
 
 
-def forgetting(tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool = False) -> Any:
+def forgetting(
+    tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool = False
+) -> Any:
     """Return the mean loss degradation since each task was learned.
 
     Parameters
@@ -271,7 +309,8 @@ def forgetting(tasks: TaskCollection, weights: Array, indices: Any, *, per_task:
     indices : array of shape (k,)
         τ_1..τ_k, the task of each step.
     per_task : bool, default False
-        Return an array of shape (M,) with the mean over each task's own visits, NaN for tasks never seen.
+        Return an array of shape (M,) with the mean over each task's own visits, NaN for tasks never
+        seen.
 
     Examples
     --------
@@ -286,11 +325,15 @@ def forgetting(tasks: TaskCollection, weights: Array, indices: Any, *, per_task:
 
 
 def drift(tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool = False) -> Any:
-    """Return the mean squared change of outputs since each task was learned; arguments as in ``forgetting``."""
+    """Return the mean squared change of outputs since each task was learned; arguments as in
+    ``forgetting``.
+    """
     return _from_path("drift", tasks, weights, indices, per_task)
 
 
-def _from_path(name: str, tasks: TaskCollection, weights: Array, indices: Any, per_task: bool) -> Any:
+def _from_path(
+    name: str, tasks: TaskCollection, weights: Array, indices: Any, per_task: bool
+) -> Any:
     outputs, visits = _path(tasks, weights, indices)
     sums = task_sums(outputs, visits.means, tasks, (name,))
     value = evaluate(f"task_{name}" if per_task else name, sums, visits, tasks)

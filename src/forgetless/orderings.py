@@ -26,16 +26,20 @@ __all__ = [
 ]
 
 Indices = NDArray[np.unsignedinteger[Any]]
-# Both constants are part of the meaning of a seed: changing one changes the sequences that a seed gives.
+# Both constants are part of the meaning of a seed: changing one changes the sequences that a seed
+# gives.
 BLOCK = 4096  # steps drawn at once
 TRIALS = 8  # trials that share one generator, which always draws for all of them
 
 
-EQUAL = 1e-9  # relative difference of scores that a greedy order regards as equal: rounding must not decide
+# relative difference of scores that a greedy order regards as equal: rounding must not decide
+EQUAL = 1e-9
 
 
 def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest unsigned type for task indices (compiled loops are several times faster on unsigned)."""
+    """Return the smallest unsigned type for task indices (compiled loops are several times faster
+    on unsigned).
+    """
     return np.uint8 if n_tasks <= 2**8 else np.uint16 if n_tasks <= 2**16 else np.uint32
 
 
@@ -56,14 +60,17 @@ class Draws:
 
 @dataclass(frozen=True)
 class Epochs:
-    """The law of random epochs: every M steps each task occurs once, in independent uniformly random orders."""
+    """The law of random epochs: every M steps each task occurs once, in independent uniformly
+    random orders.
+    """
 
 
 @dataclass(frozen=True, eq=False)
 class OneOrder:
     """The law of one deterministic order."""
 
-    indices: NDArray[np.int64]  # the task of each step, counted from 0; of all k steps, or of one period
+    # the task of each step, counted from 0; of all k steps, or of one period
+    indices: NDArray[np.int64]
     repeated: bool = False  # whether ``indices`` is one period
 
     def at(self, step: int) -> int:
@@ -79,7 +86,8 @@ Law = Draws | Epochs | OneOrder  # the exact engines are organised by it
 
 
 class Ordering(ABC):
-    """Base of all orderings; to add one, write ``blocks``, ``law`` for exact expectations, ``check`` to limit k.
+    """Base of all orderings; to add one, write ``blocks``, ``law`` for exact expectations,
+    ``check`` to limit k.
 
     Examples
     --------
@@ -92,17 +100,22 @@ class Ordering(ABC):
     ...         turn = np.arange(2 * n_tasks)
     ...         return fl.orderings.OneOrder(np.minimum(turn, turn[::-1]), repeated=True)
     ...     def blocks(self, n_tasks, k, n_trials, rng):
-    ...         return fl.FixedOrder(np.resize(self.law(n_tasks, k).indices, k)).blocks(n_tasks, k, n_trials, rng)
+    ...         return fl.FixedOrder(np.resize(self.law(n_tasks, k).indices, k)).blocks(n_tasks,
+    ...             k, n_trials, rng)
     >>> ForthAndBack().sample(n_tasks=3, k=8).tolist()
     [0, 1, 2, 2, 1, 0, 0, 1]
     >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[2.0]], [2.0])])
-    >>> round(float(fl.expect(tasks, fl.Ridge(1.0), k=3, ordering=ForthAndBack()).average_loss[0]), 6)
+    >>> round(float(fl.expect(tasks, fl.Ridge(1.0), k=3,
+    ...     ordering=ForthAndBack()).average_loss[0]), 6)
     0.0005
     """
 
     @abstractmethod
-    def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
-        """Yield the task indices (from 0) of independent trials in consecutive blocks of at most ``BLOCK`` steps.
+    def blocks(
+        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+    ) -> Iterator[Indices]:
+        """Yield the task indices (from 0) of independent trials in consecutive blocks of at most
+        ``BLOCK`` steps.
 
         Parameters
         ----------
@@ -115,14 +128,16 @@ class Ordering(ABC):
         integer array of shape (n_trials, min(BLOCK, steps left))
         """
 
-    def check(self, n_tasks: int, k: int) -> None:  # noqa: B027 - most orderings are defined for all k
+    def check(self, n_tasks: int, k: int) -> None:  # noqa: B027
         """Raise ValueError where ``k`` steps over ``n_tasks`` tasks are not defined."""
 
     def law(self, n_tasks: int, k: int) -> Law | None:
         """Return the law of k steps over ``n_tasks`` tasks; None where it can only be sampled."""
         return None
 
-    def sample(self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None) -> Indices:
+    def sample(
+        self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None
+    ) -> Indices:
         """Return the task indices of one run of k steps, or of several.
 
         Parameters
@@ -141,14 +156,21 @@ class Ordering(ABC):
         """
         n_tasks = validate.integer("n_tasks", n_tasks, 1, "an ordering needs at least one task")
         k = validate.integer("k", k, 1, "ask for at least one step")
-        count = 1 if n_trials is None else validate.integer("n_trials", n_trials, 1, "ask for at least one run")
+        count = (
+            1
+            if n_trials is None
+            else validate.integer("n_trials", n_trials, 1, "ask for at least one run")
+        )
         self.check(n_tasks, k)
-        orders = np.concatenate([block.copy() for block in draws(self, n_tasks, k, count, seed)], axis=1)
+        orders = np.concatenate(
+            [block.copy() for block in draws(self, n_tasks, k, count, seed)], axis=1
+        )
         return orders[0] if n_trials is None else orders
 
 
 def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
-    """Yield task indices in blocks of shape (n_trials, T), each in the same buffer; see ``Ordering.sample``.
+    """Yield task indices in blocks of shape (n_trials, T), each in the same buffer; see
+    ``Ordering.sample``.
 
     Trial i is the same whatever ``n_trials`` is.
     """
@@ -157,9 +179,12 @@ def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) ->
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     streams = []
     for group in range(-(-n_trials // TRIALS)):
-        # Children are built by number instead of spawn(), which would change the caller's SeedSequence.
+        # Children are built by number instead of spawn(), which would change the caller's
+        # SeedSequence.
         child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
-        streams.append(ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child))))
+        streams.append(
+            ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child)))
+        )
     buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))
     for size in _block_sizes(k):
         block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
@@ -168,8 +193,9 @@ def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) ->
             valid = part.shape == (TRIALS, size) and part.dtype.kind in "iu"
             if not valid or part.min() < 0 or part.max() >= n_tasks:
                 raise ValueError(
-                    f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape {(TRIALS, size)}, "
-                    f"got dtype {part.dtype} and shape {part.shape} with values up to {part.max(initial=0)}"
+                    f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
+                    f" {(TRIALS, size)}, got dtype {part.dtype} and shape {part.shape} with values"
+                    f" up to {part.max(initial=0)}"
                 )
             block[group * TRIALS : (group + 1) * TRIALS] = part
         yield block[:n_trials]
@@ -205,7 +231,8 @@ class WithReplacement(Ordering):
     def check(self, n_tasks: int, k: int) -> None:
         if self.probabilities is not None and len(self.probabilities) != n_tasks:
             raise ValueError(
-                f"probabilities has {len(self.probabilities)} entries but there are {n_tasks} tasks; give one per task"
+                f"probabilities has {len(self.probabilities)} entries but there are {n_tasks}"
+                " tasks; give one per task"
             )
 
     def weights(self, n_tasks: int) -> NDArray[np.float64]:
@@ -217,13 +244,16 @@ class WithReplacement(Ordering):
     def law(self, n_tasks: int, k: int) -> Draws:
         return Draws(self.weights(n_tasks))
 
-    def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
+    def blocks(
+        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+    ) -> Iterator[Indices]:
         if self.probabilities is None:
             for size in _block_sizes(k):
                 yield _uniform(n_tasks, n_trials, size, rng)
             return
         cumulative = np.cumsum(self.probabilities)
-        # Rounding may leave the last value below 1; after division a draw near 1 falls into the last task.
+        # Rounding may leave the last value below 1; after division a draw near 1 falls into the
+        # last task.
         cumulative /= cumulative[-1]
         for size in _block_sizes(k):
             draws = np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
@@ -233,8 +263,8 @@ class WithReplacement(Ordering):
 def _uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -> Indices:
     """Return uniform indices of shape (n_trials, size).
 
-    One random number below M^p gives p of them at once, as its digits in base M: exactly uniform, and several times
-    faster for few tasks.
+    One random number below M^p gives p of them at once, as its digits in base M: exactly uniform,
+    and several times faster for few tasks.
     """
     digits = _digits(n_tasks)
     if digits is None:
@@ -246,7 +276,9 @@ def _uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -
 
 @functools.cache
 def _digits(n_tasks: int) -> Indices | None:
-    """Return the p digits of 0..M^p − 1 in base M, for the largest p with M^p ≤ 2048; None if that is 1."""
+    """Return the p digits of 0..M^p − 1 in base M, for the largest p with M^p ≤ 2048; None if that
+    is 1.
+    """
     p = 12 if n_tasks == 1 else int(math.log(2048.5, n_tasks))
     if p < 2:
         return None
@@ -256,11 +288,16 @@ def _digits(n_tasks: int) -> Indices | None:
 def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
     values = np.asarray(probabilities, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"probabilities must be a vector with one entry per task, got shape {values.shape}")
+        raise ValueError(
+            f"probabilities must be a vector with one entry per task, got shape {values.shape}"
+        )
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"probabilities must be nonnegative and finite, got {values.tolist()}")
     if abs(values.sum() - 1) > 1e-5:  # single-precision probabilities do not sum to 1 more closely
-        raise ValueError(f"probabilities must sum to 1, got a sum of {values.sum():.9g}; divide them by their sum")
+        raise ValueError(
+            f"probabilities must sum to 1, got a sum of {values.sum():.9g}; divide them by"
+            " their sum"
+        )
     return tuple((values / values.sum()).tolist())
 
 
@@ -285,7 +322,9 @@ class WithoutReplacement(Ordering):
     def law(self, n_tasks: int, k: int) -> Epochs:
         return Epochs()
 
-    def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
+    def blocks(
+        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+    ) -> Iterator[Indices]:
         indices = _shuffled(n_tasks, n_trials, rng)[:, :k]
         for first in range(0, k, BLOCK):
             yield indices[:, first : first + BLOCK]
@@ -306,11 +345,15 @@ class RandomReshuffling(Ordering):
     def law(self, n_tasks: int, k: int) -> Epochs:
         return Epochs()
 
-    def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
+    def blocks(
+        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+    ) -> Iterator[Indices]:
         pending = np.empty((n_trials, 0), index_dtype(n_tasks))
         for size in _block_sizes(k):
             missing = max(0, -(-(size - pending.shape[1]) // n_tasks))
-            epochs = _shuffled(n_tasks, n_trials * missing, rng).reshape(n_trials, missing * n_tasks)
+            epochs = _shuffled(n_tasks, n_trials * missing, rng).reshape(
+                n_trials, missing * n_tasks
+            )
             pending = np.concatenate([pending, epochs], axis=1)
             yield pending[:, :size]
             pending = pending[:, size:]
@@ -330,7 +373,9 @@ class Cyclic(Ordering):
     def law(self, n_tasks: int, k: int) -> OneOrder:
         return OneOrder(np.arange(n_tasks), repeated=True)
 
-    def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
+    def blocks(
+        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+    ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             steps = np.arange(first, min(first + BLOCK, k))
             yield np.tile((steps % n_tasks).astype(index_dtype(n_tasks)), (n_trials, 1))
@@ -357,23 +402,33 @@ class FixedOrder(Ordering):
     def __init__(self, indices: ArrayLike) -> None:
         values = np.asarray(indices)
         if values.ndim != 1 or values.size == 0:
-            raise ValueError(f"indices must be a non-empty vector of task indices, got shape {values.shape}")
+            raise ValueError(
+                f"indices must be a non-empty vector of task indices, got shape {values.shape}"
+            )
         if values.dtype.kind not in "iu":
-            raise TypeError(f"indices must be integers, got dtype {values.dtype}; count tasks from 0")
+            raise TypeError(
+                f"indices must be integers, got dtype {values.dtype}; count tasks from 0"
+            )
         object.__setattr__(self, "indices", tuple(values.tolist()))
 
     def check(self, n_tasks: int, k: int) -> None:
         if len(self.indices) < k:
-            raise ValueError(f"indices has {len(self.indices)} entries but k is {k}; give at least k indices")
+            raise ValueError(
+                f"indices has {len(self.indices)} entries but k is {k}; give at least k indices"
+            )
         low, high = min(self.indices), max(self.indices)
         if low < 0 or high >= n_tasks:
             bad = low if low < 0 else high
-            raise ValueError(f"indices must lie in 0..{n_tasks - 1}, got {bad}; tasks are counted from 0")
+            raise ValueError(
+                f"indices must lie in 0..{n_tasks - 1}, got {bad}; tasks are counted from 0"
+            )
 
     def law(self, n_tasks: int, k: int) -> OneOrder:
         return OneOrder(np.array(self.indices[:k], dtype=np.int64))
 
-    def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
+    def blocks(
+        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+    ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             indices = self.indices[first : min(first + BLOCK, k)]
             yield np.tile(np.array(indices, dtype=index_dtype(n_tasks)), (n_trials, 1))
@@ -381,32 +436,38 @@ class FixedOrder(Ordering):
 
 @dataclass(frozen=True)
 class Greedy(Ordering):
-    """The task on which the present weights are worst, at every step; an order that sees the weights.
+    """The task on which the present weights are worst, at every step; an order that sees the
+    weights.
 
-    It is deterministic: from one start, all runs of a schedule have the same order. ``expect`` and ``simulate`` take it
-    with the squared loss, and different schedules have different orders. It has no samples of its own.
+    It is deterministic: from one start, all runs of a schedule have the same order. ``expect`` and
+    ``simulate`` take it with the squared loss, and different schedules have different orders. It
+    has no samples of its own.
 
     Parameters
     ----------
     rule : "residual" or "distance", default "residual"
-        Whether that is the task with the largest loss ½‖X_m w − y_m‖², or the one whose solutions are farthest from w,
-        with the largest ‖X_m⁺(X_m w − y_m)‖. Of tasks whose squares agree to a relative 1e-9 the first is chosen.
+        Whether that is the task with the largest loss ½‖X_m w − y_m‖², or the one whose solutions
+        are farthest from w, with the largest ‖X_m⁺(X_m w − y_m)‖. Of tasks whose squares agree to a
+        relative 1e-9 the first is chosen.
     repeat : bool, default False
         Whether a task may be learned again; else k ≤ M.
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 0.1]], [0.2]), ([[0.0, 3.0]], [0.0])])
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 0.1]], [0.2]), ([[0.0, 3.0]],
+    ...     [0.0])])
     >>> for rule in ("residual", "distance"):  # the task just learned has no loss
-    ...     first = fl.expect(tasks, "none", k=1, ordering=fl.orderings.Greedy(rule), metrics="task_losses")
+    ...     first = fl.expect(tasks, "none", k=1, ordering=fl.orderings.Greedy(rule),
+    ...         metrics="task_losses")
     ...     print(first.task_losses[0].round(2).tolist())
     [0.0, 0.02, 0.0]
     [0.5, 0.0, 18.0]
 
     References
     ----------
-    Tsipory, Levinstein, Evron, Kong, Needell & Soudry (2025): maximum residual and maximum distance rules.
+    Tsipory, Levinstein, Evron, Kong, Needell & Soudry (2025): maximum residual and maximum distance
+    rules.
     """
 
     rule: str = "residual"
@@ -421,25 +482,33 @@ class Greedy(Ordering):
     def check(self, n_tasks: int, k: int) -> None:
         if k > n_tasks and not self.repeat:
             raise ValueError(
-                f"k must be at most the number of tasks, {n_tasks}, in a single greedy pass, got {k}; use "
-                f"fl.orderings.Greedy({self.rule!r}, repeat=True)"
+                f"k must be at most the number of tasks, {n_tasks}, in a single greedy pass, got"
+                f" {k}; use fl.orderings.Greedy({self.rule!r}, repeat=True)"
             )
 
     def choose(self, scores: NDArray[np.float64], learned: list[int]) -> int:
-        """Return the next task from a number (M,) that is largest for the worst task, and the tasks so far."""
-        allowed = np.where(np.isin(np.arange(len(scores)), [] if self.repeat else learned), -np.inf, scores)
+        """Return the next task from a number (M,) that is largest for the worst task, and the tasks
+        so far.
+        """
+        allowed = np.where(
+            np.isin(np.arange(len(scores)), [] if self.repeat else learned), -np.inf, scores
+        )
         return int(np.argmax(allowed >= (1 - EQUAL) * allowed.max()))
 
-    def blocks(self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator) -> Iterator[Indices]:
+    def blocks(
+        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+    ) -> Iterator[Indices]:
         raise ValueError(
-            f"{self!r} depends on the weights and has no samples of its own; use it in fl.simulate or fl.expect, with "
-            "loss='squared'"
+            f"{self!r} depends on the weights and has no samples of its own; use it in fl.simulate"
+            " or fl.expect, with loss='squared'"
         )
 
 
 def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
     """Return ``n_rows`` random permutations of the tasks."""
-    return rng.permuted(np.tile(np.arange(n_tasks, dtype=index_dtype(n_tasks)), (n_rows, 1)), axis=1)
+    return rng.permuted(
+        np.tile(np.arange(n_tasks, dtype=index_dtype(n_tasks)), (n_rows, 1)), axis=1
+    )
 
 
 NAMES: dict[str, Ordering] = {

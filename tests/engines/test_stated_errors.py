@@ -34,7 +34,7 @@ def states(pairs, lambdas, orders):
         yield np.array(path), probability
 
 
-def bound(pairs, lambdas, orders, visits, name, step, *, squared, value, dropped=0.0, decay=1.0):
+def bound(pairs, lambdas, orders, visits, name, step, *, squared, value, dropped=0.0, decay=1.0):  # noqa: PLR0913
     """The stated error of a metric at one step: sizes at the start and there, the data, and their shift."""
     M = len(pairs)
     s = np.array([np.linalg.norm(x) for x, _ in pairs])

@@ -40,9 +40,8 @@ def upper_bounds():
         bound = fl.upper_bound(value, 32, quantity="next_loss")
         yield f"upper_bound/{schedule}/next_loss", bound.value
         for quantity in ("average_loss", "seen_loss"):
-            bound = fl.upper_bound(
-                value, 32, quantity=quantity, ordering="without-replacement", n_tasks=64
-            )
+            options = {"ordering": "without-replacement", "n_tasks": 64}
+            bound = fl.upper_bound(value, 32, quantity=quantity, **options)
             yield f"upper_bound/{schedule}/{quantity}/without-replacement", bound.value
     sizes = {"radius": 2.5, "distance": 0.3}
     for schedule in ("minimax", "projection", "gradient-descent", "increasing-budget-3"):

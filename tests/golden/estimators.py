@@ -106,7 +106,7 @@ def classified(name, model):
 
 
 def inputs_of_tasks():
-    """Yield weights for tasks with row weights, sparse rows, blocks, groups, targets, new features."""
+    """Yield weights for tasks in other forms: weighted, sparse, in blocks, in groups, widened."""
     for name in ("alpha", "auto", "standardize"):
         for kind, learn in LEARN.items():
             model = fl.ContinualRidge(**RIDGES[name])

@@ -52,18 +52,9 @@ def every_schedule():
                 if k != K and schedule in ONE_LENGTH:
                     continue
                 record = "all" if name == "with-replacement" and label == "noisy" else "last"
-                exact = fl.expect(
-                    collection, value, k, ordering=ordering, metrics=METRICS, record=record
-                )
-                trace = fl.simulate(
-                    collection,
-                    value,
-                    k,
-                    ordering=ordering,
-                    metrics=METRICS,
-                    record="last",
-                    **TRIALS,
-                )
+                options = {"ordering": ordering, "metrics": METRICS}
+                exact = fl.expect(collection, value, k, record=record, **options)
+                trace = fl.simulate(collection, value, k, record="last", **TRIALS, **options)
                 for metric in METRICS:
                     yield f"expect/{label}/{name}/{schedule}/{metric}", getattr(exact, metric)
                     yield f"simulate/{label}/{name}/{schedule}/{metric}", getattr(trace, metric)
@@ -76,7 +67,7 @@ def every_metric():
     """Yield the other metrics, and the metrics of a given path."""
     collection = tasks(noise=0.5)
     for name, ordering in ORDERINGS.items():
-        # The next loss needs one task more, which orders without replacement and fixed orders end with.
+        # The next loss needs one task more than there are steps.
         k = N_TASKS - 1 if name == "without-replacement" else K - 1
         for schedule in FEW:
             label = f"metrics/{name}/{schedule}"
@@ -190,9 +181,9 @@ def disturbed(label, **options):
                 **options,
             )
         for name in ("without-replacement", "reshuffling", "cyclic"):
-            trace = fl.simulate(
-                collection, value, horizon(name), ordering=ORDERINGS[name], **TRIALS, **options
-            )
+            k = horizon(name)
+            ordering = ORDERINGS[name]
+            trace = fl.simulate(collection, value, k, ordering=ordering, **TRIALS, **options)
             for metric, curve in trace.values.items():
                 yield f"simulate/{label}/{name}/{schedule}/{metric}", curve
 

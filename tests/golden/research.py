@@ -1,4 +1,4 @@
-"""Golden numbers of research code: the descent to minimax schedules, worst collections, optimal averages.
+"""Golden numbers of research: descent to minimax schedules, worst collections, best averages.
 
 They are in ``research.json``; ``values.py`` compares and writes both files.
 """

@@ -49,9 +49,8 @@ def numbers():
             yield f"tables/encoder/{name}/{t}", dense(encoder.transform(table))
         yield f"tables/encoder/{name}/first", dense(encoder.transform(next(tables())[0]))
     for name, model in (("auto", fl.ContinualRidge()), ("alpha", fl.ContinualRidge(alpha=0.5))):
-        pipeline = fl.tables.make_pipeline(
-            fl.tables.TableEncoder(min_count=1, drop=["note"]), model
-        )
+        encoder = fl.tables.TableEncoder(min_count=1, drop=["note"])
+        pipeline = fl.tables.make_pipeline(encoder, model)
         for table, y in tables():
             pipeline.partial_fit(table, y)
         yield f"tables/model/{name}", pipeline.predict(table)

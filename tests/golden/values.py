@@ -1,8 +1,8 @@
 """Every number that a user sees, on fixed small inputs: the guard of refactoring.
 
 ``cd tests && python -m golden.values`` prints where the computed numbers differ from
-``values.json`` and ``research.json``; with ``--write`` it writes these numbers into the files, which
-is right only where a number is meant to change. Each part has a file of its own beside this one.
+``values.json`` and ``research.json``; with ``--write`` it writes these numbers into the files,
+which is right only where a number is meant to change. Each part has a file of its own.
 """
 
 import json

@@ -248,7 +248,7 @@ def check(case, advice):
     return own
 
 
-def _check_claim(case, advice, claim, own, least, around):
+def _check_claim(case, advice, claim, own, least, around):  # noqa: C901, PLR0912
     floor = least if case.objective == "average_loss" else 0.0
     slack = 1e-7 * abs(own) + around
     if claim.about == "loss":

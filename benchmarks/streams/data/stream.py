@@ -106,7 +106,7 @@ class Stream:
         )
 
 
-def grouped(
+def grouped(  # noqa: PLR0913
     name: str,
     source: str,
     X: Any,

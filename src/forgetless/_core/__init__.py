@@ -1,1 +1,3 @@
-"""Arrays, linear algebra, threads, compilation and validation: what every part of the package uses."""
+"""Arrays, linear algebra, threads, compilation and validation: what every part of the package
+uses.
+"""

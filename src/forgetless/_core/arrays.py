@@ -50,7 +50,8 @@ def namespace_of(*arrays: Array) -> Namespace:
 
 
 def as_float(name: str, value: Any) -> Array:
-    """Return ``value`` as a finite float64 array; anything that is not yet an array becomes NumPy's.
+    """Return ``value`` as a finite float64 array; anything that is not yet an array becomes
+    NumPy's.
 
     float64 whatever the input: results are meant to be exact, and a float32 spectrum is not.
     """
@@ -58,12 +59,18 @@ def as_float(name: str, value: Any) -> Array:
     array: Any = value if is_array_api_obj(value) else _nested(name, value)
     xp = array_namespace(array)
     if not xp.isdtype(array.dtype, ("integral", "real floating", "bool")):
-        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column")
+        raise TypeError(
+            f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column"
+        )
     if is_torch_namespace(xp):
-        array = array.detach()  # a graph through a spectrum is never wanted, and would pin every task in memory
+        # a graph through a spectrum is never wanted, and would pin every task in memory
+        array = array.detach()
     array = xp.astype(array, xp.float64, copy=False)
     if not bool(xp.all(xp.isfinite(array))):
-        raise ValueError(f"{name} contains NaN or infinity; only finite values are allowed, so drop or impute them")
+        raise ValueError(
+            f"{name} contains NaN or infinity; only finite values are allowed, so drop or impute"
+            " them"
+        )
     return array
 
 
@@ -71,13 +78,15 @@ def check_unmasked(name: str, value: Any) -> None:
     """Raise TypeError for a masked array, whose mask most functions ignore."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
-            f"{name} is a masked array, whose mask would be ignored; drop the masked rows first, or fill them with "
-            "value.filled(...)"
+            f"{name} is a masked array, whose mask would be ignored; drop the masked rows first, or"
+            " fill them with value.filled(...)"
         )
 
 
 def group_labels(groups: Any) -> NDArray[Any]:
-    """Return the label of every row as a NumPy array; ValueError if one is missing (None, NaN, NaT or NA)."""
+    """Return the label of every row as a NumPy array; ValueError if one is missing (None, NaN, NaT
+    or NA).
+    """
     check_unmasked("groups", groups)
     labels = np.asarray(to_numpy(groups) if is_array_api_obj(groups) else groups)
     if labels.dtype.kind == "O":
@@ -85,7 +94,10 @@ def group_labels(groups: Any) -> NDArray[Any]:
     else:
         missing = int(np.sum(labels != labels))
     if missing:
-        raise ValueError(f"groups must have a label for every row, but {missing} rows have none; drop or name them")
+        raise ValueError(
+            f"groups must have a label for every row, but {missing} rows have none; drop or name"
+            " them"
+        )
     return labels
 
 
@@ -100,9 +112,13 @@ def _nested(name: str, value: Any) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name} is not a rectangular array ({error}); give rows of equal length") from None
+        raise ValueError(
+            f"{name} is not a rectangular array ({error}); give rows of equal length"
+        ) from None
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column")
+        raise TypeError(
+            f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column"
+        )
     return array
 
 
@@ -129,7 +145,9 @@ def from_numpy(array: NDArray[Any], like: Array) -> Array:
 
 
 def same_library(array: Array, like: Array) -> Array:
-    """Return ``array`` in the library and device of ``like``, converting through the host if need be."""
+    """Return ``array`` in the library and device of ``like``, converting through the host if need
+    be.
+    """
     if array_namespace(array) is array_namespace(like) and device(array) == device(like):
         return array
     return from_numpy(to_numpy(array), like)
@@ -158,7 +176,9 @@ def with_zeros(array: Array, at: int, count: int, axis: int) -> Array:
 
 
 def nbytes(value: Any) -> int:
-    """Return the size in bytes of the numbers in a value: arrays, floats, and containers or objects of these."""
+    """Return the size in bytes of the numbers in a value: arrays, floats, and containers or objects
+    of these.
+    """
     if isinstance(value, float):
         return 8
     if hasattr(value, "nbytes"):

@@ -1,7 +1,8 @@
-"""Averages of iterates: w̄_k = Σ_t ω_t w_t with ω_t ∝ t^r over t = 1..k, kept as w̄ ← w̄ + g_k (w_k − w̄).
+"""Averages of iterates: w̄_k = Σ_t ω_t w_t with ω_t ∝ t^r over t = 1..k, kept as w̄ ← w̄ + g_k (w_k
+− w̄).
 
-The gain g_k = k^r / Σ_{t≤k} t^r depends on k and r alone, so that an average can be read at every step. w₀ has no
-weight: the average of no steps is w₀ itself.
+The gain g_k = k^r / Σ_{t≤k} t^r depends on k and r alone, so that an average can be read at every
+step. w₀ has no weight: the average of no steps is w₀ itself.
 """
 
 import math
@@ -13,7 +14,8 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 
 LARGEST = 32.0
-"""Largest power r: of an average that is all but the last iterate, and whose sums are still far from overflow."""
+"""Largest power r: of an average that is all but the last iterate, and whose sums are still far
+from overflow."""
 
 
 def power(value: Any) -> float | None:

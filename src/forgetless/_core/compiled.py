@@ -17,7 +17,9 @@ def has_numba() -> bool:
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return ``numba.njit(cache=True, **options)``, without the cache if no folder for it can be written."""
+    """Return ``numba.njit(cache=True, **options)``, without the cache if no folder for it can be
+    written.
+    """
     from numba import njit
 
     def compile_lazily(function: Callable[..., Any]) -> Any:
@@ -57,10 +59,10 @@ _spent = 0.0
 def worth_loading(name: str, seconds: float) -> bool:
     """Return whether a compiled module should do work that takes ``seconds`` without it.
 
-    True once it is loaded, and before that as soon as the work that it could have done takes longer than loading it:
-    short programs never wait for numba, and long ones soon use it even if every single call is short. Both ways give
-    the same numbers up to rounding; FORGETLESS_NUMBA=always or =never in the environment fixes the choice and so the
-    last bits.
+    True once it is loaded, and before that as soon as the work that it could have done takes longer
+    than loading it: short programs never wait for numba, and long ones soon use it even if every
+    single call is short. Both ways give the same numbers up to rounding; FORGETLESS_NUMBA=always or
+    =never in the environment fixes the choice and so the last bits.
     """
     global _spent
     fixed = os.environ.get("FORGETLESS_NUMBA")
@@ -73,15 +75,22 @@ def worth_loading(name: str, seconds: float) -> bool:
 
 
 def n_threads() -> int:
-    """Return how many processors this process may use; FORGETLESS_THREADS in the environment limits them further."""
-    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processors this process may use; FORGETLESS_THREADS in the environment limits
+    them further.
+    """
+    available = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     limit = os.environ.get("FORGETLESS_THREADS", "")
     return min(available, max(1, int(limit))) if limit.isdecimal() else available
 
 
 def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: int) -> None:
-    """Call ``work(first, last)`` for consecutive ranges of at most ``chunk`` items, on ``threads`` threads."""
-    if threads <= 1 or threading.current_thread().name.startswith(_NAME):  # a part does not wait for other parts
+    """Call ``work(first, last)`` for consecutive ranges of at most ``chunk`` items, on ``threads``
+    threads.
+    """
+    # a part does not wait for other parts
+    if threads <= 1 or threading.current_thread().name.startswith(_NAME):
         work(0, n_items)
         return
     parts = ((first, min(first + chunk, n_items)) for first in range(0, n_items, chunk))

@@ -21,7 +21,10 @@ def how(extra: str) -> str:
     >>> how("cli")
     "pip install '.[cli]' in a checkout of forgetless, or pip install 'forgetless[cli]'"
     """
-    return f"pip install '.[{extra}]' in a checkout of forgetless, or pip install 'forgetless[{extra}]'"
+    return (
+        f"pip install '.[{extra}]' in a checkout of forgetless, or pip install"
+        f" 'forgetless[{extra}]'"
+    )
 
 
 @contextmanager
@@ -30,20 +33,25 @@ def needs(what: str, package: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ImportError(f"{what} needs {package} ({error}); install it with: {how(extra)}") from error
+        raise ImportError(
+            f"{what} needs {package} ({error}); install it with: {how(extra)}"
+        ) from error
 
 
 UNKNOWN = 8 * 2**30
 """Bytes assumed to be free on a system that does not report it."""
 
 FACTORIZATION_LIMIT = int(os.environ.get("FORGETLESS_MEMORY_LIMIT", 2**31))
-"""Bytes that one Gram matrix or factorization of an estimator may take; larger tasks are solved iteratively."""
+"""Bytes that one Gram matrix or factorization of an estimator may take; larger tasks are solved
+iteratively."""
 
 _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> int:
-    """Return how many more bytes this process may take: the least that any of the known limits leaves."""
+    """Return how many more bytes this process may take: the least that any of the known limits
+    leaves.
+    """
     limits = [*_free_ram(proc), *_left_by_groups(proc, groups), *_left_by_own_limits(proc)]
     return max(0, min(limits)) if limits else UNKNOWN
 
@@ -59,7 +67,9 @@ def _free_ram(proc: Path) -> Iterator[int]:
 
 
 def _left_by_groups(proc: Path, groups: Path) -> Iterator[int]:
-    """Yield what every control group that this process is in, directly or through its parents, has left."""
+    """Yield what every control group that this process is in, directly or through its parents, has
+    left.
+    """
     for line in _lines(proc / "self" / "cgroup"):
         _, controllers, name = line.split(":", 2)
         if controllers == "":

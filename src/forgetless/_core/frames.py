@@ -1,4 +1,6 @@
-"""Tables of pandas, polars, pyarrow or any library that narwhals reads, dicts of lists and arrays, column by column."""
+"""Tables of pandas, polars, pyarrow or any library that narwhals reads, dicts of lists and arrays,
+column by column.
+"""
 
 import datetime
 import math
@@ -30,7 +32,8 @@ class Values:
     kind : {"number", "string", "time", "empty"}
         "empty" where all values are missing.
     numbers : array of shape (n,)
-        Numbers, or times in microseconds since 1970 (UTC); NaN where missing. Of shape (0,) for strings.
+        Numbers, or times in microseconds since 1970 (UTC); NaN where missing. Of shape (0,) for
+        strings.
     codes : array of shape (n,)
         For strings: the index into ``labels`` of each value, −1 where missing.
     labels : sequence of str
@@ -55,7 +58,9 @@ class Values:
         if self.kind in ("string", "empty"):
             return self
         text = format_time if self.kind == "time" else format_number
-        return _strings([None if math.isnan(value) else text(value) for value in self.numbers.tolist()])
+        return _strings(
+            [None if math.isnan(value) else text(value) for value in self.numbers.tolist()]
+        )
 
     def __getitem__(self, rows: Any) -> "Values":
         """Return the values of some rows (an array or a slice), as if the column had no others."""
@@ -63,7 +68,8 @@ class Values:
             return _numbers(self.numbers[rows], self.kind)
         codes, size = self.codes[rows], len(self.labels)
         first = np.full(size + 1, len(codes))
-        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # the last assignment wins; −1 is the extra place
+        # the last assignment wins; −1 is the extra place
+        first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
         order = np.argsort(first[:size], kind="stable")[: int(np.sum(first[:size] < len(codes)))]
         place = np.full(size + 1, -1)
         place[order] = np.arange(len(order))
@@ -71,13 +77,16 @@ class Values:
 
 
 class Columns:
-    """A table whose columns are converted once: :class:`Values`, or arrays of objects or large integers.
+    """A table whose columns are converted once: :class:`Values`, or arrays of objects or large
+    integers.
 
-    Objects may be strings in some rows and numbers in others: these columns are converted where they are used.
+    Objects may be strings in some rows and numbers in others: these columns are converted where
+    they are used.
 
     Examples
     --------
-    >>> part = read_once({"town": ["Ulm", "Bonn", "Ulm"], "size": np.array([1.0, 2.0, 3.0])}).rows(np.array([1, 2]))
+    >>> part = read_once({"town": ["Ulm", "Bonn", "Ulm"], "size": np.array([1.0, 2.0,
+    ...     3.0])}).rows(np.array([1, 2]))
     >>> part.columns["town"].tolist(), part.columns["size"].numbers.tolist(), len(part)
     (['Bonn', 'Ulm'], [2.0, 3.0], 2)
     """
@@ -103,7 +112,9 @@ def read_once(table: Any) -> Any:
 def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
     """Return the columns of a table by name, as :func:`values_of` takes them."""
     if type(table).__module__.startswith("scipy.sparse"):
-        raise TypeError(f"{name} is sparse data, which is not supported here: pass a table or a dense array")
+        raise TypeError(
+            f"{name} is sparse data, which is not supported here: pass a table or a dense array"
+        )
     if isinstance(table, Columns):
         return table.columns
     if isinstance(table, Mapping):
@@ -111,51 +122,75 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
         if len(set(lengths.values())) > 1:
             raise ValueError(f"{name} must have columns of one length, got {lengths}")
         return dict(zip(lengths, table.values(), strict=True))
-    if isinstance(table, np.ndarray | list | tuple) or (hasattr(table, "__array__") and not hasattr(table, "columns")):
+    if isinstance(table, np.ndarray | list | tuple) or (
+        hasattr(table, "__array__") and not hasattr(table, "columns")
+    ):
         return _columns_of_array(np.asarray(table), name)
     try:
         series = list(nw.from_native(table, eager_only=True).iter_columns())
     except TypeError:
         raise TypeError(
-            f"{name} must be a table (pandas, polars, pyarrow), a dict of lists or an array, got {type(table).__name__}"
+            f"{name} must be a table (pandas, polars, pyarrow), a dict of lists or an array, got"
+            f" {type(table).__name__}"
         ) from None
     except ValueError as error:
         raise ValueError(f"{name} cannot be used as a table: {error}") from None
     names = [str(column.name) for column in series]
-    repeated = [each for each in names if names.count(each) > 1] if len(set(names)) < len(names) else []
+    repeated = (
+        [each for each in names if names.count(each) > 1] if len(set(names)) < len(names) else []
+    )
     if repeated:
-        raise ValueError(f"{name} has several columns named {repeated[0]!r}; give each its own name")
+        raise ValueError(
+            f"{name} has several columns named {repeated[0]!r}; give each its own name"
+        )
     return dict(zip(names, series, strict=True))
 
 
 def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
     if array.ndim != 2:
         raise ValueError(
-            f"{name} must be a table or an array of shape (n, d), got shape {array.shape}. Reshape your data, e.g. "
-            "with array.reshape(-1, 1)"
+            f"{name} must be a table or an array of shape (n, d), got shape {array.shape}. Reshape"
+            " your data, e.g. with array.reshape(-1, 1)"
         )
     if array.dtype.kind == "c":
-        raise ValueError(f"{name} holds complex numbers. Complex data not supported: take real and imaginary parts")
+        raise ValueError(
+            f"{name} holds complex numbers. Complex data not supported: take real and imaginary"
+            " parts"
+        )
     if array.shape[1] == 0:
-        raise ValueError(f"{name} has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required.")
+        raise ValueError(
+            f"{name} has 0 feature(s) (shape={array.shape}) while a minimum of 1 is required."
+        )
     return {f"x{i}": array[:, i] for i in range(array.shape[1])}
 
 
 def values_of(column: Any, name: str, *, codes: bool = False) -> Values:
-    """Return the values of a column, which errors call ``name``; integers as strings if ``codes``."""
+    """Return the values of a column, which errors call ``name``; integers as strings if
+    ``codes``.
+    """
     if codes and (integers := integers_of(column)) is not None:
         distinct, first, which = np.unique(integers, return_index=True, return_inverse=True)
         order = np.argsort(first)  # labels come in order of first appearance
-        return Values("string", codes=np.argsort(order)[which], labels=[str(each) for each in distinct[order].tolist()])
+        return Values(
+            "string",
+            codes=np.argsort(order)[which],
+            labels=[str(each) for each in distinct[order].tolist()],
+        )
     values = _converted(column)
     return values if isinstance(values, Values) else _objects(values.tolist(), name)
 
 
 def integers_of(column: Any) -> NDArray[Any] | None:
-    """Return a column of integers without missing values, with all their digits; None if it is not one."""
+    """Return a column of integers without missing values, with all their digits; None if it is not
+    one.
+    """
     if isinstance(column, Values):
         whole = column.kind == "number" and np.all(np.trunc(column.numbers) == column.numbers)
-        return column.numbers.astype(np.int64) if whole and np.max(np.abs(column.numbers)) < EXACT else None
+        return (
+            column.numbers.astype(np.int64)
+            if whole and np.max(np.abs(column.numbers)) < EXACT
+            else None
+        )
     column = _series_or_array(column)
     if not isinstance(column, np.ndarray):
         column = column.to_numpy() if column.dtype.is_integer() else np.zeros(0)
@@ -170,18 +205,23 @@ def _series_or_array(column: Any) -> Any:
         return nw.from_native(column, series_only=True)
     except TypeError:
         integers = len(column) > 0 and all(type(value) is int for value in column)
-        return np.array(column) if integers else np.fromiter(column, dtype=object, count=len(column))
+        return (
+            np.array(column) if integers else np.fromiter(column, dtype=object, count=len(column))
+        )
 
 
 def _converted(column: Any) -> Values | NDArray[Any]:
-    """Return the values of a column of one type; an array of objects or of integers that floats cannot hold."""
+    """Return the values of a column of one type; an array of objects or of integers that floats
+    cannot hold.
+    """
     if isinstance(column, Values):
         return column
     column = _series_or_array(column)
     if isinstance(column, nw.Series):
         if column.dtype in (nw.Categorical, nw.Enum):
             column = column.cast(nw.String)
-        if column.dtype == nw.String:  # not cast: in pandas' columns of objects that would write "nan" for NaN
+        # not cast: in pandas' columns of objects that would write "nan" for NaN
+        if column.dtype == nw.String:
             return _encoded(column)
         column = np.asarray(column.to_numpy())
     kind = column.dtype.kind
@@ -189,12 +229,16 @@ def _converted(column: Any) -> Values | NDArray[Any]:
         whole = column.astype(f"{kind}8[us]")
         floats = np.where(np.isnat(whole), np.nan, whole.astype(np.int64).astype(np.float64))
         return _numbers(floats, "time") if kind == "M" else _numbers(floats / 1e6)
-    exact = kind in "bf" or (kind in "iu" and (not len(column) or max(int(column.max()), -int(column.min())) < EXACT))
+    exact = kind in "bf" or (
+        kind in "iu" and (not len(column) or max(int(column.max()), -int(column.min())) < EXACT)
+    )
     return _numbers(column) if exact else column
 
 
 def _encoded(column: Any) -> Values:
-    """Return a column of strings; through pyarrow where it is installed, which is ten times faster."""
+    """Return a column of strings; through pyarrow where it is installed, which is ten times
+    faster.
+    """
     try:
         import pyarrow
     except ImportError:
@@ -209,7 +253,11 @@ def _encoded(column: Any) -> Values:
 
 
 def _labelled(codes: Any, labels: Sequence[str]) -> Values:
-    return Values("string", codes=codes, labels=labels) if labels else _numbers(np.full(len(codes), np.nan))
+    return (
+        Values("string", codes=codes, labels=labels)
+        if labels
+        else _numbers(np.full(len(codes), np.nan))
+    )
 
 
 def _strings(values: Sequence[str | None]) -> Values:
@@ -236,19 +284,25 @@ def _objects(values: Sequence[Any], name: str) -> Values:
     )
     for types, convert, kind in kinds:
         if all(isinstance(value, types) for value in present):
-            numbers = [math.nan if missing else convert(value) for value, missing in zip(values, mask, strict=True)]
+            numbers = [
+                math.nan if missing else convert(value)
+                for value, missing in zip(values, mask, strict=True)
+            ]
             return _numbers(numbers, kind)
     for value in present:
         if isinstance(value, list | tuple | dict | set | np.ndarray):
             raise TypeError(
-                f"column {name!r} holds a {type(value).__name__}, e.g. {str(value)[:40]}; drop the column, or make one "
-                "column of each part"
+                f"column {name!r} holds a {type(value).__name__}, e.g. {str(value)[:40]}; drop the"
+                " column, or make one column of each part"
             )
-    return _strings([None if missing else str(value) for value, missing in zip(values, mask, strict=True)])
+    return _strings(
+        [None if missing else str(value) for value, missing in zip(values, mask, strict=True)]
+    )
 
 
 def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ == "NAType":  # pandas' NA is neither equal to itself nor different
+    # pandas' NA is neither equal to itself nor different
+    if value is None or type(value).__name__ == "NAType":
         return True
     differs = value != value  # NaN and NaT
     return isinstance(differs, bool | np.bool_) and bool(differs)

@@ -14,15 +14,17 @@ from forgetless._core.arrays import Array, Floats, namespace_of, zeros
 from forgetless._core.compiled import n_threads, spread
 
 GRAM_RATIO = 0.1
-"""The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then below 3e-14."""
+"""The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then
+below 3e-14."""
 
 
 def rank_tolerance(shape: tuple[int, ...]) -> float:
     """Return the relative size below which a singular value counts as zero.
 
-    max(n, d)·eps, the backward error of an SVD of an n × d matrix (as in LAPACK-based rank functions): anything
-    smaller may be rounding of an exact zero. The rank of a task and of the joint system are decided by it; only the
-    span of the engines is more inclusive, since an extra coordinate costs little and a lost one would be wrong.
+    max(n, d)·eps, the backward error of an SVD of an n × d matrix (as in LAPACK-based rank
+    functions): anything smaller may be rounding of an exact zero. The rank of a task and of the
+    joint system are decided by it; only the span of the engines is more inclusive, since an extra
+    coordinate costs little and a lost one would be wrong.
     """
     return max(shape) * float(np.finfo(np.float64).eps)
 
@@ -47,7 +49,8 @@ def spectrum(X: Array) -> tuple[Array, Array, Array]:
 
 
 def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
-    """Return the SVD of a wide, well-conditioned X from its n × n Gram matrix, or None where that would lose digits.
+    """Return the SVD of a wide, well-conditioned X from its n × n Gram matrix, or None where that
+    would lose digits.
 
     About 8 times faster than an SVD at n = 50, d = 2000.
     """
@@ -63,7 +66,8 @@ def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
 
 
 def span(directions: Array, ranks: list[int]) -> Array | None:
-    """Return an orthonormal basis (d × q) of the row space of ``directions``, or None if that is everything (q = d).
+    """Return an orthonormal basis (d × q) of the row space of ``directions``, or None if that is
+    everything (q = d).
 
     Parameters
     ----------
@@ -91,7 +95,8 @@ def span(directions: Array, ranks: list[int]) -> Array | None:
         fresh = int(xp.sum(xp.astype(s > tolerance, xp.int64)))
         if fresh:
             rows = rows[:fresh, :]
-            # A direction that was nearly inside the old span comes out of the SVD with old components magnified.
+            # A direction that was nearly inside the old span comes out of the SVD with old
+            # components magnified.
             rows, _ = xp.linalg.qr((rows - (rows @ basis.T) @ basis).T)
             basis = xp.concat([basis, rows.T], axis=0)
         if basis.shape[0] >= d:
@@ -102,7 +107,8 @@ def span(directions: Array, ranks: list[int]) -> Array | None:
 def _spans_everything(directions: Array) -> bool:
     xp = namespace_of(directions)
     eigenvalues = xp.linalg.eigvalsh(directions.T @ directions)
-    # Squared, so accurate to 1e-16 relative: 1e-10 certifies full rank; anything smaller takes the careful way.
+    # Squared, so accurate to 1e-16 relative: 1e-10 certifies full rank; anything smaller takes the
+    # careful way.
     return bool(eigenvalues[0] > 1e-10 * eigenvalues[-1])
 
 
@@ -132,15 +138,17 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
 def _joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats) -> Floats:
     from scipy.linalg import qr, solve_triangular
 
-    # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever the tasks' scales.
+    # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever
+    # the tasks' scales.
     relative = (singular_values / radii)[:, None]
     U, s, V = np.linalg.svd(relative * A, full_matrices=False)
     r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
     z = V[:r].T @ ((U[:, :r].T @ (relative * b)) / s[:r, None])
     if np.max(np.abs(relative * (A @ z - b))) <= 1e-9 * np.max(np.abs(relative * b)):
         return np.asarray(z)  # all tasks are met, so their weights do not matter
-    # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by weight and pivoted
-    # columns keep Householder's method accurate for weights of any size (Cox & Higham 1998).
+    # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by
+    # weight and pivoted columns keep Householder's method accurate for weights of any size (Cox &
+    # Higham 1998).
     weights = singular_values / radii.max()
     order = np.argsort(-weights)
     Q, R, pivots = qr((weights[:, None] * A @ V[:r].T)[order], mode="economic", pivoting=True)
@@ -177,37 +185,44 @@ def product(A: Array, B: Array) -> Array:
 
 
 def quiet_products(n_entries: int) -> AbstractContextManager[None]:
-    """Return what keeps BLAS to one thread for a matrix of middling size, one of many: threads gain nothing there."""
+    """Return what keeps BLAS to one thread for a matrix of middling size, one of many: threads gain
+    nothing there.
+    """
     # OpenBLAS wakes threads for products of matrices from 64 × 64 on.
     return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
 
 
 def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
-    """Return what keeps BLAS to one thread while a task (n, d) is learned, unless its Gram matrix takes long.
+    """Return what keeps BLAS to one thread while a task (n, d) is learned, unless its Gram matrix
+    takes long.
 
-    Waking threads for some hundred microseconds of work costs more than they do, on a busy machine a hundred times as
-    much; for a few microseconds of work they are not woken.
+    Waking threads for some hundred microseconds of work costs more than they do, on a busy machine
+    a hundred times as much; for a few microseconds of work they are not woken.
     """
     n, d = shape
     return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
 
 
 def for_many_products(n: int, d: int) -> AbstractContextManager[None]:
-    """Return what keeps BLAS to one thread during many products with an (n, d) matrix, unless each of them is long."""
+    """Return what keeps BLAS to one thread during many products with an (n, d) matrix, unless each
+    of them is long.
+    """
     return one_blas_thread() if float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
 
 
 _WORTH_THREADS = 1e9
-"""Products of numbers in a Gram matrix, some 0.1 s of work, from which on threads gain more than they cost."""
+"""Products of numbers in a Gram matrix, some 0.1 s of work, from which on threads gain more than
+they cost."""
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Inside, products of NumPy and SciPy use a single thread each.
 
-    The limit is the whole process's, so one thread at a time sets it and takes it back; for others that come meanwhile
-    it holds as long as that one is inside. Two that set it each would leave the process with a single thread. SciPy has
-    a BLAS of its own: code that imports it inside enters a second time after the import.
+    The limit is the whole process's, so one thread at a time sets it and takes it back; for others
+    that come meanwhile it holds as long as that one is inside. Two that set it each would leave the
+    process with a single thread. SciPy has a BLAS of its own: code that imports it inside enters a
+    second time after the import.
     """
     controller = _controller("scipy.linalg" in sys.modules)
     if controller is None or not _limiting.acquire(blocking=False):

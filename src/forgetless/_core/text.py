@@ -1,4 +1,6 @@
-"""Text for people: numbers, and untrusted text, such as labels of tasks, escaped for terminals, figures and pages."""
+"""Text for people: numbers, and untrusted text, such as labels of tasks, escaped for terminals,
+figures and pages.
+"""
 
 import math
 from typing import Any
@@ -8,9 +10,11 @@ LABEL = 60
 
 
 def printable(text: str, width: int | None = None) -> str:
-    r"""Return ``text`` on one line, with unprintable characters escaped and at most ``width`` characters.
+    r"""Return ``text`` on one line, with unprintable characters escaped and at most ``width``
+    characters.
 
-    Unprintable characters may move the cursor, change colours, reverse the direction of writing, or have no encoding.
+    Unprintable characters may move the cursor, change colours, reverse the direction of writing, or
+    have no encoding.
 
     Examples
     --------
@@ -23,12 +27,15 @@ def printable(text: str, width: int | None = None) -> str:
         text = text[: width - 1] + "…"
     if text.isprintable():
         return text
-    escaped = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    escaped = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
     return printable(escaped, width)
 
 
 def error_text(error: BaseException, width: int = 2000) -> str:
-    r"""Return the type and message of an error on one printable line, also where its message cannot be read.
+    r"""Return the type and message of an error on one printable line, also where its message cannot
+    be read.
 
     Examples
     --------
@@ -48,13 +55,16 @@ def label(text: object) -> str:
 
 
 def figure_label(text: object, width: int = 14) -> str:
-    """Return a label that matplotlib draws literally: not as a formula, and not hidden from legends."""
+    """Return a label that matplotlib draws literally: not as a formula, and not hidden from
+    legends.
+    """
     literal = printable(str(text), width).replace("$", r"\$")
     return f" {literal}" if literal.startswith("_") else literal
 
 
 def readable_number(value: Any, number: str = ".4g") -> str:
-    """Return a number in the format ``number``; a large one not as a power of ten, but with digits in groups.
+    """Return a number in the format ``number``; a large one not as a power of ten, but with digits
+    in groups.
 
     Examples
     --------

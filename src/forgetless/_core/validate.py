@@ -1,4 +1,6 @@
-"""Validation of public arguments: messages name the argument, the value, the allowed values and a hint."""
+"""Validation of public arguments: messages name the argument, the value, the allowed values and a
+hint.
+"""
 
 import math
 import numbers
@@ -17,19 +19,24 @@ def integer(name: str, value: Any, minimum: int, hint: str, below: float = LARGE
     """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(
-            f"{name} must be an integer of at least {minimum}, got {value!r} of type {type(value).__name__}; {hint}"
+            f"{name} must be an integer of at least {minimum}, got {value!r} of type"
+            f" {type(value).__name__}; {hint}"
         )
     if value < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {value}; {hint}")
     if int(value) >= below:
-        raise ValueError(f"{name} must be below 2**62, got one of {int(value).bit_length()} bits; {hint}")
+        raise ValueError(
+            f"{name} must be below 2**62, got one of {int(value).bit_length()} bits; {hint}"
+        )
     return int(value)
 
 
 def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float:
     """Return ``value`` as a finite float that is nonnegative, or positive if asked."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {hint}")
+        raise TypeError(
+            f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {hint}"
+        )
     try:
         result = float(value)
     except OverflowError:
@@ -40,16 +47,23 @@ def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float
     return result
 
 
-def numbers_per_step(name: str, value: Any, hint: str, *, positive: bool = False) -> float | NDArray[np.float64]:
+def numbers_per_step(
+    name: str, value: Any, hint: str, *, positive: bool = False
+) -> float | NDArray[np.float64]:
     """Return one checked float, or a read-only vector with one checked float per step."""
     if np.ndim(value) == 0:
-        return number(name, value.item() if hasattr(value, "item") else value, hint, positive=positive)
+        return number(
+            name, value.item() if hasattr(value, "item") else value, hint, positive=positive
+        )
     values = _vector(name, value, hint).astype(np.float64)
     bad = ~np.isfinite(values) | (values < 0) | ((values == 0) if positive else False)
     if bad.any():
         at = int(np.argmax(bad))
         sign = "positive" if positive else "nonnegative"
-        raise ValueError(f"{name} must be {sign} and finite at every step, got {values[at]} at step {at + 1}; {hint}")
+        raise ValueError(
+            f"{name} must be {sign} and finite at every step, got {values[at]} at step {at + 1};"
+            f" {hint}"
+        )
     values.flags.writeable = False
     return values
 
@@ -63,7 +77,9 @@ def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int6
         raise TypeError(f"{name} must hold integers of at least 1, got dtype {raw.dtype}; {hint}")
     if (raw < 1).any():
         at = int(np.argmax(raw < 1))
-        raise ValueError(f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {hint}")
+        raise ValueError(
+            f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {hint}"
+        )
     if (raw >= LARGEST).any():
         raise ValueError(f"{name} must be below 2**62, got {raw.max()}; {hint}")
     values = raw.astype(np.int64)
@@ -75,7 +91,8 @@ def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:
     values = np.array(value)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
-            f"{name} must be a number or a vector with one value per step, got an array of shape {values.shape}; {hint}"
+            f"{name} must be a number or a vector with one value per step, got an array of shape"
+            f" {values.shape}; {hint}"
         )
     if values.dtype.kind not in "iuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}; {hint}")
@@ -98,12 +115,18 @@ def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = N
     if limit is None:
         limit = _UNNOTICED if n_bytes <= _UNNOTICED else _SHARE * free_memory()
     if not n_bytes <= limit:
-        raise MemoryError(f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {hint}")
+        raise MemoryError(
+            f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {hint}"
+        )
 
 
 def readable(n_bytes: float) -> str:
     """Return a number of bytes as text."""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if n_bytes >= unit:
-            return f"{n_bytes / unit:,.3g} {name}" if n_bytes < 1000 * unit else f"{n_bytes / unit:,.0f} {name}"
+            return (
+                f"{n_bytes / unit:,.3g} {name}"
+                if n_bytes < 1000 * unit
+                else f"{n_bytes / unit:,.0f} {name}"
+            )
     return f"{n_bytes:.0f} bytes"

@@ -1,4 +1,6 @@
-"""The comparison behind advice: every shape of schedule at its best scale, with all its losses, ranked."""
+"""The comparison behind advice: every shape of schedule at its best scale, with all its losses,
+ranked.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,21 +16,31 @@ from forgetless.advice.results import Option, up
 from forgetless.filters import Filter
 from forgetless.schedules import noise_aware, planned_for
 
-_EQUAL = 1e-4  # relative difference up to which losses count as equal, and the simpler schedule is advised
-_TRUSTED = 0.03  # relative deviation of a reduced model at the schedules it chose up to which its choice is accepted
+# relative difference up to which losses count as equal, and the simpler schedule is advised
+_EQUAL = 1e-4
+# relative deviation of a reduced model at the schedules it chose up to which its choice is accepted
+_TRUSTED = 0.03
 EXACT = 1e12  # operations of exact evaluations, about half a minute, up to which they are used
-# Number of exact evaluations: of a search without a reduced model; of pilots, chosen schedules and claims with one
+# Number of exact evaluations: of a search without a reduced model; of pilots, chosen schedules and
+# claims with one
 SEARCHED, CHOSEN = 220, 24
 _FLAT = 1.1  # ratio to the smallest loss up to which the optimum counts as flat
-_APART = 3.0  # factor between a scale that was searched approximately and the neighbours that it is compared with
+# factor between a scale that was searched approximately and the neighbours that it is compared with
+_APART = 3.0
 _ROUNDED = 1e-14  # fraction of the initial loss below which a loss is rounding
-_SEEN_BUDGET = 6e9  # operations, about 0.15 s, from which on seen-task losses are sampled if they are not the objective
+# operations, about 0.15 s, from which on seen-task losses are sampled if they are not the objective
+_SEEN_BUDGET = 6e9
 
-Comparison = tuple[list[Curve], list[Option], list[str]]  # losses over scales, ranked options, notes
+# losses over scales, ranked options, notes
+Comparison = tuple[list[Curve], list[Option], list[str]]
 
 
-def compare(problem: Losses, next_stage: Callable[[], None], extra: Sequence[Shape] = ()) -> Comparison:
-    """Return the losses of every shape over its scale, the shapes at their best ranked by exact losses, and notes."""
+def compare(
+    problem: Losses, next_stage: Callable[[], None], extra: Sequence[Shape] = ()
+) -> Comparison:
+    """Return the losses of every shape over its scale, the shapes at their best ranked by exact
+    losses, and notes.
+    """
     candidates = [*shapes(problem.tasks, problem.k, problem.ordering), *extra]
     worst, affordable = problem.objective == "worst_case", problem.operations() * SEARCHED <= EXACT
 
@@ -47,9 +59,15 @@ def compare(problem: Losses, next_stage: Callable[[], None], extra: Sequence[Sha
         deviation = _deviation(problem, curves, options)
         if deviation < _TRUSTED or (attempt == 1 and worst and not affordable):
             error = f"{up(100 * deviation, 1):.1g} %"
-            note = f"scales were searched on a reduced model, off by at most {error} at the schedules it chose"
-            return _with_exact_losses(problem, curves, options, [f"{note}; the losses above are exact.", *notes])
-        pilots = [option.schedule for option in options]  # their runs span the missing part of the model
+            note = (
+                f"scales were searched on a reduced model, off by at most {error} at the schedules"
+                " it chose"
+            )
+            return _with_exact_losses(
+                problem, curves, options, [f"{note}; the losses above are exact.", *notes]
+            )
+        # their runs span the missing part of the model
+        pilots = [option.schedule for option in options]
     if not problem.random or affordable or worst:
         curves = scan(candidates, exact)
         options, notes = _options(problem, curves)
@@ -61,30 +79,46 @@ def compare(problem: Losses, next_stage: Callable[[], None], extra: Sequence[Sha
     return _with_exact_losses(problem, curves, options, [note, *notes])
 
 
-def _with_exact_losses(problem: Losses, curves: list[Curve], options: list[Option], notes: list[str]) -> Comparison:
-    """Return the comparison after an approximate search, the most important scales confirmed by exact losses."""
+def _with_exact_losses(
+    problem: Losses, curves: list[Curve], options: list[Option], notes: list[str]
+) -> Comparison:
+    """Return the comparison after an approximate search, the most important scales confirmed by
+    exact losses.
+    """
     options = _confirmed(problem, curves, _bracketed(problem, curves, options), only_best=True)
     return curves, ranked(options, problem), notes
 
 
 def _deviation(problem: Losses, curves: list[Curve], options: list[Option]) -> float:
-    """Return the largest relative difference of searched and exact losses at the best of each shape."""
+    """Return the largest relative difference of searched and exact losses at the best of each
+    shape.
+    """
     exact = {option.shape: option.loss for option in options}
     pairs = [(curve.losses[curve.best], exact[curve.shape.name]) for curve in best_of_each(curves)]
     zero = _ROUNDED * problem.initial()  # smaller losses are rounding
-    return max(abs(max(searched, zero) / max(loss, zero) - 1) if loss > 0 else 0.0 for searched, loss in pairs)
+    return max(
+        abs(max(searched, zero) / max(loss, zero) - 1) if loss > 0 else 0.0
+        for searched, loss in pairs
+    )
 
 
 def _bracketed(problem: Losses, curves: list[Curve], options: list[Option]) -> list[Option]:
-    """Return the options with the scales of the constant and of the best compared with neighbours by exact losses.
+    """Return the options with the scales of the constant and of the best compared with neighbours
+    by exact losses.
 
     A better neighbour replaces the scale, at most four times on either side.
     """
-    searched = {curve.shape.name: curve.shape for curve in best_of_each(curves) if curve.shape.scales.size}
+    searched = {
+        curve.shape.name: curve.shape for curve in best_of_each(curves) if curve.shape.scales.size
+    }
     leading = min(options, key=lambda option: option.loss).shape
     confirmed = list(options)
     for i, option in enumerate(confirmed):
-        if option.shape not in searched or option.scale is None or option.shape not in ("constant", leading):
+        if (
+            option.shape not in searched
+            or option.scale is None
+            or option.shape not in ("constant", leading)
+        ):
             continue
         best = option
         for factor in (1 / _APART, _APART):
@@ -97,7 +131,9 @@ def _bracketed(problem: Losses, curves: list[Curve], options: list[Option]) -> l
 
 
 def _followed(problem: Losses, shape: Shape, best: Option, factor: float) -> Option:
-    """Return the option after at most four steps of a factor in its scale, as long as the exact loss decreases."""
+    """Return the option after at most four steps of a factor in its scale, as long as the exact
+    loss decreases.
+    """
     for _ in range(4):
         assert best.scale is not None
         scale = significant(best.scale * factor)
@@ -111,8 +147,12 @@ def _followed(problem: Losses, shape: Shape, best: Option, factor: float) -> Opt
     return best
 
 
-def _confirmed(problem: Losses, curves: list[Curve], options: list[Option], *, only_best: bool = False) -> list[Option]:
-    """Return the options with flat ranges whose ends were evaluated; with ``only_best`` that of the best alone."""
+def _confirmed(
+    problem: Losses, curves: list[Curve], options: list[Option], *, only_best: bool = False
+) -> list[Option]:
+    """Return the options with flat ranges whose ends were evaluated; with ``only_best`` that of the
+    best alone.
+    """
     searched = {curve.shape.name: curve.shape for curve in best_of_each(curves)}
     leading = ranked(options, problem)[0].shape
     confirmed = []
@@ -124,7 +164,9 @@ def _confirmed(problem: Losses, curves: list[Curve], options: list[Option], *, o
 
 
 def _within(problem: Losses, shape: Shape | None, option: Option) -> tuple[float, float] | None:
-    """Return the flat range of an option, each end moved inwards until its loss is within a tenth of the best."""
+    """Return the flat range of an option, each end moved inwards until its loss is within a tenth
+    of the best.
+    """
     if shape is None or option.flat is None:
         return None
     ends, inner = [], option.scale or 0.0
@@ -143,12 +185,18 @@ def _options(problem: Losses, curves: list[Curve]) -> tuple[list[Option], list[s
     """Return every shape at its best scale with all its losses, simple shapes first, and notes."""
     tasks, k, best = problem.tasks, problem.k, best_of_each(curves)
     names = [curve.shape.name for curve in best]
-    scales = [float(curve.scales[curve.best]) if curve.shape.scales.size else None for curve in best]
+    scales = [
+        float(curve.scales[curve.best]) if curve.shape.scales.size else None for curve in best
+    ]
     schedules: list[Any] = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
     if not fits(tasks) and k >= 2 and tasks.radius > 0:
         constant = float(schedules[names.index("constant")].coefficient)
         per_unit = significant(constant / tasks.radius**2 * np.log(k) / k)
-        schedules, names, scales = [*schedules, noise_aware(per_unit)], [*names, "noise-aware"], [*scales, per_unit]
+        schedules, names, scales = (
+            [*schedules, noise_aware(per_unit)],
+            [*names, "noise-aware"],
+            [*scales, per_unit],
+        )
     columns, notes = _columns(problem, schedules)
     columns[problem.objective], errors = problem.with_errors(schedules, columns[problem.objective])
     options = []
@@ -156,12 +204,16 @@ def _options(problem: Losses, curves: list[Curve]) -> tuple[list[Option], list[s
         values = {name: float(column[i]) for name, column in columns.items()}
         loss, error = values[problem.objective], float(errors[i])
         flat = _flat_range(best, i, loss) if i < len(best) else None
-        options.append(Option(names[i], schedule, scales[i], loss, **values, error=error, flat=flat))
+        options.append(
+            Option(names[i], schedule, scales[i], loss, **values, error=error, flat=flat)
+        )
     return options, notes
 
 
 def _flat_range(best: list[Curve], position: int, loss: float) -> tuple[float, float] | None:
-    """Return the scales within 10 % of the best, for no regularization the constants from 0 on; None without any."""
+    """Return the scales within 10 % of the best, for no regularization the constants from 0 on;
+    None without any.
+    """
     curve = best[position]
     if curve.shape.name != "no regularization":
         return curve.within(_FLAT) if curve.shape.scales.size else None
@@ -183,8 +235,14 @@ def best_of_each(curves: list[Curve]) -> list[Curve]:
 
 def _columns(problem: Losses, schedules: list[Any]) -> tuple[dict[str, Floats], list[str]]:
     """Return every available loss of the schedules, and notes on those that were sampled."""
-    names = ["average_loss", "worst_case", *(["validation"] if problem.validation is not None else [])]
-    columns = problem(schedules, [*names, *(["seen_loss"] if problem.objective == "seen_loss" else [])])
+    names = [
+        "average_loss",
+        "worst_case",
+        *(["validation"] if problem.validation is not None else []),
+    ]
+    columns = problem(
+        schedules, [*names, *(["seen_loss"] if problem.objective == "seen_loss" else [])]
+    )
     if "seen_loss" in columns:
         return columns, []
     cost = problem.operations("seen_loss") * len(schedules)
@@ -194,9 +252,9 @@ def _columns(problem: Losses, schedules: list[Any]) -> tuple[dict[str, Floats], 
     positive = values > _ROUNDED * problem.initial("average_loss")
     worst = 100 * float(np.max(errors[positive] / values[positive])) if positive.any() else None
     note = (
-        f"seen-task losses are {_sampled.TRIALS} random runs of the difference from the exact average"
-        f"{'' if worst is None else f', standard error at most {worst:.2g} %'}; "
-        'objective="seen_loss" computes them exactly.'
+        f"seen-task losses are {_sampled.TRIALS} random runs of the difference from the exact"
+        f" average{'' if worst is None else f', standard error at most {worst:.2g} %'};"
+        ' objective="seen_loss" computes them exactly.'
     )
     return {**columns, "seen_loss": values}, [note]
 
@@ -206,24 +264,39 @@ def ranked(options: list[Option], problem: Losses) -> list[Option]:
     # Losses are rounded relative to the initial loss: smaller differences are meaningless.
     limit = (1 + _EQUAL) * min(option.loss for option in options) + _ROUNDED * problem.initial()
     equal = np.log1p(_EQUAL)
-    places = [np.floor(np.log(max(option.loss, limit, np.finfo(float).tiny)) / equal) for option in options]
+    places = [
+        np.floor(np.log(max(option.loss, limit, np.finfo(float).tiny)) / equal)
+        for option in options
+    ]
     return [options[i] for i in np.argsort(places, kind="stable")]
 
 
-def wrong_horizon(problem: Losses, best: Option, curves: list[Curve]) -> dict[str, tuple[Filter, float, float]]:
-    """Return the advice for half and twice the steps, truncated or extended to k, with its loss and error.
+def wrong_horizon(
+    problem: Losses, best: Option, curves: list[Curve]
+) -> dict[str, tuple[Filter, float, float]]:
+    """Return the advice for half and twice the steps, truncated or extended to k, with its loss and
+    error.
 
-    The scale is tuned again for the wrong horizon, within a factor 16 and among factors of 2, where an evaluation is
-    quick; else only the shape is planned for it.
+    The scale is tuned again for the wrong horizon, within a factor 16 and among factors of 2, where
+    an evaluation is quick; else only the shape is planned for it.
     """
     if best.loss <= 0 or best.scale is None:
         return {}
-    k, shape = problem.k, next((curve.shape for curve in best_of_each(curves) if curve.shape.name == best.shape), None)
+    k, shape = (
+        problem.k,
+        next(
+            (curve.shape for curve in best_of_each(curves) if curve.shape.name == best.shape), None
+        ),
+    )
     planned = {}
     for name, plan in {"half": k // 2, "twice": 2 * k}.items():
         if plan == 0:
             continue
-        schedule = _tuned(problem, shape, best.scale, plan) if shape is not None and problem.quick else None
+        schedule = (
+            _tuned(problem, shape, best.scale, plan)
+            if shape is not None and problem.quick
+            else None
+        )
         filter_ = planned_for(schedule or best.schedule, plan, k, problem.tasks.radius)
         if filter_ is not None:
             planned[name] = filter_
@@ -231,11 +304,15 @@ def wrong_horizon(problem: Losses, best: Option, curves: list[Curve]) -> dict[st
         return {}
     schedules = list(planned.values())
     losses, errors = problem.with_errors(schedules, problem.losses(schedules))
-    return {name: (planned[name], float(losses[i]), float(errors[i])) for i, name in enumerate(planned)}
+    return {
+        name: (planned[name], float(losses[i]), float(errors[i])) for i, name in enumerate(planned)
+    }
 
 
 def _tuned(problem: Losses, shape: Shape, scale: float, plan: int) -> Any:
-    """Return the best schedule of a shape for ``plan`` steps; None where the ordering does not have so many."""
+    """Return the best schedule of a shape for ``plan`` steps; None where the ordering does not have
+    so many.
+    """
     try:
         problem.ordering.check(problem.tasks.n_tasks, plan)
     except ValueError:

@@ -19,16 +19,19 @@ from forgetless.tasks import TaskCollection
 
 TRIALS = 64  # random runs at a time
 _FEWEST = 8  # fewest runs of a search: in many coordinates single runs are close to their mean
-SEARCH = DECIDE = 4e10  # operations, about 15 s each, of the search for scales and of the final comparison
+# operations, about 15 s each, of the search for scales and of the final comparison
+SEARCH = DECIDE = 4e10
 _SEARCHED = 220  # schedules in a search, about
-# Runs are repeated, up to this many, until the standard error is this fraction of the loss above the least possible
+# Runs are repeated, up to this many, until the standard error is this fraction of the loss above
+# the least possible
 _MOST, _CLOSE = 4096, 0.005
 _RARE = 0.05  # fraction of a mean that may be due to kinds of runs that did not occur
 _SEEN = 25  # expected occurrences from which on the spread shows a kind of run
-# Fraction of the initial loss that the next run may have as far as runs show: their number cannot prove a mean far
-# below that fraction of it
+# Fraction of the initial loss that the next run may have as far as runs show: their number cannot
+# prove a mean far below that fraction of it
 _FLUKE = 1e-5
-_HEAVY = 2.0  # squared ratio of spread and mean from which on rare runs that dominate the mean may be missing
+# squared ratio of spread and mean from which on rare runs that dominate the mean may be missing
+_HEAVY = 2.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Runs:
 
     losses: Floats  # (B, N)
     floor: float  # the irreducible loss, above which spreads are measured
-    unseen: float = 0.0  # bound of the contribution to a mean of runs that are too rare to be among these
+    # bound of the contribution to a mean of runs that are too rare to be among these
+    unseen: float = 0.0
 
     @property
     def n_runs(self) -> int:
@@ -61,7 +65,8 @@ class Runs:
         return bool(self.unseen > _RARE * mean or above.var(ddof=1) > _HEAVY * mean**2)
 
     def ratio(self, other: int, best: int) -> tuple[float, float]:
-        """Return the ratio of the mean losses of two schedules above the floor, and its standard error.
+        """Return the ratio of the mean losses of two schedules above the floor, and its standard
+        error.
 
         Runs are paired: the common effect of an order on both schedules cancels.
         """
@@ -72,37 +77,56 @@ class Runs:
         return ratio, float((a - ratio * b).std(ddof=1) / np.sqrt(self.n_runs) / b.mean())
 
     def lower(self, other: int, best: int) -> tuple[float, float]:
-        """Return the mean difference of the second schedule and the first, and its standard error."""
+        """Return the mean difference of the second schedule and the first, and its standard
+        error.
+        """
         gap = self.losses[best] - self.losses[other]
         return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(self.n_runs))
 
 
 def searching(problem: Losses, n_trials: int | None) -> Callable[[Sequence[Any]], Floats]:
-    """Return an evaluation of schedules by their mean over a few runs on all tasks, the same for every call."""
+    """Return an evaluation of schedules by their mean over a few runs on all tasks, the same for
+    every call.
+    """
     few = int(SEARCH / (_SEARCHED * _operations(problem)))
     n_runs = n_trials or max(_FEWEST, min(TRIALS, few))
     return lambda schedules: sampled(problem, schedules, n_runs, [problem.seed, 0]).mean(axis=1)
 
 
 def decided(
-    problem: Losses, schedules: Sequence[Any], n_trials: int | None = None, average: float | None = None
+    problem: Losses,
+    schedules: Sequence[Any],
+    n_trials: int | None = None,
+    average: float | None = None,
 ) -> Runs:
-    """Return as many runs of the schedules as a small error needs, on orders that no search has used."""
-    floor, first = (problem.least if problem.objective == "average_loss" else 0.0), problem.initial()
+    """Return as many runs of the schedules as a small error needs, on orders that no search has
+    used.
+    """
+    floor, first = (
+        (problem.least if problem.objective == "average_loss" else 0.0),
+        problem.initial(),
+    )
     most = int(min(_MOST, max(TRIALS, DECIDE / (len(schedules) * _operations(problem)))))
     parts: list[Floats] = []
     while True:
-        parts.append(sampled(problem, schedules, n_trials or TRIALS, [problem.seed, 1 + len(parts)], average))
+        parts.append(
+            sampled(problem, schedules, n_trials or TRIALS, [problem.seed, 1 + len(parts)], average)
+        )
         losses = np.concatenate(parts, axis=1)
-        runs = Runs(losses, floor, (_unseen(problem, losses.shape[1]) + _FLUKE / losses.shape[1]) * first)
+        runs = Runs(
+            losses, floor, (_unseen(problem, losses.shape[1]) + _FLUKE / losses.shape[1]) * first
+        )
         best = int(np.argmin(runs.means))
-        close = runs.errors[best] <= _CLOSE * max(float(runs.means[best]) - floor, 0.0) and not runs.heavy(best)
+        close = runs.errors[best] <= _CLOSE * max(
+            float(runs.means[best]) - floor, 0.0
+        ) and not runs.heavy(best)
         if n_trials is not None or close or runs.n_runs + TRIALS > most:
             return runs
 
 
 def _unseen(problem: Losses, n_runs: int) -> float:
-    """Return about the probability of runs in which a task that no others can replace occurs at most twice.
+    """Return about the probability of runs in which a task that no others can replace occurs at
+    most twice.
 
     Only kinds of runs that are too rare to show in the spread are counted.
     """
@@ -110,12 +134,16 @@ def _unseen(problem: Losses, n_runs: int) -> float:
         return 0.0
     alone = _alone(problem.tasks)
     p, k = problem.law.probabilities[alone], problem.k
-    kinds = [float(np.sum(math.comb(k, n) * p**n * (1.0 - p) ** (k - n))) for n in range(min(k, 2) + 1)]
+    kinds = [
+        float(np.sum(math.comb(k, n) * p**n * (1.0 - p) ** (k - n))) for n in range(min(k, 2) + 1)
+    ]
     return sum(kind for kind in kinds if kind * n_runs < _SEEN)
 
 
 def _alone(tasks: TaskCollection) -> NDArray[np.bool_]:
-    """Return for every task whether one of its singular vectors has a leverage above a half among all tasks."""
+    """Return for every task whether one of its singular vectors has a leverage above a half among
+    all tasks.
+    """
     D = to_numpy(tasks.span_vectors)
     leverage = np.sum((D @ np.linalg.pinv(D.T @ D, hermitian=True)) * D, axis=1)
     bounds = itertools.pairwise(tasks.offsets.tolist())
@@ -126,15 +154,29 @@ def _operations(problem: Losses) -> float:
     """Return the operations of one random run."""
     tasks = problem.tasks
     rows = float(tasks.offsets[-1])
-    return 4.0 * problem.k * tasks.n_targets * rows / tasks.n_tasks * min(float(tasks.span_dimension), rows) + 1.0
+    return (
+        4.0
+        * problem.k
+        * tasks.n_targets
+        * rows
+        / tasks.n_tasks
+        * min(float(tasks.span_dimension), rows)
+        + 1.0
+    )
 
 
-def sampled(problem: Losses, schedules: Sequence[Any], n_runs: int, seed: Any, average: float | None = None) -> Floats:
-    """Return the objective of every run of every schedule on the same random orders, of shape (B, n_runs)."""
+def sampled(
+    problem: Losses, schedules: Sequence[Any], n_runs: int, seed: Any, average: float | None = None
+) -> Floats:
+    """Return the objective of every run of every schedule on the same random orders, of shape (B,
+    n_runs).
+    """
     rows = []
     for schedule in schedules:
         if problem.objective == "validation":
-            trace = _runs(problem, schedule, n_runs, seed, "average_loss", average=average, keep_weights=True)
+            trace = _runs(
+                problem, schedule, n_runs, seed, "average_loss", average=average, keep_weights=True
+            )
             assert trace.weights is not None
             assert problem.validation is not None
             rows.append(average_loss(problem.validation, trace.weights[:, -1]))
@@ -145,18 +187,33 @@ def sampled(problem: Losses, schedules: Sequence[Any], n_runs: int, seed: Any, a
 
 
 def _runs(
-    problem: Losses, schedule: Any, n_runs: int, seed: Any, metrics: Any, *, keep_weights: bool = False, **options: Any
+    problem: Losses,
+    schedule: Any,
+    n_runs: int,
+    seed: Any,
+    metrics: Any,
+    *,
+    keep_weights: bool = False,
+    **options: Any,
 ) -> Trace:
     """Return the last step of random runs, on the same orders for the same seed."""
-    options |= {"ordering": problem.ordering, "start": problem.start, "metrics": metrics, "keep_weights": keep_weights}
+    options |= {
+        "ordering": problem.ordering,
+        "start": problem.start,
+        "metrics": metrics,
+        "keep_weights": keep_weights,
+    }
     options["seed"] = np.random.SeedSequence(seed) if isinstance(seed, list) else seed
     return simulate(problem.tasks, schedule, problem.k, n_trials=n_runs, record="last", **options)
 
 
-def seen_by_difference(problem: Losses, schedules: Sequence[Any], expected: Floats) -> tuple[Floats, Floats]:
+def seen_by_difference(
+    problem: Losses, schedules: Sequence[Any], expected: Floats
+) -> tuple[Floats, Floats]:
     """Return expected seen-task losses and their standard errors.
 
-    Only the difference from the average loss is sampled; the average itself is exact, and has most of the spread.
+    Only the difference from the average loss is sampled; the average itself is exact, and has most
+    of the spread.
     """
     values, errors = np.empty(len(schedules)), np.empty(len(schedules))
     for b, schedule in enumerate(schedules):

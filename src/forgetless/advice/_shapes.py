@@ -18,7 +18,8 @@ from forgetless.tasks import TaskCollection
 _NOISES = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 _LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 _BUDGETS = (1, 4, 16)
-_BETWEEN = 7  # points between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %
+# points between the neighbours of a minimum: two rounds narrow the scale from a factor 2 to 5 %
+_BETWEEN = 7
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Curve:
         self.losses = np.array([merged[scale] for scale in self.scales.tolist()])
 
     def within(self, factor: float) -> tuple[float, float]:
-        """Return the scales between which the loss stays below ``factor`` times the smallest, interpolated."""
+        """Return the scales between which the loss stays below ``factor`` times the smallest,
+        interpolated.
+        """
         limit, ends = factor * self.losses[self.best], []
         for step in (-1, 1):
             i = self.best
@@ -72,15 +75,20 @@ class Curve:
 
 
 def significant(value: float) -> float:
-    """Return a number rounded to four significant digits, so that the repr of a schedule is short and exact."""
+    """Return a number rounded to four significant digits, so that the repr of a schedule is short
+    and exact.
+    """
     return float(f"{value:.4g}")
 
 
 def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
-    """Return the shapes to compare, simple ones first, with a first grid of scales in units of R²."""
+    """Return the shapes to compare, simple ones first, with a first grid of scales in units of
+    R².
+    """
     square = tasks.radius**2
     least = float(tasks.singular_values.min()) ** 2 if tasks.singular_values.size else square
-    # Far below the smallest eigenvalue a filter solves the task; far above k R² the weights hardly change in k steps.
+    # Far below the smallest eigenvalue a filter solves the task; far above k R² the weights hardly
+    # change in k steps.
     low = max(1e-3 * least / square, 1e-12) if square else 1.0
     fixed, rising, steep = grid(low, 10.0 * k), grid(low, 30.0), grid(low, 30.0, per_decade=2)
     candidates = [
@@ -94,27 +102,43 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     candidates.append(Shape("minimax", lambda _: schedules.minimax()))
     candidates.append(Shape("capped budget", lambda _: schedules.capped_budget()))
     if not tasks.is_realizable():
-        candidates.append(Shape("minimax, noise", lambda c: schedules.minimax_budget(noise=significant(c)), _NOISES))
-    candidates.append(Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising))
+        candidates.append(
+            Shape(
+                "minimax, noise", lambda c: schedules.minimax_budget(noise=significant(c)), _NOISES
+            )
+        )
+    candidates.append(
+        Shape("increasing", lambda c: schedules.increasing(scale=significant(c)), rising)
+    )
     # Step sizes stay below 1/R² from this scale on.
-    candidates += [Shape("increasing budget", _budget(n), grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS]
+    candidates += [
+        Shape("increasing budget", _budget(n), grid(1.01 / n, 30.0, per_decade=2)) for n in _BUDGETS
+    ]
     lengths = [length for length in _LENGTHS if round(length * k) >= 2 or length == 1.0]
     candidates += [Shape("end ramp", _ramp(length), steep) for length in lengths]
     law = ordering.law(tasks.n_tasks, k)
     if isinstance(law, OneOrder) and law.is_cycle(tasks.n_tasks) and k > tasks.n_tasks:
-        candidates.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks)))
+        candidates.append(
+            Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(tasks.n_tasks))
+        )
     return candidates
 
 
 def own_shapes(
     also: Mapping[str, ScheduleLike] | None, standard: Sequence[Shape], n_tasks: int | None = None
 ) -> list[Shape]:
-    """Return the user's schedules as shapes without a scale; ValueError if a name is one of the ``standard`` shapes."""
-    if also is not None and (not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also)):
+    """Return the user's schedules as shapes without a scale; ValueError if a name is one of the
+    ``standard`` shapes.
+    """
+    if also is not None and (
+        not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also)
+    ):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
     names = {*(shape.name for shape in standard), "noise-aware"} & set(also or {})
     if names:
-        raise ValueError(f"also must not name what is compared anyway, got {', '.join(sorted(names))}; rename it")
+        raise ValueError(
+            f"also must not name what is compared anyway, got {', '.join(sorted(names))}; rename it"
+        )
     extra = {name: as_schedule(schedule, n_tasks) for name, schedule in (also or {}).items()}
     return [Shape(name, lambda _, schedule=schedule: schedule) for name, schedule in extra.items()]  # type: ignore[misc]
 
@@ -133,10 +157,13 @@ def _ramp(length: float) -> Callable[[float], Schedule]:
 
 
 def scan(candidates: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) -> list[Curve]:
-    """Return the losses of every shape over its scales: a first grid, then finer ones around the deepest minima."""
+    """Return the losses of every shape over its scales: a first grid, then finer ones around the
+    deepest minima.
+    """
     points = [(shape, shape.scales if shape.scales.size else np.zeros(1)) for shape in candidates]
     curves = [
-        Curve(shape, scales, losses) for (shape, scales), losses in zip(points, _all(points, evaluate), strict=True)
+        Curve(shape, scales, losses)
+        for (shape, scales), losses in zip(points, _all(points, evaluate), strict=True)
     ]
     _extend(curves, evaluate)
     for turn in range(rounds + 1):
@@ -154,10 +181,19 @@ def scan(candidates: Sequence[Shape], evaluate: Evaluate, *, rounds: int = 2) ->
 
 
 def _extend(curves: Sequence[Curve], evaluate: Evaluate) -> None:
-    """Extend curves to larger scales, three decades at a time, where the best scale is the last one."""
+    """Extend curves to larger scales, three decades at a time, where the best scale is the last
+    one.
+    """
     for _ in range(2):
-        ends = [curve for curve in curves if _promising(curve, curves) and curve.best == len(curve.scales) - 1]
-        points = [(curve.shape, grid(2 * curve.scales[-1], 2e3 * curve.scales[-1], per_decade=2)) for curve in ends]
+        ends = [
+            curve
+            for curve in curves
+            if _promising(curve, curves) and curve.best == len(curve.scales) - 1
+        ]
+        points = [
+            (curve.shape, grid(2 * curve.scales[-1], 2e3 * curve.scales[-1], per_decade=2))
+            for curve in ends
+        ]
         for curve, (_, fresh), losses in zip(ends, points, _all(points, evaluate), strict=True):
             curve.add(fresh, losses)
 
@@ -175,12 +211,16 @@ def _promising(curve: Curve, curves: Sequence[Curve]) -> bool:
     """Whether a curve is worth refining: among those of one name, only the two best."""
     if not curve.shape.scales.size:
         return False
-    rivals = sorted(other.losses[other.best] for other in curves if other.shape.name == curve.shape.name)
+    rivals = sorted(
+        other.losses[other.best] for other in curves if other.shape.name == curve.shape.name
+    )
     return bool(curve.losses[curve.best] <= rivals[min(1, len(rivals) - 1)])
 
 
 def _between(curve: Curve) -> Floats:
-    """Return scales between the neighbours of the deepest two local minima: the loss can have two."""
+    """Return scales between the neighbours of the deepest two local minima: the loss can have
+    two.
+    """
     padded = np.concatenate([[np.inf], curve.losses, [np.inf]])
     dips = np.flatnonzero((padded[1:-1] <= padded[:-2]) & (padded[1:-1] < padded[2:]))
     dips = dips[np.argsort(curve.losses[dips], kind="stable")][:2]
@@ -194,7 +234,9 @@ def _between(curve: Curve) -> Floats:
 
 
 def _vertex(curve: Curve) -> Floats:
-    """Return the lowest scale of the parabola through the best point and its neighbours, on logarithmic axes."""
+    """Return the lowest scale of the parabola through the best point and its neighbours, on
+    logarithmic axes.
+    """
     i = curve.best
     if not 0 < i < len(curve.scales) - 1:
         return np.empty(0)

@@ -28,29 +28,43 @@ _ITERATIONS = 500
 
 
 class Objective:
-    """The objective of ridge coefficients λ_1..λ_k on a rotation-invariant ensemble, with its gradient."""
+    """The objective of ridge coefficients λ_1..λ_k on a rotation-invariant ensemble, with its
+    gradient.
+    """
 
     def __init__(self, ensemble: Invariant, k: int, name: str) -> None:
         self.ensemble, self.k, self.name = ensemble, k, name
         order = ensemble.teachers.order(k + 1)
         self.order, self.distances = order[:-1], ensemble.distances(k + 1)[:, :, 0]
-        goals = {"average_loss": self.order, "next_loss": order[-1:], "distance": self.order[-1:]}[name]
+        goals = {"average_loss": self.order, "next_loss": order[-1:], "distance": self.order[-1:]}[
+            name
+        ]
         # The objective is a weighted sum of E‖w_k − v_i‖², but for a constant.
         self.weights = np.bincount(goals, minlength=len(self.distances)) / len(goals)
         floor = ensemble.n_rows * ensemble.noise**2
-        spread = float(self.weights @ self.distances @ self.weights) / 2.0  # of the teachers around their mean
-        self.factor, self.floor = (1.0, 0.0) if name == "distance" else (ensemble.mean_square / 2.0, floor / 2.0)
+        # of the teachers around their mean
+        spread = float(self.weights @ self.distances @ self.weights) / 2.0
+        self.factor, self.floor = (
+            (1.0, 0.0) if name == "distance" else (ensemble.mean_square / 2.0, floor / 2.0)
+        )
         self.least = self.factor * spread + self.floor
 
     def __call__(self, coefficients: Floats) -> tuple[float, Floats]:
         """Return the objective and its derivative with respect to every coefficient."""
-        spectrum, d, variance = self.ensemble.spectrum, self.ensemble.n_features, self.ensemble.noise**2
+        spectrum, d, variance = (
+            self.ensemble.spectrum,
+            self.ensemble.n_features,
+            self.ensemble.noise**2,
+        )
         s = spectrum.singular_values
         factors = np.atleast_2d(Ridge(coefficients).factors_of_singular(s))
         # ∂φ/∂λ = −(φ/s)²
         moments = self.ensemble.moments(Ridge(coefficients))
         a, a2 = moments.learned[:, 0], moments.squared[:, 0, 0]
-        by_a, by_a2 = -spectrum.sum((factors / s) ** 2) / d, -2.0 * spectrum.sum(factors**3 / s**2) / d
+        by_a, by_a2 = (
+            -spectrum.sum((factors / s) ** 2) / d,
+            -2.0 * spectrum.sum(factors**3 / s**2) / d,
+        )
         by_nu = -2.0 * spectrum.sum((factors / s) ** 3 / s) if variance else np.zeros(self.k)
         errors = second_moments(self.ensemble, moments, self.k + 1, self.k)[:, :, 0]
         slopes, adjoint = np.empty(self.k), self.weights.copy()
@@ -65,9 +79,15 @@ class Objective:
 
 
 def closed_form(ensemble: Ensemble, name: str) -> Steady | None:
-    """Return the schedule that is optimal among all spectral filters where it has a closed form; else None."""
+    """Return the schedule that is optimal among all spectral filters where it has a closed form;
+    else None.
+    """
     teachers = ensemble.teachers
-    if not isinstance(ensemble, Invariant) or not isinstance(teachers, Walk | Exchangeable) or teachers.norm == 0:
+    if (
+        not isinstance(ensemble, Invariant)
+        or not isinstance(teachers, Walk | Exchangeable)
+        or teachers.norm == 0
+    ):
         return None
     if isinstance(teachers, Walk):
         tracks = name != "average_loss" or teachers.drift == 0
@@ -77,7 +97,9 @@ def closed_form(ensemble: Ensemble, name: str) -> Steady | None:
 
 
 def _weakest(ensemble: Ensemble) -> float:
-    """Return the smallest scale to try, in units of R²: below every eigenvalue and the first optimal strength."""
+    """Return the smallest scale to try, in units of R²: below every eigenvalue and the first
+    optimal strength.
+    """
     square, first = ensemble.radius**2 or 1.0, float(ensemble.teachers.distances(1)[0, 1])
     scales = [1e-6]
     if ensemble.noise > 0 and first > 0:
@@ -92,14 +114,21 @@ def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
     k = validate.integer("k", k, 1, "ask for at least one step")
     name = quantity("objective", name, OBJECTIVES)
     if not isinstance(ensemble, Invariant):
-        raise NoExactLawError("optimal_schedule is for rows without a preferred direction; use Gaussian or Rotated")
+        raise NoExactLawError(
+            "optimal_schedule is for rows without a preferred direction; use Gaussian or Rotated"
+        )
     objective, steady = Objective(ensemble, k, name), closed_form(ensemble, name)
     curves = best_of_each(scan(shapes(ensemble, k)[:2], _losses(ensemble, k, name)))
-    constant, constant_loss = min((curve.best_schedule for curve in curves), key=lambda pair: pair[1])
+    constant, constant_loss = min(
+        (curve.best_schedule for curve in curves), key=lambda pair: pair[1]
+    )
     strength = float(np.asarray(constant.strength()))
     coordinates = _Coordinates(ensemble, k, strength)
     if steady is not None:
-        coefficients, start = np.asarray(steady.for_spectrum(k, ensemble).coefficient), "closed form"
+        coefficients, start = (
+            np.asarray(steady.for_spectrum(k, ensemble).coefficient),
+            "closed form",
+        )
     else:
         coefficients, start = _descended(objective, coordinates, strength), "constant"
     loss = float(_losses(ensemble, k, name)([Ridge(coefficients)])[0])
@@ -119,11 +148,15 @@ def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
 
 def _losses(ensemble: Ensemble, k: int, name: str) -> Evaluate:
     """Return a function from schedules to their objectives."""
-    return lambda schedules: np.asarray(expect(ensemble, list(schedules), k, metrics=name).values[name])[:, 0]
+    return lambda schedules: np.asarray(
+        expect(ensemble, list(schedules), k, metrics=name).values[name]
+    )[:, 0]
 
 
 def shapes(ensemble: Ensemble, k: int) -> list[Shape]:
-    """Return the shapes to compare, with a first grid of scales in units of R²; the first two are constants."""
+    """Return the shapes to compare, with a first grid of scales in units of R²; the first two are
+    constants.
+    """
     square, low = ensemble.radius**2 or 1.0, _weakest(ensemble)
     candidates = [
         Shape("no regularization", lambda _: Projection()),
@@ -131,9 +164,17 @@ def shapes(ensemble: Ensemble, k: int) -> list[Shape]:
         Shape("increasing, theorem", lambda _: increasing()),
         Shape("minimax", lambda _: minimax()),
         Shape("increasing", lambda c: increasing(scale=significant(c)), grid(low, 30.0)),
-        Shape("end ramp", lambda c: end_ramp(length=0.25, scale=significant(c)), grid(low, 30.0, per_decade=2)),
+        Shape(
+            "end ramp",
+            lambda c: end_ramp(length=0.25, scale=significant(c)),
+            grid(low, 30.0, per_decade=2),
+        ),
     ]
-    return [*candidates[:2], Shape("fixed, near-optimal", lambda _: fixed()), *candidates[2:]] if k >= 3 else candidates
+    return (
+        [*candidates[:2], Shape("fixed, near-optimal", lambda _: fixed()), *candidates[2:]]
+        if k >= 3
+        else candidates
+    )
 
 
 class _Coordinates:
@@ -158,11 +199,15 @@ class _Coordinates:
         """Return the largest entry of the projected gradient."""
         x = np.maximum(np.log1p(coefficients / self.unit), self.smallest)
         _, slopes = self.value(x, objective)
-        return float(np.max(np.abs(np.clip(x - slopes, self.smallest, max(self.largest, x.max())) - x)))
+        return float(
+            np.max(np.abs(np.clip(x - slopes, self.smallest, max(self.largest, x.max())) - x))
+        )
 
 
 def _descended(objective: Objective, coordinates: _Coordinates, constant: float) -> Floats:
-    """Return coefficients at the best minimum from a constant, an increasing, a decreasing and a steady start."""
+    """Return coefficients at the best minimum from a constant, an increasing, a decreasing and a
+    steady start.
+    """
     from scipy.optimize import minimize
 
     middle, ramp = np.log1p(constant / coordinates.unit), np.linspace(-1.5, 1.5, objective.k)
@@ -170,10 +215,18 @@ def _descended(objective: Objective, coordinates: _Coordinates, constant: float)
     starts = [middle + slope * ramp for slope in (0.0, 1.0, -1.0)]
     first = float(objective.distances[0, objective.order[0]])
     if ensemble.noise > 0 and first > 0:
-        steady = Steady(ensemble.noise, 0.0, first**0.5).for_spectrum(objective.k, ensemble).coefficient
+        steady = (
+            Steady(ensemble.noise, 0.0, first**0.5).for_spectrum(objective.k, ensemble).coefficient
+        )
         starts.append(np.log1p(np.asarray(steady) / coordinates.unit))
     bounds = [(coordinates.smallest, coordinates.largest)] * objective.k
-    options = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "maxcor": 30, "ftol": 1e-15, "gtol": 1e-9}
+    options = {
+        "maxiter": _ITERATIONS,
+        "maxfun": 2 * _ITERATIONS,
+        "maxcor": 30,
+        "ftol": 1e-15,
+        "gtol": 1e-9,
+    }
     ends = [
         minimize(
             coordinates.value,
@@ -191,14 +244,19 @@ def _descended(objective: Objective, coordinates: _Coordinates, constant: float)
 
 
 def advise(ensemble: Ensemble, k: int, name: str, also: Any = None) -> Advice:
-    """Return schedules ranked by their exact objective over the ensemble, with the optimal one, and why."""
+    """Return schedules ranked by their exact objective over the ensemble, with the optimal one, and
+    why.
+    """
     k = validate.integer("k", k, 1, "ask for at least one step")
     name = quantity("objective", name, OBJECTIVES)
     standard = shapes(ensemble, k)
     others = own_shapes(also, [*standard, Shape("optimal", lambda _: Projection())])
     curves = best_of_each(scan([*standard, *others], _losses(ensemble, k, name)))
     options = [_option(curve) for curve in curves]
-    least, notes = 0.0, [f"means over fresh random tasks are computed, not sampled ({ensemble.method})."]
+    least, notes = (
+        0.0,
+        [f"means over fresh random tasks are computed, not sampled ({ensemble.method})."],
+    )
     if isinstance(ensemble, Invariant):
         least = Objective(ensemble, k, name).least
         steady, best = closed_form(ensemble, name), optimal(ensemble, k, name)
@@ -233,14 +291,21 @@ def advise(ensemble: Ensemble, k: int, name: str, also: Any = None) -> Advice:
 def _option(curve: Curve) -> Option:
     schedule, loss = curve.best_schedule
     return Option(
-        curve.shape.name, schedule, float(curve.scales[curve.best]) if curve.shape.scales.size else None, loss
+        curve.shape.name,
+        schedule,
+        float(curve.scales[curve.best]) if curve.shape.scales.size else None,
+        loss,
     )
 
 
-def _claims(ensemble: Ensemble, k: int, options: list[Option], least: float, name: str) -> list[Claim]:
+def _claims(
+    ensemble: Ensemble, k: int, options: list[Option], least: float, name: str
+) -> list[Claim]:
     """Return the reasons, with their numbers."""
     best, floor = options[0], f", of which no schedule avoids {least:.4g}" if least > 0 else ""
-    claims = [Claim("loss", f"Its {QUANTITIES[name]} is {best.loss:.4g}{floor}.", best.loss, best.loss)]
+    claims = [
+        Claim("loss", f"Its {QUANTITIES[name]} is {best.loss:.4g}{floor}.", best.loss, best.loss)
+    ]
     if best.shape == "optimal":
         claims.append(_shape_claim(ensemble, k, best.schedule))
     excess = best.loss - least
@@ -249,7 +314,11 @@ def _claims(ensemble: Ensemble, k: int, options: list[Option], least: float, nam
     others = [option for option in options[1:] if option.shape in _WITH]
     for position, option in enumerate(others):
         ratio = (option.loss - least) / excess
-        start = f"{'The excess over that' if least > 0 else 'The objective'} is " if position == 0 else ""
+        start = (
+            f"{'The excess over that' if least > 0 else 'The objective'} is "
+            if position == 0
+            else ""
+        )
         change = change_text(ratio, ratio) if np.isfinite(ratio) else "infinite"
         text = f"{start}{change} {_WITH[option.shape]}{'.' if option is others[-1] else ','}"
         claims.append(Claim("below", text, ratio, ratio, option.schedule, option.shape))
@@ -282,10 +351,14 @@ def _shape_claim(ensemble: Ensemble, k: int, schedule: Any) -> Claim:
             reason = "the teacher stays, and label noise is averaged over all tasks"
         elif schedule.noise > 0:
             reason = f"the teacher moves, and λ tends to {limit:.4g}"
-        text += f": {reason}. It is optimal among all spectral filters, and needs no number of tasks."
+        text += (
+            f": {reason}. It is optimal among all spectral filters, and needs no number of tasks."
+        )
     else:
         minimum = (
-            "a local minimum over all coefficients" if schedule.stationarity < 1e-5 else "the best of four descents"
+            "a local minimum over all coefficients"
+            if schedule.stationarity < 1e-5
+            else "the best of four descents"
         )
         text += f": {minimum}."
     return Claim("shape", text, first, last)

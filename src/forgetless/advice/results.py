@@ -1,4 +1,6 @@
-"""The result of advice: ranked schedules with their losses, claims about the best as numbers and text, and its code."""
+"""The result of advice: ranked schedules with their losses, claims about the best as numbers and
+text, and its code.
+"""
 
 import math
 import textwrap
@@ -24,13 +26,15 @@ class Claim:
     Attributes
     ----------
     about : str
-        ``loss``: the objective of the advised schedule. ``lower``: bound on the fraction of that loss by which another
-        schedule in the table may be below it. ``least``: the irreducible average loss. ``below``: the loss of
-        ``schedule`` above that least loss, over that of the advised one. ``fits``: whether one model fits all tasks, 1
-        or 0. ``noise``: the estimated standard deviation of the labels. ``flat``: the scales, in the units of the
-        table, within which the loss is at most 1.1 times that of the best. ``horizon``: the loss of ``schedule``,
-        planned for another number of steps, over that of the advised one. ``guarantee``: a proved upper bound.
-        ``average``: the loss of the average of unregularized steps over that of the advised schedule.
+        ``loss``: the objective of the advised schedule. ``lower``: bound on the fraction of that
+        loss by which another schedule in the table may be below it. ``least``: the irreducible
+        average loss. ``below``: the loss of ``schedule`` above that least loss, over that of the
+        advised one. ``fits``: whether one model fits all tasks, 1 or 0. ``noise``: the estimated
+        standard deviation of the labels. ``flat``: the scales, in the units of the table, within
+        which the loss is at most 1.1 times that of the best. ``horizon``: the loss of ``schedule``,
+        planned for another number of steps, over that of the advised one. ``guarantee``: a proved
+        upper bound. ``average``: the loss of the average of unregularized steps over that of the
+        advised schedule.
     text : str
         The phrase in the reasoning.
     low, high : float
@@ -50,7 +54,13 @@ class Claim:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        return {"about": self.about, "text": self.text, "low": self.low, "high": self.high, "name": self.name}
+        return {
+            "about": self.about,
+            "text": self.text,
+            "low": self.low,
+            "high": self.high,
+            "name": self.name,
+        }
 
 
 def down(value: float, digits: int = 2) -> float:
@@ -73,7 +83,9 @@ def _rounded(value: float, digits: int, towards: Any) -> float:
 
 
 def value_text(low: float, high: float) -> str:
-    """Return a loss as text: to four digits where these are certain, else as a range or an upper bound."""
+    """Return a loss as text: to four digits where these are certain, else as a range or an upper
+    bound.
+    """
     if high - low <= 1e-4 * high:
         return f"{(low + high) / 2:.4g}"
     if low <= 0:
@@ -82,7 +94,9 @@ def value_text(low: float, high: float) -> str:
 
 
 def below_text(low: float, high: float) -> str | None:
-    """Return the text for a loss below another that is ``low`` to ``high`` times as large; None if not certain."""
+    """Return the text for a loss below another that is ``low`` to ``high`` times as large; None if
+    not certain.
+    """
     if not low > 1:
         return None
     if high - low <= 0.01 * min(low - 1, low):
@@ -133,18 +147,20 @@ class Option:
     schedule : schedule or filter
         Usable wherever a schedule is.
     scale : float or None
-        In units of R²: λ of a constant, the factor of an increasing schedule, the slope of a ramp; None for schedules
-        without one.
+        In units of R²: λ of a constant, the factor of an increasing schedule, the slope of a ramp;
+        None for schedules without one.
     loss : float
         The objective.
     average_loss, seen_loss, worst_case, validation : float or None
         Losses after k steps; None where not computed, with the reason in the notes.
     error : float
-        Standard error of ``loss`` where it was sampled on a large collection, else a bound of its rounding.
+        Standard error of ``loss`` where it was sampled on a large collection, else a bound of its
+        rounding.
     flat : pair of float or None
         Scales between which the objective stays within 10 % of ``loss``.
     average : float or None
-        The loss is that of the average of the iterates with weights t^average; None for the last iterate.
+        The loss is that of the average of the iterates with weights t^average; None for the last
+        iterate.
     """
 
     shape: str
@@ -170,7 +186,9 @@ class Option:
 
     @property
     def code(self) -> str:
-        """A Python expression for the schedule; ``also[name]`` for one of the argument ``also`` of ``advise``."""
+        """A Python expression for the schedule; ``also[name]`` for one of the argument ``also`` of
+        ``advise``.
+        """
         return code(self.schedule) or f"also[{self.shape!r}]"
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,12 +224,13 @@ class Advice:
     radius : float
         R.
     least : float
-        The average loss at the joint solution: no schedule goes below it. 0 when one model fits all tasks.
+        The average loss at the joint solution: no schedule goes below it. 0 when one model fits all
+        tasks.
     noise : float or None
         Estimated standard deviation of the label noise; None where the data do not determine it.
     horizon : dict
-        Losses of the same shape planned for half, and for twice, the k steps, over that of ``best``. Empty where not
-        computed.
+        Losses of the same shape planned for half, and for twice, the k steps, over that of
+        ``best``. Empty where not computed.
     guarantee : str
         The smallest published bound for ``best``.
     why : str
@@ -225,9 +244,10 @@ class Advice:
     curves : tuple of ScaleCurve
         The lines of ``plot``.
     average : Option or None
-        The average of unregularized steps with weights t², which needs neither k nor R; its loss is that of
-        ``expect(…, fl.Projection(), k, average=2)``. It is no schedule, and not ranked. None where its loss is only
-        sampled: for held-out tasks and, under random orders, for seen tasks.
+        The average of unregularized steps with weights t², which needs neither k nor R; its loss is
+        that of ``expect(…, fl.Projection(), k, average=2)``. It is no schedule, and not ranked.
+        None where its loss is only sampled: for held-out tasks and, under random orders, for seen
+        tasks.
     """
 
     best: Any
@@ -251,13 +271,16 @@ class Advice:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that computed it with a digest of its tasks, versions, system and time; stored in files."""
+        """The call that computed it with a digest of its tasks, versions, system and time; stored
+        in files.
+        """
         return provenance_of(self.origin)
 
     def save(self, path: str | Path, note: str = "") -> None:
         """Write it to a file with its provenance and a note; ``fl.load`` reads it.
 
-        A schedule of your own is stored as the filter that it gives for these k steps and this radius.
+        A schedule of your own is stored as the filter that it gives for these k steps and this
+        radius.
         """
 
         def encode(schedule: Any) -> Any:
@@ -266,7 +289,12 @@ class Advice:
             except TypeError:
                 return describe(resolve(schedule, self.k, self.radius))
 
-        write(path, Document("advice", records.to_plain(self, encode, ("origin",)), {}, self.provenance, note))
+        write(
+            path,
+            Document(
+                "advice", records.to_plain(self, encode, ("origin",)), {}, self.provenance, note
+            ),
+        )
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -279,9 +307,9 @@ class Advice:
         Parameters
         ----------
         **settings
-            Other parameters of the estimator. They must agree with the tasks of ``advise``: sums of squares unless
-            rows were divided by √n (``loss="mean"``), and no intercept unless the tasks had a column of ones for it
-            (``fit_intercept=True``).
+            Other parameters of the estimator. They must agree with the tasks of ``advise``: sums of
+            squares unless rows were divided by √n (``loss="mean"``), and no intercept unless the
+            tasks had a column of ones for it (``fit_intercept=True``).
         """
         entry = entry_of(self.best)
         kind = "ContinualGD" if entry is not None and entry.budget else "ContinualRidge"
@@ -295,7 +323,17 @@ class Advice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
-        names = ("objective", "k", "n_tasks", "n_compared", "n_runs", "radius", "least", "noise", "horizon")
+        names = (
+            "objective",
+            "k",
+            "n_tasks",
+            "n_compared",
+            "n_runs",
+            "radius",
+            "least",
+            "noise",
+            "horizon",
+        )
         return {
             "best": self.options[0].code,
             "loss": self.options[0].loss,
@@ -307,7 +345,9 @@ class Advice:
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the objective against the scale for every shape, on given axes or new ones; returns the axes."""
+        """Draw the objective against the scale for every shape, on given axes or new ones; returns
+        the axes.
+        """
         from forgetless.plots import plot_advice
 
         return plot_advice(self, ax)
@@ -316,18 +356,29 @@ class Advice:
         tasks = "1 task" if self.n_tasks == 1 else f"{self.n_tasks} tasks"
         head = f"Which λ? {self.k} steps over {tasks}, R² = {self.radius**2:.4g}; ranked by the"
         lines = [f"{head} {QUANTITIES[self.objective]}", "", self._ranking().text(), ""]
-        lines += textwrap.wrap(f"Use {self.options[0].code}. {self.why}", 98, break_long_words=False)
+        lines += textwrap.wrap(
+            f"Use {self.options[0].code}. {self.why}", 98, break_long_words=False
+        )
         for note in self.notes:
             lines += textwrap.wrap(f"Note: {note}", 98, subsequent_indent="  ")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = f"Which λ? {self.k} steps, R² = {self.radius**2:.4g}; ranked by the {QUANTITIES[self.objective]}"
+        head = (
+            f"Which λ? {self.k} steps, R² = {self.radius**2:.4g}; ranked by the"
+            f" {QUANTITIES[self.objective]}"
+        )
         why = [f"Use {self.options[0].code}. {self.why}", *(f"Note: {note}" for note in self.notes)]
-        return html.paragraph([head]) + html.table(self._ranking()) + "".join(html.paragraph([each]) for each in why)
+        return (
+            html.paragraph([head])
+            + html.table(self._ranking())
+            + "".join(html.paragraph([each]) for each in why)
+        )
 
     def _ranking(self) -> Table:
-        """Return the printed table: the objective and its ratio to the best, then the other losses."""
+        """Return the printed table: the objective and its ratio to the best, then the other
+        losses.
+        """
         options, objective = self.options, self.objective
         ranks: list[Any] = list(range(1, len(options) + 1))
         if self.average is not None:
@@ -345,14 +396,23 @@ class Advice:
 def _other_losses(options: Sequence[Option], objective: str) -> dict[str, list[Any]]:
     """Return the columns of the losses that were computed besides the objective."""
     others = (name for name in OBJECTIVES if name != objective)
-    columns = {name: [_without_underflow(getattr(option, name)) for option in options] for name in others}
-    return {name: column for name, column in columns.items() if any(loss is not None for loss in column)}
+    columns = {
+        name: [_without_underflow(getattr(option, name)) for option in options] for name in others
+    }
+    return {
+        name: column for name, column in columns.items() if any(loss is not None for loss in column)
+    }
 
 
 def from_document(document: Document) -> Advice:
     """Return the advice in a document; ValueError if it could not be printed or drawn."""
     advice: Advice = records.from_plain(Advice, document.header, from_plain, ("origin",))
-    if advice.k < 1 or advice.n_tasks < 1 or not 0 <= advice.radius < math.inf or not advice.least >= 0:
+    if (
+        advice.k < 1
+        or advice.n_tasks < 1
+        or not 0 <= advice.radius < math.inf
+        or not advice.least >= 0
+    ):
         raise ValueError("k, n_tasks, radius and least are not those of tasks")
     if advice.objective not in QUANTITIES or not advice.options or advice.best is None:
         raise ValueError("it advises nothing, or ranks by nothing known")
@@ -366,11 +426,15 @@ def from_document(document: Document) -> Advice:
 def _printed(option: Option, largest: float) -> Any:
     """Return the printed form of a loss: with its error where that is visible in four digits.
 
-    It is 0 where the loss is below its error, and that is rounding relative to the ``largest`` of all losses.
+    It is 0 where the loss is below its error, and that is rounding relative to the ``largest`` of
+    all losses.
     """
     if option.loss <= option.error and option.loss + option.error < 1e-9 * largest:
         return 0.0
-    return Noted(_without_underflow(option.loss), f" ± {option.error:.1g}" if option.error > 5e-5 * option.loss else "")
+    return Noted(
+        _without_underflow(option.loss),
+        f" ± {option.error:.1g}" if option.error > 5e-5 * option.loss else "",
+    )
 
 
 def _without_underflow(loss: float | None) -> float | None:

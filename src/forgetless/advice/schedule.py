@@ -23,14 +23,15 @@ class OptimalSchedule(Preset):
         The best fixed coefficient, or ``Projection()``.
     best_constant_loss : float
     stationarity : float
-        Largest relative change of the loss per unit change of ln(λ_t + λ₀) that no constraint forbids: 0 at a
-        stationary point. λ₀ is the smallest squared singular value of a task. In the worst case it is that of the
-        largest eigenvalue softened by 1e-4.
+        Largest relative change of the loss per unit change of ln(λ_t + λ₀) that no constraint
+        forbids: 0 at a stationary point. λ₀ is the smallest squared singular value of a task. In
+        the worst case it is that of the largest eigenvalue softened by 1e-4.
     start : str
         The shape from which the descent started.
     monotone : bool
     tracking : float or None
-        For ensembles whose optimum has a closed form: the λ that it tends to for many tasks, infinite without drift.
+        For ensembles whose optimum has a closed form: the λ that it tends to for many tasks,
+        infinite without drift.
     """
 
     coefficients: tuple[float, ...]
@@ -55,12 +56,15 @@ class OptimalSchedule(Preset):
         """Draw the coefficients over the steps beside the best constant; returns the axes."""
         from forgetless.plots import plot_schedule
 
-        constant = float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None
+        constant = (
+            float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None
+        )
         return plot_schedule(self.coefficients, constant, f"{self.objective} {self.loss:.4g}", ax)
 
     def __repr__(self) -> str:
         ends = f"{self.coefficients[0]:.3g} … {self.coefficients[-1]:.3g}"
         return (
-            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective} {self.loss:.6g}, "
-            f"{100 * self.gap:.2g} % below {self.best_constant!r}, stationarity {self.stationarity:.1g})"
+            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective}"
+            f" {self.loss:.6g}, {100 * self.gap:.2g} % below {self.best_constant!r}, stationarity"
+            f" {self.stationarity:.1g})"
         )

@@ -1,4 +1,6 @@
-"""The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130 interrupted."""
+"""The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130
+interrupted.
+"""
 
 from forgetless.cli.app import cli, main, run
 

@@ -1,4 +1,6 @@
-"""The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130 interrupted."""
+"""The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130
+interrupted.
+"""
 
 import errno
 import io
@@ -61,12 +63,16 @@ def cli(debug: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit code; errors become one sentence unless --debug is given."""
+    """Run the command line and return its exit code; errors become one sentence unless --debug is
+    given.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
     try:
         code = cli.main(
-            args=[each for each in arguments if each != "--debug"], prog_name="forgetless", standalone_mode=False
+            args=[each for each in arguments if each != "--debug"],
+            prog_name="forgetless",
+            standalone_mode=False,
         )
     except click.exceptions.Exit as done:
         return int(done.exit_code)
@@ -113,7 +119,9 @@ LABELS = {
     "rows": "rows learned",
     "task": "column of the task",
     "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
-    "prequential_mse_": "their mean squared error, with the first task, before which there was no model",
+    "prequential_mse_": (
+        "their mean squared error, with the first task, before which there was no model"
+    ),
     "retained_fraction_": "fraction of all tasks in the memory",
     "temperature_": "temperature of the probabilities",
     "radius_": "largest norm of a task so far",
@@ -124,18 +132,31 @@ SHOWN = 20
 """Coefficients that ``show`` prints, the largest first."""
 
 
-@click.command(epilog=examples("forgetless show model.fl", "forgetless show model.fl --features 100 --json"))
+@click.command(
+    epilog=examples("forgetless show model.fl", "forgetless show model.fl --features 100 --json")
+)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--features", type=click.IntRange(1), default=SHOWN, show_default=True, help="Coefficients of a model.")
+@click.option(
+    "--features",
+    type=click.IntRange(1),
+    default=SHOWN,
+    show_default=True,
+    help="Coefficients of a model.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def show(file: Path, features: int, as_json: bool) -> None:
-    """Show the content of FILE: its kind, version and provenance, and a summary of the model, tasks or result in it.
+    """Show the content of FILE: its kind, version and provenance, and a summary of the model, tasks
+    or result in it.
 
     Nothing in it is executed. Exit code 1 if it is damaged or not a file of forgetless.
     """
     content, about = _read(file)
     if not hasattr(content, "predict"):
-        print_json(about) if as_json else print_lines("\n".join([*_lines(about), "", repr(content)]))
+        (
+            print_json(about)
+            if as_json
+            else print_lines("\n".join([*_lines(about), "", repr(content)]))
+        )
         return
     from forgetless.tables.report import coefficients
 
@@ -161,15 +182,25 @@ def _read(file: Path) -> tuple[Any, dict[str, Any]]:
     document = read(file)
     content = build(document, file)
     names = ("kind", "version", "note", "provenance")
-    return content, {**{name: getattr(document, name) for name in names}, "n_bytes": file.stat().st_size}
+    return content, {
+        **{name: getattr(document, name) for name in names},
+        "n_bytes": file.stat().st_size,
+    }
 
 
 def _lines(about: dict[str, Any]) -> list[str]:
-    lines = [f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"]
+    lines = [
+        f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"
+    ]
     origin = about["provenance"]
     if origin:
         call = f"{origin['call']} of " if "call" in origin else ""
-        lines.append(printable(f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}", 200))
+        lines.append(
+            printable(
+                f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}",
+                200,
+            )
+        )
     return [*lines, printable(f"note: {about['note']}", 500)] if about["note"] else lines
 
 
@@ -178,17 +209,25 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
     facts: dict[str, Any] = {"n_tasks_seen_": estimator.n_tasks_seen_, "nbytes_": estimator.nbytes_}
     about = getattr(fitted, "table_", None)
     if about is not None:
-        facts |= {"rows": about["rows"], "task": about["task"], "targets": ", ".join(about["targets"])}
+        facts |= {
+            "rows": about["rows"],
+            "task": about["task"],
+            "targets": ", ".join(about["targets"]),
+        }
         facts["last tasks"] = ", ".join(printable(label, 30) for label in about["tasks"][-5:])
     history = estimator.history_
     if len(history["strength"]):
         facts["strength of the last task"] = float(history["strength"][-1])
     late = history["task"] > 1
     if estimator._has_classes:
-        facts |= {"classes": ", ".join(printable(str(label), 30) for label in estimator.classes_[:20])}
+        facts |= {
+            "classes": ", ".join(printable(str(label), 30) for label in estimator.classes_[:20])
+        }
         facts["temperature_"] = estimator.temperature_
     elif late.any():
-        facts["prequential_rmse"] = math.sqrt(np.average(history["mse_before"][late], weights=history["n_rows"][late]))
+        facts["prequential_rmse"] = math.sqrt(
+            np.average(history["mse_before"][late], weights=history["n_rows"][late])
+        )
     names = (
         ("retained_fraction_", "radius_")
         if estimator._has_classes
@@ -212,7 +251,8 @@ def run() -> None:
     """Entry point of the ``forgetless`` command."""
     import os
 
-    for stream in (sys.stdout, sys.stderr):  # characters that the terminal's encoding lacks are escaped
+    # characters that the terminal's encoding lacks are escaped
+    for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("_FORGETLESS_COMPLETE"):

@@ -44,58 +44,133 @@ SPLIT = {"holdout": 0.2, "seed": 0, "refit": True}
 """Defaults of the options of held-out rows, which a model stores."""
 
 _COLUMNS = [
-    click.option("--features", multiple=True, help=f"The only columns that are features{REPEAT} [default: all others]"),
+    click.option(
+        "--features",
+        multiple=True,
+        help=f"The only columns that are features{REPEAT} [default: all others]",
+    ),
     *COLUMNS,
 ]
 
 _MODEL = [
-    click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}.",
-                 shell_complete=complete_schedule),
-    click.option("--objective", type=click.Choice(OBJECTIVES), default=OBJECTIVES[0], show_default=True,
-                 help="Small errors on the tasks seen, or on the next one, of a stream that changes. With auto."),
-    click.option("--horizon", type=click.IntRange(1), help="Number of tasks in all, for schedules that need it; "
-                 "later ones come in epochs of doubling length [default: those in FILE]"),
-    click.option("--rank", type=click.IntRange(0),
-                 help="Rank of the memory of all tasks, rank × features numbers [default: 100 with auto, else 0]"),
-    click.option("--diagonal", is_flag=True, help="Also store the size of each feature: for sparse or hashed ones."),
-    click.option("--task-levels", is_flag=True,
-                 help="Store the level of every task, for predictions of rows whose task is in FILE."),
+    click.option(
+        "--schedule",
+        default="auto",
+        show_default=True,
+        help=f"{SCHEDULES}.",
+        shell_complete=complete_schedule,
+    ),
+    click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        default=OBJECTIVES[0],
+        show_default=True,
+        help=(
+            "Small errors on the tasks seen, or on the next one, of a stream that changes. With"
+            " auto."
+        ),
+    ),
+    click.option(
+        "--horizon",
+        type=click.IntRange(1),
+        help=(
+            "Number of tasks in all, for schedules that need it; "
+            "later ones come in epochs of doubling length [default: those in FILE]"
+        ),
+    ),
+    click.option(
+        "--rank",
+        type=click.IntRange(0),
+        help=(
+            "Rank of the memory of all tasks, rank × features numbers [default: 100 with auto,"
+            " else 0]"
+        ),
+    ),
+    click.option(
+        "--diagonal",
+        is_flag=True,
+        help="Also store the size of each feature: for sparse or hashed ones.",
+    ),
+    click.option(
+        "--task-levels",
+        is_flag=True,
+        help="Store the level of every task, for predictions of rows whose task is in FILE.",
+    ),
     average_option,
-    click.option("--loss", type=click.Choice(["sum", "mean"]), default=FORM_OF_FIT["loss"], show_default=True,
-                 help="Loss of a task."),
-    click.option("--intercept/--no-intercept", default=FORM_OF_FIT["intercept"], show_default=True,
-                 help="A feature that is always 1."),
-    click.option("--standardize/--no-standardize", default=True, show_default=True,
-                 help="Scale columns to mean 0, deviation 1."),
-]  # fmt: skip
+    click.option(
+        "--loss",
+        type=click.Choice(["sum", "mean"]),
+        default=FORM_OF_FIT["loss"],
+        show_default=True,
+        help="Loss of a task.",
+    ),
+    click.option(
+        "--intercept/--no-intercept",
+        default=FORM_OF_FIT["intercept"],
+        show_default=True,
+        help="A feature that is always 1.",
+    ),
+    click.option(
+        "--standardize/--no-standardize",
+        default=True,
+        show_default=True,
+        help="Scale columns to mean 0, deviation 1.",
+    ),
+]
 
 
 @click.command(
     epilog=examples(
         "forgetless fit sales.csv --task month --target sales --out model.fl --report report.html",
         "forgetless fit november.csv --from model.fl --out model.fl",
-        "forgetless fit orders.parquet --task week --target price --drop order_id --categorical shop --out model.fl",
+        "forgetless fit orders.parquet --task week --target price --drop order_id --categorical"
+        " shop --out model.fl",
         "zcat big.csv.gz | forgetless fit - --task day --target delay --out model.fl",
     )
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--task", help="Column with the task.")
 @click.option("--target", multiple=True, help=f"Column with the target{REPEAT}.")
-@click.option("--classes", is_flag=True, help="The target holds classes [default: if it holds text or booleans]")
+@click.option(
+    "--classes",
+    is_flag=True,
+    help="The target holds classes [default: if it holds text or booleans]",
+)
 @click.option("--from", "previous", type=click.Path(path_type=Path), help="A model to resume.")
 @with_options([*_COLUMNS, *_MODEL])
-@click.option("--order", type=click.Choice(ORDERS), default="file", show_default=True, help="Order of the tasks.")
-@click.option("--chunk-rows", type=click.IntRange(0),
-              help="Rows to read at a time, tasks being in one piece [default: all, up to 256 MB]")  # fmt: skip
-@click.option("--holdout", type=click.FloatRange(0, 1, max_open=True),
-              help="Fraction of the rows of each task held out for errors; 0 for none [default: 0.2, or as --from]"
-              )  # fmt: skip
-@click.option("--refit/--no-refit", default=None,
-              help="Learn the held-out rows too, in the model that is written [default: refit, or as --from]"
-              )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0),
-              help="Of the held-out rows, and of --order random [default: 0, or as --from]")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.fl).")
+@click.option(
+    "--order",
+    type=click.Choice(ORDERS),
+    default="file",
+    show_default=True,
+    help="Order of the tasks.",
+)
+@click.option(
+    "--chunk-rows",
+    type=click.IntRange(0),
+    help="Rows to read at a time, tasks being in one piece [default: all, up to 256 MB]",
+)
+@click.option(
+    "--holdout",
+    type=click.FloatRange(0, 1, max_open=True),
+    help=(
+        "Fraction of the rows of each task held out for errors; 0 for none [default: 0.2, or as"
+        " --from]"
+    ),
+)
+@click.option(
+    "--refit/--no-refit",
+    default=None,
+    help="Learn the held-out rows too, in the model that is written [default: refit, or as --from]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    help="Of the held-out rows, and of --order random [default: 0, or as --from]",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.fl)."
+)
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 @click.pass_context
@@ -111,10 +186,12 @@ def fit(
 ) -> None:
     """Learn the tasks in FILE one after the other and write the model.
 
-    Every column but task and target is a feature: numbers, booleans, categories, dates and missing values are handled,
-    and the kind of each column is printed. Tasks come in the order in which they first appear. --from resumes a model.
+    Every column but task and target is a feature: numbers, booleans, categories, dates and missing
+    values are handled, and the kind of each column is printed. Tasks come in the order in which
+    they first appear. --from resumes a model.
 
-    FILE is CSV with any delimiter, TSV (both also .gz), Parquet, Feather, Excel, .npz, or - for CSV on standard input.
+    FILE is CSV with any delimiter, TSV (both also .gz), Parquet, Feather, Excel, .npz, or - for CSV
+    on standard input.
     """
     from forgetless.tables import report as page
     from forgetless.tables.task_files import located_errors
@@ -136,7 +213,10 @@ def fit(
                 settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
                 page.write(run, report, settings, notes)
     if as_json:
-        rows = {"rows": _n_learned(run, tasks, split), "rows_held_out": tasks.n_usable - int(run.rows.sum())}
+        rows = {
+            "rows": _n_learned(run, tasks, split),
+            "rows_held_out": tasks.n_usable - int(run.rows.sum()),
+        }
         print_json({"model": str(out), **page.summary(run), **rows, "notes": notes})
         return
     print_lines(_first_line(run, tasks, split))
@@ -148,7 +228,9 @@ def fit(
 
 
 def _split(model: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of held-out rows: those of the command, else of the model to resume, else the defaults."""
+    """Return the options of held-out rows: those of the command, else of the model to resume, else
+    the defaults.
+    """
     before = SPLIT if model is None else SPLIT | model.table_.get("split", {})
     return {name: before[name] if value is None else value for name, value in options.items()}
 
@@ -162,23 +244,37 @@ def _first_line(run: Any, tasks: Any, split: dict[str, Any]) -> str:
     """Return how many tasks, rows and features were learned."""
     learned, held_out = _n_learned(run, tasks, split), tasks.n_usable - int(run.rows.sum())
     of_all = "" if learned == tasks.n_rows else f" of {readable_number(tasks.n_rows)}"
-    watched = f" ({readable_number(held_out)} held out for errors, then learned)" if split["refit"] else ""
+    watched = (
+        f" ({readable_number(held_out)} held out for errors, then learned)"
+        if split["refit"]
+        else ""
+    )
     rows = f"{readable_number(learned)}{of_all} rows{watched if held_out else ''}"
     number = f"{len(run.tasks)} task{'s' if len(run.tasks) > 1 else ''}"
-    return f"{number} learned from {tasks.path.name}, {rows}, {run.estimator.n_features_in_} features"
+    return (
+        f"{number} learned from {tasks.path.name}, {rows}, {run.estimator.n_features_in_} features"
+    )
 
 
-def _begin(file: Path, model: Any, seed: int, options: dict[str, Any]) -> tuple[Any, Any, Iterator[Any]]:
-    """Return the model to learn with, the tasks of a file, and an iterator over them whose first is read."""
+def _begin(
+    file: Path, model: Any, seed: int, options: dict[str, Any]
+) -> tuple[Any, Any, Iterator[Any]]:
+    """Return the model to learn with, the tasks of a file, and an iterator over them whose first is
+    read.
+    """
     import forgetless as fl
 
     tasks = _tasks(file, model, seed, options)
     parts = iter(tasks)
     first = next(parts)  # of a file that is read at once, the number of tasks is now known
-    encoder = fl.tables.TableEncoder(**{name: options.pop(name) for name in ("categorical", "text", "date", "impute")})
+    encoder = fl.tables.TableEncoder(
+        **{name: options.pop(name) for name in ("categorical", "text", "date", "impute")}
+    )
     if model is None:
         n_tasks = options.pop("horizon") or tasks.total
-        model = fl.tables.make_pipeline(encoder, _model(n_tasks, classes=bool(tasks.classes), **options))
+        model = fl.tables.make_pipeline(
+            encoder, _model(n_tasks, classes=bool(tasks.classes), **options)
+        )
         model.table_ = {"task": tasks.task, "targets": list(tasks.targets), "tasks": [], "rows": 0}
         tasks.notes += _notes_on_first_task(first.X)
     return model, tasks, itertools.chain([first], parts)
@@ -187,7 +283,9 @@ def _begin(file: Path, model: Any, seed: int, options: dict[str, Any]) -> tuple[
 def _learn(
     model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any], progress: Progress
 ) -> tuple[Any, list[str]]:
-    """Learn the tasks, and return their errors, with the model that is to be written, and notes for the user."""
+    """Learn the tasks, and return their errors, with the model that is to be written, and notes for
+    the user.
+    """
     import forgetless as fl
     from forgetless.estimators.evaluation import Baselines, evaluate_stream
 
@@ -197,7 +295,8 @@ def _learn(
     refit = split["refit"] and split["holdout"] > 0
     final = _Learner(deepcopy(model) if refit else model, model.target_means)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "task .* is beyond the horizon")  # a note of the report says it
+        # a note of the report says it
+        warnings.filterwarnings("ignore", "task .* is beyond the horizon")
         run = evaluate_stream(
             model,
             final.learning(parts) if refit else parts,
@@ -215,7 +314,11 @@ def _learn(
     learned.table_ = {**before, "tasks": labels, "rows": means.rows, **ends, "split": split}
     notes = [*tasks.notes, *_notes_on_next_file(learned, before, tasks, run.tasks)]
     warned = [f"Warning: {line}" for line in learned[0].warnings()]
-    return replace(run, model=learned), [*notes, *warned, *unreadable_notes(learned[0].unreadable(), tasks.path)]
+    return replace(run, model=learned), [
+        *notes,
+        *warned,
+        *unreadable_notes(learned[0].unreadable(), tasks.path),
+    ]
 
 
 class _Learner:
@@ -231,7 +334,9 @@ class _Learner:
         for part in parts:
             part = part._replace(X=read_once(part.X))
             yield part
-            self.model.partial_fit(part.X, part.y, **({"task": part.label} if has_levels(self.model) else {}))
+            self.model.partial_fit(
+                part.X, part.y, **({"task": part.label} if has_levels(self.model) else {})
+            )
             self.means = self.means.after(part.y)
 
 
@@ -240,50 +345,75 @@ def _notes_on_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -
     notes = []
     unknown = [name for name in tasks.columns if name not in model[0].columns_]
     if unknown:
-        notes.append(f"columns that the model does not know were left out: {', '.join(unknown[:5])}" + _more(unknown))
+        notes.append(
+            f"columns that the model does not know were left out: {', '.join(unknown[:5])}"
+            + _more(unknown)
+        )
     horizon = getattr(model[-1], "n_tasks", None)
     if horizon is not None and model[-1].n_tasks_seen_ > horizon:
         notes.append(
-            f"the schedule was made for {horizon} tasks and went on in epochs of doubling length, a heuristic; "
-            "--horizon says beforehand how many will come"
+            f"the schedule was made for {horizon} tasks and went on in epochs of doubling length, a"
+            " heuristic; --horizon says beforehand how many will come"
         )
     if len(model.table_.get("classes", ("", ""))) == 1:
         notes.append(f"Warning: {tasks.targets[0]} has one class only so far")
-    new = sorted({*model.table_.get("classes", ())} - {*about.get("classes", ())}) if about["rows"] else []
+    new = (
+        sorted({*model.table_.get("classes", ())} - {*about.get("classes", ())})
+        if about["rows"]
+        else []
+    )
     if new:
-        notes.append(f"new classes: {', '.join(printable(label, 40) for label in new[:5])}" + _more(new))
+        notes.append(
+            f"new classes: {', '.join(printable(label, 40) for label in new[:5])}" + _more(new)
+        )
     again = [label for label in labels if label in set(about["tasks"])]
     if again:
-        notes.append(f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again))
+        notes.append(
+            f"Warning: learned before, and now once more: {', '.join(again[:5])}" + _more(again)
+        )
     return notes
 
 
 def _notes_on_first_task(X: Any) -> list[str]:
     """Return warnings about columns that may number rows, which a model would take for a trend."""
-    counting = [name for name, column in columns_of(X).items() if len(column) >= 20 and _counts_up(column)]
+    counting = [
+        name for name, column in columns_of(X).items() if len(column) >= 20 and _counts_up(column)
+    ]
     return [
-        f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}" for name in counting[:5]
+        f"Warning: {name} counts up from row to row; if it numbers rows, use --drop {name}"
+        for name in counting[:5]
     ]
 
 
 def _counts_up(column: Any) -> bool:
-    """Return whether a column holds increasing integers, of any number of digits, perhaps as text."""
+    """Return whether a column holds increasing integers, of any number of digits, perhaps as
+    text.
+    """
     integers = integers_of(column)
     if integers is None:
-        values: Any = column.labels if isinstance(column, Values) else np.asarray(column, dtype=object).tolist()
+        values: Any = (
+            column.labels
+            if isinstance(column, Values)
+            else np.asarray(column, dtype=object).tolist()
+        )
         if len(values) < len(column):  # equal strings, or numbers with decimals
             return False
-        if not all(type(value) is int or (isinstance(value, str) and value.isdecimal()) for value in values):
+        if not all(
+            type(value) is int or (isinstance(value, str) and value.isdecimal()) for value in values
+        ):
             return False
         integers = np.array([int(value) for value in values], dtype=object)
-    return bool(np.all(integers[1:] > integers[:-1]))  # not their differences, which unsigned integers do not have
+    # not their differences, which unsigned integers do not have
+    return bool(np.all(integers[1:] > integers[:-1]))
 
 
 def _shortened(columns: Any) -> str:
     """Return a table of columns as text, of very many the first."""
     lines = columns.text().split("\n")
     rest = len(lines) - 1 - LINES
-    return "\n".join(lines if rest <= 0 else [*lines[: 1 + LINES], f"and {rest} more: forgetless show"])
+    return "\n".join(
+        lines if rest <= 0 else [*lines[: 1 + LINES], f"and {rest} more: forgetless show"]
+    )
 
 
 def _more(names: list[str]) -> str:
@@ -306,7 +436,9 @@ def _tasks(file: Path, model: Any, seed: int, options: dict[str, Any]) -> Any:
     text_columns = text_columns - {task, *target}
     if not classes:
         classes = None if model is None else False  # decided by the first rows, or by the model
-    return TableTasks(file, task, target, features, drop, order, seed, chunk_rows, text_columns, classes=classes)
+    return TableTasks(
+        file, task, target, features, drop, order, seed, chunk_rows, text_columns, classes=classes
+    )
 
 
 def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -320,7 +452,9 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
             has = ""
             if str(file) != "-" and file.is_file():
                 with closing(read_chunks(file, 10)) as chunks:
-                    has = f"; {file.name} has {', '.join(str(name) for name in next(chunks).columns)}"
+                    has = (
+                        f"; {file.name} has {', '.join(str(name) for name in next(chunks).columns)}"
+                    )
             raise click.UsageError(f"say which column is the {role}, with --{role} NAME{has}")
     assert task is not None
     return task, target
@@ -328,12 +462,29 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
 
 def _check_unchanged(context: click.Context) -> None:
     """Raise UsageError for options that the model of --from has fixed."""
-    names = ("features", "categorical", "text", "date", "impute", "schedule", "horizon", "rank", "diagonal", "average",
-             "loss", "intercept", "standardize", "task_levels", "classes")  # fmt: skip
+    names = (
+        "features",
+        "categorical",
+        "text",
+        "date",
+        "impute",
+        "schedule",
+        "horizon",
+        "rank",
+        "diagonal",
+        "average",
+        "loss",
+        "intercept",
+        "standardize",
+        "task_levels",
+        "classes",
+    )
     for name in names:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = name.replace("_", "-")
-            raise click.UsageError(f"--{option} was decided when the model of --from was begun; leave it out")
+            raise click.UsageError(
+                f"--{option} was decided when the model of --from was begun; leave it out"
+            )
 
 
 def _model(
@@ -352,7 +503,9 @@ def _model(
     options["fit_intercept"] = options.pop("intercept")
     ridge: Any = fl.ContinualRidgeClassifier if classes else fl.ContinualRidge
     if classes and options.pop("task_levels"):
-        raise click.UsageError("--task-levels needs a target of numbers, and this one holds classes")
+        raise click.UsageError(
+            "--task-levels needs a target of numbers, and this one holds classes"
+        )
     if schedule == "auto":
         auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
         return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
@@ -362,12 +515,17 @@ def _model(
     if entry is not None and entry.budget:
         if rank or diagonal:
             raise click.UsageError(
-                f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient steps"
+                f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient"
+                " steps"
             )
         if classes:
-            raise click.UsageError(f"classes need explicit L2, and {schedule} is a budget of gradient steps")
+            raise click.UsageError(
+                f"classes need explicit L2, and {schedule} is a budget of gradient steps"
+            )
         if options.pop("task_levels"):
-            raise click.UsageError(f"--task-levels needs explicit L2, and {schedule} is a budget of gradient steps")
+            raise click.UsageError(
+                f"--task-levels needs explicit L2, and {schedule} is a budget of gradient steps"
+            )
         return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
     options["memory"] = memory if rank or diagonal else None
     if isinstance(chosen, fl.Ridge):

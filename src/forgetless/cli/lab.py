@@ -8,15 +8,29 @@ from typing import Any
 
 import click
 
-from forgetless.cli.shared import ORDERINGS, SCHEDULE_HELP, Inputs, about_tasks, average_option, examples, schedule_of
+from forgetless.cli.shared import (
+    ORDERINGS,
+    SCHEDULE_HELP,
+    Inputs,
+    about_tasks,
+    average_option,
+    examples,
+    schedule_of,
+)
 from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+as_json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON on standard output."
+)
 k_option = click.option("--k", type=click.IntRange(1), required=True, help="Number of steps.")
-schedule_option = click.option("--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP)
-record_option = click.option("--record", type=click.Choice(["last", "log", "all"]), default="log", show_default=True)
+schedule_option = click.option(
+    "--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP
+)
+record_option = click.option(
+    "--record", type=click.Choice(["last", "log", "all"]), default="log", show_default=True
+)
 seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 
 
@@ -26,7 +40,11 @@ def lab() -> None:
 
 
 def _print_curves(curves: dict[str, list[float]], as_json: bool, title: str) -> None:
-    click.echo(json.dumps(curves) if as_json else f"{title}\n{Table('Curves', curves, number='.6g').text()}")
+    click.echo(
+        json.dumps(curves)
+        if as_json
+        else f"{title}\n{Table('Curves', curves, number='.6g').text()}"
+    )
 
 
 @lab.command(
@@ -39,7 +57,8 @@ def _print_curves(curves: dict[str, list[float]], as_json: bool, title: str) -> 
 @record_option
 @average_option
 def expect(inputs: Inputs, as_json: bool, record: str, average: float | None) -> None:
-    """Print exact expected losses, forgetting and drift on tasks from FILE; of an average the average loss alone.
+    """Print exact expected losses, forgetting and drift on tasks from FILE; of an average the
+    average loss alone.
 
     next_loss is the loss on the task after the last one, where the order has one.
     """
@@ -55,8 +74,15 @@ def expect(inputs: Inputs, as_json: bool, record: str, average: float | None) ->
             average=average,
             progress=report_progress,
         )
-    curves = {"step": result.steps.tolist(), **{name: value.tolist() for name, value in result.values.items()}}
-    _print_curves(curves, as_json, f"{inputs.tasks}, exact over all orders ({inputs.order}){_of_average(average)}")
+    curves = {
+        "step": result.steps.tolist(),
+        **{name: value.tolist() for name, value in result.values.items()},
+    }
+    _print_curves(
+        curves,
+        as_json,
+        f"{inputs.tasks}, exact over all orders ({inputs.order}){_of_average(average)}",
+    )
 
 
 def _metrics(inputs: Inputs) -> tuple[str, ...]:
@@ -75,11 +101,15 @@ def _of_average(average: float | None) -> str:
 
 @lab.command(epilog=examples("forgetless lab simulate tasks.npz --k 200 --trials 500 --json"))
 @about_tasks
-@click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Independent runs.")
+@click.option(
+    "--trials", type=click.IntRange(1), default=100, show_default=True, help="Independent runs."
+)
 @seed_option
 @record_option
 @average_option
-def simulate(inputs: Inputs, as_json: bool, trials: int, seed: int, record: str, average: float | None) -> None:
+def simulate(
+    inputs: Inputs, as_json: bool, trials: int, seed: int, record: str, average: float | None
+) -> None:
     """Print mean losses, forgetting and drift of random runs on tasks from FILE."""
     import forgetless as fl
 
@@ -116,7 +146,9 @@ def compare_bounds(inputs: Inputs, as_json: bool) -> None:
     import forgetless as fl
 
     with terminal_progress() as report_progress:
-        result = fl.compare_bounds(*inputs.arguments, ordering=inputs.ordering, progress=report_progress)
+        result = fl.compare_bounds(
+            *inputs.arguments, ordering=inputs.ordering, progress=report_progress
+        )
     click.echo(json.dumps(result.to_dict()) if as_json else repr(result))
 
 
@@ -130,9 +162,13 @@ def worst_case(inputs: Inputs, as_json: bool, record: str, average: float | None
 
     with terminal_progress() as report_progress:
         report_progress(0, 0, "computing exact losses")
-        result = fl.worst_case(*inputs.arguments, ordering=inputs.ordering, record=record, average=average)
+        result = fl.worst_case(
+            *inputs.arguments, ordering=inputs.ordering, record=record, average=average
+        )
     curves = {"step": result.steps.tolist(), "worst_case": result.curves[0].tolist()}
-    _print_curves(curves, as_json, f"{inputs.tasks}, worst case ({inputs.order}){_of_average(average)}")
+    _print_curves(
+        curves, as_json, f"{inputs.tasks}, worst case ({inputs.order}){_of_average(average)}"
+    )
 
 
 @lab.command(
@@ -143,18 +179,46 @@ def worst_case(inputs: Inputs, as_json: bool, record: str, average: float | None
 )
 @k_option
 @schedule_option
-@click.option("--quantity", type=click.Choice(["average_loss", "seen_loss", "next_loss"]), default="average_loss",
-              show_default=True)  # fmt: skip
-@click.option("--ordering", type=click.Choice(["with-replacement", "without-replacement"]),
-              help="By default with replacement; for next_loss any exchangeable order.")  # fmt: skip
-@click.option("--tasks", "n_tasks", type=click.IntRange(1), help="M, for the average loss without replacement.")
-@click.option("--teacher", type=click.Choice(["any", "isotropic"]), default="any", show_default=True)
-@click.option("--average", type=click.FloatRange(0.0), help="Of the average of the iterates with weights t^AVERAGE.")
-@click.option("--radius", type=float, default=1.0, show_default=True, help="R, the largest norm of a task.")
-@click.option("--distance", type=float, default=1.0, show_default=True, help="D, from the start to the joint solution.")
+@click.option(
+    "--quantity",
+    type=click.Choice(["average_loss", "seen_loss", "next_loss"]),
+    default="average_loss",
+    show_default=True,
+)
+@click.option(
+    "--ordering",
+    type=click.Choice(["with-replacement", "without-replacement"]),
+    help="By default with replacement; for next_loss any exchangeable order.",
+)
+@click.option(
+    "--tasks",
+    "n_tasks",
+    type=click.IntRange(1),
+    help="M, for the average loss without replacement.",
+)
+@click.option(
+    "--teacher", type=click.Choice(["any", "isotropic"]), default="any", show_default=True
+)
+@click.option(
+    "--average",
+    type=click.FloatRange(0.0),
+    help="Of the average of the iterates with weights t^AVERAGE.",
+)
+@click.option(
+    "--radius", type=float, default=1.0, show_default=True, help="R, the largest norm of a task."
+)
+@click.option(
+    "--distance",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="D, from the start to the joint solution.",
+)
 @as_json_option
 def upper_bound(schedule: str, k: int, as_json: bool, **options: Any) -> None:
-    """Print a proved upper bound of the expected loss of a schedule, for every collection that one model fits."""
+    """Print a proved upper bound of the expected loss of a schedule, for every collection that one
+    model fits.
+    """
     import forgetless as fl
 
     with terminal_progress() as report_progress:
@@ -168,43 +232,109 @@ def bounds(as_json: bool) -> None:
     """List every bound in the catalogues, for the squared loss and for losses of classes."""
     from forgetless.theory import bounds, label_bounds
 
-    keys = ("name", "kind", "quantity", "ordering", "scheme", "regularization", "rate", "min_k", "status", "citation")
-    rows = [{key: getattr(bound, key) for key in keys} for bound in (*bounds.catalogue, *label_bounds.catalogue)]
+    keys = (
+        "name",
+        "kind",
+        "quantity",
+        "ordering",
+        "scheme",
+        "regularization",
+        "rate",
+        "min_k",
+        "status",
+        "citation",
+    )
+    rows = [
+        {key: getattr(bound, key) for key in keys}
+        for bound in (*bounds.catalogue, *label_bounds.catalogue)
+    ]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return
     for row in rows:
-        click.echo(f"{row['name']}: {row['kind']} bound of {row['quantity']}, {row['rate']} ({row['status']})")
-        click.echo(f"    {row['ordering']}; {row['scheme']}; {row['regularization']}; k ≥ {row['min_k']}")
+        click.echo(
+            f"{row['name']}: {row['kind']} bound of {row['quantity']}, {row['rate']}"
+            f" ({row['status']})"
+        )
+        click.echo(
+            f"    {row['ordering']}; {row['scheme']}; {row['regularization']}; k ≥ {row['min_k']}"
+        )
         click.echo(f"    {row['citation']}")
 
 
 @lab.command(epilog=examples("forgetless lab find-worst-collection --k 64 --out worst.fl"))
 @k_option
 @schedule_option
-@click.option("--ordering", type=click.Choice(ORDERINGS[:4]), default=ORDERINGS[0], show_default=True)
-@click.option("--features", "n_features", type=click.IntRange(1), default=4, show_default=True,
-              help="Features of a task.")  # fmt: skip
-@click.option("--tasks", "n_tasks", type=click.IntRange(1), default=6, show_default=True,
-              help="Different tasks, at most.")  # fmt: skip
-@click.option("--rank", type=click.IntRange(1), default=1, show_default=True, help="Rows of a task.")
-@click.option("--starts", "n_starts", type=click.IntRange(1), default=32, show_default=True,
-              help="Independent searches.")  # fmt: skip
-@click.option("--rounds", "n_rounds", type=click.IntRange(1), default=400, show_default=True,
-              help="Most steps of each.")  # fmt: skip
-@click.option("--kind", "starts", type=click.Choice(["mixed", "random", "rare"]), default="mixed", show_default=True,
-              help="Where they begin: anywhere, near rare tasks, or both in turn.")  # fmt: skip
+@click.option(
+    "--ordering", type=click.Choice(ORDERINGS[:4]), default=ORDERINGS[0], show_default=True
+)
+@click.option(
+    "--features",
+    "n_features",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Features of a task.",
+)
+@click.option(
+    "--tasks",
+    "n_tasks",
+    type=click.IntRange(1),
+    default=6,
+    show_default=True,
+    help="Different tasks, at most.",
+)
+@click.option(
+    "--rank", type=click.IntRange(1), default=1, show_default=True, help="Rows of a task."
+)
+@click.option(
+    "--starts",
+    "n_starts",
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    help="Independent searches.",
+)
+@click.option(
+    "--rounds",
+    "n_rounds",
+    type=click.IntRange(1),
+    default=400,
+    show_default=True,
+    help="Most steps of each.",
+)
+@click.option(
+    "--kind",
+    "starts",
+    type=click.Choice(["mixed", "random", "rare"]),
+    default="mixed",
+    show_default=True,
+    help="Where they begin: anywhere, near rare tasks, or both in turn.",
+)
 @seed_option
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File for the collection, e.g. worst.fl.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File for the collection, e.g. worst.fl.",
+)
 @click.option("--resume", is_flag=True, help="Continue an interrupted search to the same --out.")
 @as_json_option
 @click.pass_context
 def find_worst_collection(
-    context: click.Context, /, k: int, schedule: str, out: Path | None, resume: bool, as_json: bool, **options: Any
+    context: click.Context,
+    /,
+    k: int,
+    schedule: str,
+    out: Path | None,
+    resume: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Search for tasks on which a schedule does worst, and print them beside the published constants.
+    """Search for tasks on which a schedule does worst, and print them beside the published
+    constants.
 
-    With --out the state of an interrupted search is stored in OUT.checkpoint, and --resume continues from there.
+    With --out the state of an interrupted search is stored in OUT.checkpoint, and --resume
+    continues from there.
     """
     import forgetless as fl
 
@@ -221,7 +351,11 @@ def find_worst_collection(
             collection = fl.find_worst_collection(chosen, k, progress=report_progress, **options)
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
-            click.echo(f"the search is stored in {checkpoint}; continue with the same command and --resume", err=True)
+            click.echo(
+                f"the search is stored in {checkpoint}; continue with the same command and"
+                " --resume",
+                err=True,
+            )
         raise
     collection = replace(collection, command=_command_line(context))
     if out is not None:
@@ -234,7 +368,20 @@ def find_worst_collection(
 def _command_line(context: click.Context) -> str:
     """Return the command with all options that decide its result."""
     names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    order = ["schedule", "k", "ordering", "n_features", "n_tasks", "rank", "n_starts", "n_rounds", "starts", "seed"]
+    order = [
+        "schedule",
+        "k",
+        "ordering",
+        "n_features",
+        "n_tasks",
+        "rank",
+        "n_starts",
+        "n_rounds",
+        "starts",
+        "seed",
+    ]
     if context.params["ordering"] == ORDERINGS[0]:
         order.remove("ordering")
-    return " ".join([context.command_path, *(f"{names[name]} {context.params[name]}" for name in order)])
+    return " ".join(
+        [context.command_path, *(f"{names[name]} {context.params[name]}" for name in order)]
+    )

@@ -31,13 +31,17 @@ from forgetless.reporting.table import frame
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--task", help="Column with the task [default: that of fit]")
-@click.option("--target", multiple=True, help=f"Column with the target{REPEAT} [default: that of fit]")
+@click.option(
+    "--target", multiple=True, help=f"Column with the target{REPEAT} [default: that of fit]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...], as_json: bool) -> None:
+def evaluate(
+    model: Path, file: Path, task: str | None, target: tuple[str, ...], as_json: bool
+) -> None:
     """Print the errors of a MODEL on the tasks of FILE, which it does not learn.
 
-    Beside them: errors of the mean of all targets in FILE, of the mean of the targets learned, and of ridge regression
-    fitted to the same rows.
+    Beside them: errors of the mean of all targets in FILE, of the mean of the targets learned, and
+    of ridge regression fitted to the same rows.
     """
     from forgetless.tables.pipeline import evaluate as evaluate_model
     from forgetless.tables.task_files import TableTasks, located_errors
@@ -45,12 +49,18 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
     fitted = load_pipeline(model)
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
     text_columns = {*fitted[0].text_columns_} - {task, *target}
-    tasks = TableTasks(file, task, target, text_columns=text_columns, classes=fitted[-1]._has_classes)
+    tasks = TableTasks(
+        file, task, target, text_columns=text_columns, classes=fitted[-1]._has_classes
+    )
     with terminal_progress() as report_progress, located_errors(file):
         report_progress(0, 0, "predicting")
         parts = list(tasks)
         evaluation = evaluate_model(fitted, parts)
-    strings = {name: text for part in reversed(parts) for name, text in fitted[0].unreadable(part.X).items()}
+    strings = {
+        name: text
+        for part in reversed(parts)
+        for name, text in fitted[0].unreadable(part.X).items()
+    }
     print_lines("\n".join(unreadable_notes(strings, file)), err=True) if strings else None
     if as_json:
         print_json({"tasks": evaluation.table.values(), **evaluation.overall})
@@ -66,15 +76,30 @@ def evaluate(model: Path, file: Path, task: str | None, target: tuple[str, ...],
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--id", "ids", multiple=True, help=f"Column of FILE to write beside the predictions{REPEAT}.")
-@click.option("--std", "with_std", is_flag=True, help="Add the standard deviation of each prediction.")
-@click.option("--raw", is_flag=True, help="Write text of --id as it is, also what a spreadsheet takes for a formula.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write a CSV file [default: standard output]")
-def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: bool, out: Path | None) -> None:
+@click.option(
+    "--id", "ids", multiple=True, help=f"Column of FILE to write beside the predictions{REPEAT}."
+)
+@click.option(
+    "--std", "with_std", is_flag=True, help="Add the standard deviation of each prediction."
+)
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="Write text of --id as it is, also what a spreadsheet takes for a formula.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Where to write a CSV file [default: standard output]",
+)
+def predict(
+    model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: bool, out: Path | None
+) -> None:
     """Predict the rows of FILE with a MODEL written by fit.
 
-    Columns are matched by name; columns that the model does not know are ignored. Text of --id that begins with =, +, -
-    or @, which a spreadsheet would execute, is written behind an apostrophe; numbers are not.
+    Columns are matched by name; columns that the model does not know are ignored. Text of --id that
+    begins with =, +, - or @, which a spreadsheet would execute, is written behind an apostrophe;
+    numbers are not.
     """
     from forgetless.files import load
     from forgetless.io.atomic import replace_file
@@ -84,9 +109,16 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: 
     check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = load(model)
     if not hasattr(fitted, "predict"):
-        raise ValueError(f"{model.name} holds no model, but {type(fitted).__name__}; give a file that fit has written")
+        raise ValueError(
+            f"{model.name} holds no model, but {type(fitted).__name__}; give a file that fit has"
+            " written"
+        )
     encoded = hasattr(fitted, "steps")
-    text_columns = {*ids, *fitted[0].text_columns_} if encoded else {*ids} - {*getattr(fitted, "feature_names_in_", ())}
+    text_columns = (
+        {*ids, *fitted[0].text_columns_}
+        if encoded
+        else {*ids} - {*getattr(fitted, "feature_names_in_", ())}
+    )
     table = read_table(file, text_columns)
     missing = [name for name in ids if name not in table.columns]
     if missing:
@@ -96,20 +128,29 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: 
         raise ValueError(f"{file.name} has no rows")
     X = table if encoded else _model_columns(fitted, table, file)
     identifiers = table[list(ids)].astype(object)
-    columns = {name: identifiers[name].where(identifiers[name].notna(), None).tolist() for name in ids}
+    columns = {
+        name: identifiers[name].where(identifiers[name].notna(), None).tolist() for name in ids
+    }
     with located_errors(file):
         if is_classifier(fitted):
             columns |= _class_columns(fitted, X, with_std)
         else:
             levels = _task_labels(fitted, table, file)
-            predictions = fitted.predict(X, return_std=True, **levels) if with_std else (fitted.predict(X, **levels),)
+            predictions = (
+                fitted.predict(X, return_std=True, **levels)
+                if with_std
+                else (fitted.predict(X, **levels),)
+            )
             columns |= _prediction_columns(fitted, predictions)
     strings = unreadable_notes(fitted[0].unreadable(X), file) if encoded else []
     print_lines("\n".join(strings), err=True) if strings else None
     if not raw:
         columns = {str(_safe(name)): [_safe(cell) for cell in columns[name]] for name in columns}
-    returns = any("\r" in str(cell) for name in ids for cell in (name, *identifiers[name]))  # which need quotes
-    text = frame(columns).to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+    # which need quotes
+    returns = any("\r" in str(cell) for name in ids for cell in (name, *identifiers[name]))
+    text = frame(columns).to_csv(
+        index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+    )
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -118,7 +159,9 @@ def predict(model: Path, file: Path, ids: tuple[str, ...], with_std: bool, raw: 
 
 
 def _task_labels(fitted: Any, table: Any, file: Path) -> dict[str, list[str]]:
-    """Return the task of every row as an argument of ``predict``, for a model that knows the levels of tasks."""
+    """Return the task of every row as an argument of ``predict``, for a model that knows the levels
+    of tasks.
+    """
     from forgetless.estimators.held_out import has_levels
     from forgetless.tables.task_files import label
     from forgetless.tasks.from_table import labels_of
@@ -127,7 +170,10 @@ def _task_labels(fitted: Any, table: Any, file: Path) -> dict[str, list[str]]:
         return {}
     name = fitted.table_["task"]
     if name not in table.columns:
-        print_lines(f"{file.name} has no column {name!r}: predictions are without the levels of tasks", err=True)
+        print_lines(
+            f"{file.name} has no column {name!r}: predictions are without the levels of tasks",
+            err=True,
+        )
         return {}
     present = table[name].notna().to_numpy()
     labels = np.full(len(table), "", dtype=object)  # no task: no level
@@ -137,7 +183,9 @@ def _task_labels(fitted: Any, table: Any, file: Path) -> dict[str, list[str]]:
 
 
 def _safe(cell: Any) -> Any:
-    """Return a cell that spreadsheets do not take for a formula: text like one behind an apostrophe."""
+    """Return a cell that spreadsheets do not take for a formula: text like one behind an
+    apostrophe.
+    """
     if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return cell
     try:
@@ -150,10 +198,15 @@ def _safe(cell: Any) -> Any:
 def _class_columns(fitted: Any, X: Any, with_std: bool) -> dict[str, list[Any]]:
     """Return the columns of predicted classes, and of the probability of each class."""
     if with_std:
-        raise click.UsageError("--std needs a target of numbers; classes have probabilities, which are written anyway")
+        raise click.UsageError(
+            "--std needs a target of numbers; classes have probabilities, which are written anyway"
+        )
     probabilities = np.asarray(fitted.predict_proba(X))
     columns = {"prediction": np.asarray(fitted.classes_)[np.argmax(probabilities, axis=1)].tolist()}
-    return columns | {f"probability_{label}": probabilities[:, i].tolist() for i, label in enumerate(fitted.classes_)}
+    return columns | {
+        f"probability_{label}": probabilities[:, i].tolist()
+        for i, label in enumerate(fitted.classes_)
+    }
 
 
 def _prediction_columns(fitted: Any, predictions: Sequence[Any]) -> dict[str, list[Any]]:
@@ -176,8 +229,12 @@ def _model_columns(fitted: Any, table: Any, file: Path) -> Any:
         return numbers_of(table, file)
     missing = [name for name in names if name not in table.columns]
     if missing:
-        raise ValueError(f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}")
+        raise ValueError(
+            f"{file.name} lacks {len(missing)} features of the model, e.g. {missing[0]}"
+        )
     import pandas
 
     # pandas 2 leaves NumPy's strings as they are, and scikit-learn takes only Python's for names.
-    return pandas.DataFrame(numbers_of(table[list(names)], file), columns=[str(name) for name in names])
+    return pandas.DataFrame(
+        numbers_of(table[list(names)], file), columns=[str(name) for name in names]
+    )

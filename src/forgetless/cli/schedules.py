@@ -33,32 +33,58 @@ from forgetless.reporting.table import Noted, Table
 
 @click.command(
     epilog=examples(
-        "forgetless advise tasks.npz --k 200", "forgetless advise table.csv --task month --target sales --k 12"
+        "forgetless advise tasks.npz --k 200",
+        "forgetless advise table.csv --task month --target sales --k 12",
     )
 )
 @about_file
-@click.option("--objective", help=f"{', '.join(OBJECTIVES)} [default: average_loss, or validation if given]")
-@click.option("--validation", type=click.Path(path_type=Path), help="File with held-out rows, of the same columns.")
-@click.option("--trials", "n_trials", type=click.IntRange(2), help="Compare by random runs, not by exact losses.")
+@click.option(
+    "--objective", help=f"{', '.join(OBJECTIVES)} [default: average_loss, or validation if given]"
+)
+@click.option(
+    "--validation",
+    type=click.Path(path_type=Path),
+    help="File with held-out rows, of the same columns.",
+)
+@click.option(
+    "--trials",
+    "n_trials",
+    type=click.IntRange(2),
+    help="Compare by random runs, not by exact losses.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def advise(
-    source: Source, k: int, ordering: Any, as_json: bool, objective: str | None, validation: Path | None, **options: Any
+    source: Source,
+    k: int,
+    ordering: Any,
+    as_json: bool,
+    objective: str | None,
+    validation: Path | None,
+    **options: Any,
 ) -> None:
     """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why.
 
-    Columns of tables become features as in fit. A task counts by the mean over its rows, and there is an intercept, as
-    in fit --no-standardize.
+    Columns of tables become features as in fit. A task counts by the mean over its rows, and there
+    is an intercept, as in fit --no-standardize.
     """
     import forgetless as fl
 
     goal = _objective(objective, validation)
     if validation is not None and source.form["standardize"]:
-        raise click.UsageError("--standardize uses the rows of FILE alone; leave out --standardize or --validation")
+        raise click.UsageError(
+            "--standardize uses the rows of FILE alone; leave out --standardize or --validation"
+        )
     tasks = source.read()
     held_out = None if validation is None else source.read(validation)
     with terminal_progress() as report_progress:
         advice = fl.advise(
-            tasks, k, objective=goal, ordering=ordering, validation=held_out, progress=report_progress, **options
+            tasks,
+            k,
+            objective=goal,
+            ordering=ordering,
+            validation=held_out,
+            progress=report_progress,
+            **options,
         )
     if as_json:
         click.echo(json.dumps(advice.to_dict(), ensure_ascii=False))
@@ -69,30 +95,50 @@ def advise(
         lines.append(f"held_out = {source.code(validation)}")
     lines += [f"schedule = {advice.options[0].code}", *_loss_lines(advice, ordering)]
     loss, intercept, standardize = source.form.values()
-    settings = {"loss": loss, "fit_intercept": intercept, **({"standardize": True} if standardize else {})}
+    settings = {
+        "loss": loss,
+        "fit_intercept": intercept,
+        **({"standardize": True} if standardize else {}),
+    }
     model = advice.model_code(**settings)
     model = model if source.is_plain else f"fl.tables.make_pipeline(encoder, {model})"
     lines.append(f"model = {model}  # learns tasks one by one")
     if advice.average is not None:
         more = f"average={advice.average.average:g}"
         lines += ["", "# where the number of tasks is not known:"]
-        lines += [f"anytime_{line}" for line in _loss_lines(advice, ordering, advice.average.code, f", {more}")]
-        lines.append(f"anytime = fl.ContinualRidge(alpha=0, {more}, loss={loss!r}, fit_intercept={intercept})")
-    print_lines("\n".join(["\nTo use it:\n\n    import forgetless as fl\n", *(f"    {line}" for line in lines)]))
+        lines += [
+            f"anytime_{line}"
+            for line in _loss_lines(advice, ordering, advice.average.code, f", {more}")
+        ]
+        lines.append(
+            f"anytime = fl.ContinualRidge(alpha=0, {more}, loss={loss!r},"
+            f" fit_intercept={intercept})"
+        )
+    print_lines(
+        "\n".join(
+            ["\nTo use it:\n\n    import forgetless as fl\n", *(f"    {line}" for line in lines)]
+        )
+    )
 
 
 def _objective(objective: str | None, validation: Path | None) -> Any:
-    """Return the objective of an option; UsageError where it is unknown or lacks its held-out rows."""
+    """Return the objective of an option; UsageError where it is unknown or lacks its held-out
+    rows.
+    """
     try:
         objective = objective and quantity("--objective", objective, OBJECTIVES)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if objective == "validation" and validation is None:
-        raise click.UsageError("--objective validation needs held-out rows; give their file with --validation FILE")
+        raise click.UsageError(
+            "--objective validation needs held-out rows; give their file with --validation FILE"
+        )
     return objective or ("average_loss" if validation is None else "validation")
 
 
-def _loss_lines(advice: Any, ordering: Any, schedule: str = "schedule", more: str = "") -> list[str]:
+def _loss_lines(
+    advice: Any, ordering: Any, schedule: str = "schedule", more: str = ""
+) -> list[str]:
     """Return code that computes the loss of an advised schedule again."""
     arguments = f"tasks, {schedule}, k={advice.k}, ordering=fl.{ordering!r}{more}"
     if advice.objective == "worst_case":
@@ -102,9 +148,11 @@ def _loss_lines(advice: Any, ordering: Any, schedule: str = "schedule", more: st
         return [f"loss = fl.metrics.average_loss(held_out, {runs}.weights[:, -1]).mean()"]
     name = advice.objective
     return [
-        f"loss = {runs}.{name}.mean()"
-        if advice.n_runs
-        else f"loss = fl.expect({arguments}, metrics={name!r}).{name}[0]"
+        (
+            f"loss = {runs}.{name}.mean()"
+            if advice.n_runs
+            else f"loss = fl.expect({arguments}, metrics={name!r}).{name}[0]"
+        )
     ]
 
 
@@ -121,16 +169,35 @@ def _loss_lines(advice: Any, ordering: Any, schedule: str = "schedule", more: st
 @with_options(source_options)
 @click.option("--k", type=click.IntRange(1, 5000), help="Number of steps to start with.")
 @click.option("--schedule", help=f"What to start with: {SCHEDULE_HELP}")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the page to this file instead of serving it.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1 [default: a free one]")
-@click.option("--browser/--no-browser", default=True, show_default=True, help="Open it in a browser.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write the page to this file instead of serving it.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port on 127.0.0.1 [default: a free one]",
+)
+@click.option(
+    "--browser/--no-browser", default=True, show_default=True, help="Open it in a browser."
+)
 def explore(
-    file: Path | None, k: int | None, schedule: str | None, out: Path | None, port: int, browser: bool, **options: Any
+    file: Path | None,
+    k: int | None,
+    schedule: str | None,
+    out: Path | None,
+    port: int,
+    browser: bool,
+    **options: Any,
 ) -> None:
-    """Open a page in which you draw a schedule and see its exact expected loss, with the tasks of FILE inside.
+    """Open a page in which you draw a schedule and see its exact expected loss, with the tasks of
+    FILE inside.
 
-    Python answers the page from this machine alone (127.0.0.1) until you press Ctrl-C: it compares bounds and advises,
-    and computes what the page cannot. With --out the page is written to a file that needs no Python.
+    Python answers the page from this machine alone (127.0.0.1) until you press Ctrl-C: it compares
+    bounds and advises, and computes what the page cannot. With --out the page is written to a file
+    that needs no Python.
     """
     import forgetless as fl
     from forgetless.explorer.server import ExplorerServer
@@ -168,13 +235,17 @@ def _with_tasks(source: Source, k: int | None, schedule: str | None, *, large: b
 
 @contextmanager
 def _opened(address: str | None) -> Iterator[None]:
-    """Open an address in a browser, through a file that only its owner reads: others see the arguments of commands."""
+    """Open an address in a browser, through a file that only its owner reads: others see the
+    arguments of commands.
+    """
     if address is None:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="forgetless-") as folder:
         file = Path(folder) / "open.html"
-        file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">')
+        file.write_text(
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">'
+        )
         webbrowser.open(file.as_uri())
         yield
 
@@ -182,12 +253,22 @@ def _opened(address: str | None) -> Iterator[None]:
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal", "field")
 
 
-@click.command(epilog=examples("forgetless reproduce", "forgetless reproduce table --out results-table"))
+@click.command(
+    epilog=examples("forgetless reproduce", "forgetless reproduce table --out results-table")
+)
 @click.argument("part", type=click.Choice(PARTS), default="all")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder [default: results, or results-PART for a part]")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder [default: results, or results-PART for a part]",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
+)
 def reproduce(part: str, out: Path | None, as_json: bool) -> None:
-    """Make the paper's figure and table again, exactly, with a report of what holds and what does not."""
+    """Make the paper's figure and table again, exactly, with a report of what holds and what does
+    not.
+    """
     from forgetless.reproduce import page
 
     folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
@@ -195,7 +276,11 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         sections = page.sections(page.PARTS if part == "all" else [part], report_progress)
         report_progress(0, 0, "drawing")
         written = page.write(sections, folder)
-    facts = {section.table.title: list(section.table.facts) for section in sections if section.table.facts}
+    facts = {
+        section.table.title: list(section.table.facts)
+        for section in sections
+        if section.table.facts
+    }
     if as_json:
         click.echo(json.dumps({"report": str(written), "facts": facts}, ensure_ascii=False))
         return
@@ -222,7 +307,12 @@ def _of_papers(table: Table) -> str:
             Noted(value, f" ± {error:.1g}" if error else "")
             for value, error in zip(columns["computed"], errors, strict=True)
         ]
-        part = Table(paper, {name: columns[name] for name in names}, number=".6g", formats={"difference": ".1e"})
+        part = Table(
+            paper,
+            {name: columns[name] for name in names},
+            number=".6g",
+            formats={"difference": ".1e"},
+        )
         parts.append(f"{paper}\n{part.text()}\n")
     return "\n".join(parts)
 
@@ -239,8 +329,8 @@ def _summary(table: Table) -> Table:
     ends = table.where(schedule="increasing").columns
     paper, ours = ends["k·bound at the end"][0], ends["k·certificate at the end"][0]
     guaranteed = (
-        f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g} by the paper's "
-        f"proof, {math.ceil(1000 * ours) / 1000:g} certified here"
+        f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g}"
+        f" by the paper's proof, {math.ceil(1000 * ours) / 1000:g} certified here"
     )
     return Table("Summary", columns, (guaranteed,), formats=formats)
 
@@ -249,7 +339,9 @@ STORE = click.Path(path_type=Path, dir_okay=False)
 
 
 class Sweeps(click.Group):
-    """A group whose first word is a command, or else what ``run`` is given: ``sweep sweep.toml`` runs it."""
+    """A group whose first word is a command, or else what ``run`` is given: ``sweep sweep.toml``
+    runs it.
+    """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
@@ -260,10 +352,13 @@ class Sweeps(click.Group):
 @click.group(
     cls=Sweeps,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=examples("forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"),
+    epilog=examples(
+        "forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"
+    ),
 )
 def sweep() -> None:
-    """Run many cells of a sweep into a store, and read it: sweep SWEEP.TOML --store STORE, or a command.
+    """Run many cells of a sweep into a store, and read it: sweep SWEEP.TOML --store STORE, or a
+    command.
 
     What does not begin with the name of a command is given to run.
     """
@@ -271,15 +366,29 @@ def sweep() -> None:
 
 @sweep.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--store", type=STORE, required=True, help="The results: one SQLite file, made or gone on with.")
-@click.option("--cluster", help="Address of a dask scheduler, such as tcp://host:8786 [default: this machine]")
-@click.option("--workers", type=click.IntRange(0), help="Processes on this machine [default: one a processor]")
+@click.option(
+    "--store", type=STORE, required=True, help="The results: one SQLite file, made or gone on with."
+)
+@click.option(
+    "--cluster", help="Address of a dask scheduler, such as tcp://host:8786 [default: this machine]"
+)
+@click.option(
+    "--workers", type=click.IntRange(0), help="Processes on this machine [default: one a processor]"
+)
 @click.option("--retry", is_flag=True, help="Compute cells again that failed.")
-@click.option("--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds that a cell may take.")
+@click.option(
+    "--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds that a cell may take."
+)
 def run(
-    file: Path, store: Path, cluster: str | None, workers: int | None, retry: bool, time_limit: float | None
+    file: Path,
+    store: Path,
+    cluster: str | None,
+    workers: int | None,
+    retry: bool,
+    time_limit: float | None,
 ) -> None:
-    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same command resumes.
+    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same
+    command resumes.
 
     Exit code 1 if cells failed, with a line for every kind of error.
     """
@@ -312,7 +421,9 @@ def _connect(address: str) -> Any:
 
 def _lines(table: Any) -> str:
     """Return the only row of a table as lines."""
-    return "\n".join(f"{name:<16} {'–' if value is None else value}" for name, (value,) in table.columns.items())
+    return "\n".join(
+        f"{name:<16} {'–' if value is None else value}" for name, (value,) in table.columns.items()
+    )
 
 
 @sweep.command()
@@ -333,7 +444,13 @@ def status(store: Path, as_json: bool) -> None:
 @sweep.command()
 @click.argument("store", type=STORE)
 @click.option("--y", help="Metric [default: the first of the sweep]")
-@click.option("--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "csv", "json"]),
+    default="text",
+    show_default=True,
+)
 def table(store: Path, y: str | None, form: str) -> None:
     """Print a summary of STORE: means over seeds at every k, slopes, bounds."""
     from forgetless.sweeps import report
@@ -352,13 +469,22 @@ def table(store: Path, y: str | None, form: str) -> None:
 @click.argument("store", type=STORE)
 @click.option("--out", type=STORE, required=True, help="File: .csv or .parquet.")
 def export(store: Path, out: Path) -> None:
-    """Write every number in STORE, of all versions, to a table: a row for each cell and step, with version and key."""
+    """Write every number in STORE, of all versions, to a table: a row for each cell and step, with
+    version and key.
+    """
     from forgetless.sweeps import report
 
     if out.suffix not in (".csv", ".parquet"):
         raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
     frame = report.everything(store).to_frame()
-    replace_file(out, frame.to_csv(index=False).encode() if out.suffix == ".csv" else frame.to_parquet(index=False))
+    replace_file(
+        out,
+        (
+            frame.to_csv(index=False).encode()
+            if out.suffix == ".csv"
+            else frame.to_parquet(index=False)
+        ),
+    )
     print_lines(f"{len(frame)} rows in {out}")
 
 

@@ -1,4 +1,6 @@
-"""Shared parts of the commands: output, progress on a terminal, schedules by name, options about a file."""
+"""Shared parts of the commands: output, progress on a terminal, schedules by name, options about a
+file.
+"""
 
 import functools
 import json
@@ -44,7 +46,9 @@ def print_json(value: Any) -> None:
 
 
 def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
-    """Return the schedule named by ``text``, e.g. "increasing:0.5"; errors also list the names in ``others``."""
+    """Return the schedule named by ``text``, e.g. "increasing:0.5"; errors also list the names in
+    ``others``.
+    """
     from forgetless.schedules.names import named
 
     try:
@@ -53,7 +57,9 @@ def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
         raise click.BadParameter(str(error), param_hint="--schedule") from None
 
 
-def complete_schedule(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_schedule(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[str]:
     """Return the names of schedules with a prefix, for the shell."""
     from forgetless.schedules.names import names
 
@@ -75,7 +81,8 @@ FORM = ("loss", "intercept", "standardize")
 
 
 class Source:
-    """A file of tasks: where it is a table, its columns and the encoder that ``fit`` uses, with its loss and intercept.
+    """A file of tasks: where it is a table, its columns and the encoder that ``fit`` uses, with its
+    loss and intercept.
 
     Archives are tasks already: they stay as they are unless options or ``archives`` say otherwise.
     """
@@ -88,21 +95,41 @@ class Source:
         self.file = check_source(options.pop("file"))
         self.task, self.targets = options.pop("task"), options.pop("target")
         encoding = {name: options.pop(name) for name in ENCODING}
-        self._settings = {name: value for name, value in encoding.items() if value and value != "mean"}
+        self._settings = {
+            name: value for name, value in encoding.items() if value and value != "mean"
+        }
         self.encoder = TableEncoder(**encoding) if is_table(self.file) else None
-        defaults = {"loss": "sum", "intercept": False, **(archives or {})} if self.encoder is None else FORM_OF_FIT
+        defaults = (
+            {"loss": "sum", "intercept": False, **(archives or {})}
+            if self.encoder is None
+            else FORM_OF_FIT
+        )
         form = {name: options.pop(name) for name in FORM}
-        self.form = {name: defaults.get(name, False) if value is None else value for name, value in form.items()}
+        self.form = {
+            name: defaults.get(name, False) if value is None else value
+            for name, value in form.items()
+        }
 
     @property
     def is_plain(self) -> bool:
         """Whether the features are the columns of the file themselves."""
         encoder = self.encoder
-        return encoder is None or encoder.get_feature_names_out().tolist() == encoder.feature_names_in_.tolist()
+        return (
+            encoder is None
+            or encoder.get_feature_names_out().tolist() == encoder.feature_names_in_.tolist()
+        )
 
     def read(self, file: Path | None = None) -> Any:
-        """Return the tasks, or those of another file with the same columns; notes on rows left out are printed."""
-        from forgetless.tables.task_files import TableTasks, chosen_columns, encoded_tasks, in_form, read_tasks
+        """Return the tasks, or those of another file with the same columns; notes on rows left out
+        are printed.
+        """
+        from forgetless.tables.task_files import (
+            TableTasks,
+            chosen_columns,
+            encoded_tasks,
+            in_form,
+            read_tasks,
+        )
 
         file = check_source(self.file if file is None else file)
         if self.encoder is None:
@@ -115,18 +142,22 @@ class Source:
         return in_form(tasks, **self.form)
 
     def code(self, file: Path | None = None) -> str:
-        """Return Python code that reads the tasks; it names the encoder ``encoder`` where one is needed."""
+        """Return Python code that reads the tasks; it names the encoder ``encoder`` where one is
+        needed.
+        """
         target = self.targets[0] if len(self.targets) == 1 else list(self.targets)
         columns = {"task": self.task, "target": target} if self.encoder is not None else {}
         form = {name: value for name, value in self.form.items() if name != "standardize" or value}
         arguments = [f"{name}={value!r}" for name, value in {**columns, **form}.items()]
         arguments += [] if self.is_plain else ["encoder=encoder"]
-        return f"fl.tables.read_tasks({', '.join([repr(str(self.file if file is None else file)), *arguments])})"
+        name = repr(str(self.file if file is None else file))
+        return f"fl.tables.read_tasks({', '.join([name, *arguments])})"
 
     def encoder_lines(self) -> list[str]:
         """Return Python code of the encoder, where one is needed."""
         arguments = ", ".join(
-            f"{name}={list(value) if isinstance(value, tuple) else value!r}" for name, value in self._settings.items()
+            f"{name}={list(value) if isinstance(value, tuple) else value!r}"
+            for name, value in self._settings.items()
         )
         return [] if self.is_plain else [f"encoder = fl.tables.TableEncoder({arguments})"]
 
@@ -137,8 +168,14 @@ def _notes_on_scales(tasks: Any) -> list[str]:
     sizes = sizes[sizes > 0]
     if not len(sizes) or sizes.max() < 1000 * sizes.min():
         return []
-    low, high = readable_number(float(sizes.min()), ".2g"), readable_number(float(sizes.max()), ".2g")
-    return [f"columns have sizes from {low} to {high}: with --standardize λ is that of fit, which scales them"]
+    low, high = (
+        readable_number(float(sizes.min()), ".2g"),
+        readable_number(float(sizes.max()), ".2g"),
+    )
+    return [
+        f"columns have sizes from {low} to {high}: with --standardize λ is that of fit, which"
+        " scales them"
+    ]
 
 
 @dataclass(frozen=True)
@@ -164,41 +201,72 @@ _SOURCE = [
 ]
 COLUMNS = [
     click.option("--drop", multiple=True, help=f"Column to leave out{REPEAT}."),
-    click.option("--categorical", multiple=True, help=f"Column whose values are categories, e.g. codes{REPEAT}."),
+    click.option(
+        "--categorical",
+        multiple=True,
+        help=f"Column whose values are categories, e.g. codes{REPEAT}.",
+    ),
     click.option("--text", multiple=True, help=f"Column of texts, whose words are hashed{REPEAT}."),
     click.option("--date", multiple=True, help=f"Column of dates{REPEAT}; most are detected."),
-    click.option("--impute", type=click.Choice(["mean", "zero", "error"]), default="mean", show_default=True,
-                 help="Replacement of missing numbers."),
-]  # fmt: skip
+    click.option(
+        "--impute",
+        type=click.Choice(["mean", "zero", "error"]),
+        default="mean",
+        show_default=True,
+        help="Replacement of missing numbers.",
+    ),
+]
 _FORM = [
-    click.option("--loss", type=click.Choice(["sum", "mean"]), help="Loss of a task [default: as fit for tables]"),
-    click.option("--intercept/--no-intercept", default=None,
-                 help="A feature that is always 1 [default: as fit for tables]"),
-    click.option("--standardize/--no-standardize", default=None, help="Scale columns to mean 0, deviation 1."),
-]  # fmt: skip
+    click.option(
+        "--loss",
+        type=click.Choice(["sum", "mean"]),
+        help="Loss of a task [default: as fit for tables]",
+    ),
+    click.option(
+        "--intercept/--no-intercept",
+        default=None,
+        help="A feature that is always 1 [default: as fit for tables]",
+    ),
+    click.option(
+        "--standardize/--no-standardize", default=None, help="Scale columns to mean 0, deviation 1."
+    ),
+]
 source_options = [*COLUMNS, *_FORM]
 _STEPS = [
     click.option("--k", type=click.IntRange(1), required=True, help="Number of steps."),
-    click.option("--ordering", type=click.Choice(ORDERINGS), default=ORDERINGS[0], show_default=True),
+    click.option(
+        "--ordering", type=click.Choice(ORDERINGS), default=ORDERINGS[0], show_default=True
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output."),
 ]
 average_option = click.option(
     "--average",
     type=click.FloatRange(0, LARGEST),
-    help="Answer with the average of the iterates with weights t^AVERAGE, e.g. 2 [default: the last iterate]",
+    help=(
+        "Answer with the average of the iterates with weights t^AVERAGE, e.g. 2 [default: the last"
+        " iterate]"
+    ),
 )
 _SCHEDULE = click.option(
-    "--schedule", default="increasing", show_default=True, help=SCHEDULE_HELP, shell_complete=complete_schedule
+    "--schedule",
+    default="increasing",
+    show_default=True,
+    help=SCHEDULE_HELP,
+    shell_complete=complete_schedule,
 )
 
 
 def with_options(options: Sequence[Any]) -> Callable[[Any], Any]:
     """Return a decorator that adds options to a command, in the order of the list."""
-    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+    return lambda command: functools.reduce(
+        lambda decorated, option: option(decorated), reversed(options), command
+    )
 
 
 def about_file(command: Any) -> Any:
-    """Add the options of a command on a file of tasks; the command gets ``source``, ``k`` and ``ordering``."""
+    """Add the options of a command on a file of tasks; the command gets ``source``, ``k`` and
+    ``ordering``.
+    """
 
     @functools.wraps(command)
     def wrapped(ordering: str, **options: Any) -> None:
@@ -209,12 +277,16 @@ def about_file(command: Any) -> Any:
 
 
 def about_tasks(command: Any) -> Any:
-    """Add the options of a command on a file of tasks and a schedule; the command gets ``inputs``."""
+    """Add the options of a command on a file of tasks and a schedule; the command gets
+    ``inputs``.
+    """
 
     @functools.wraps(command)
     def wrapped(schedule: str, k: int, ordering: str, **options: Any) -> None:
         tasks = Source(options).read()
-        inputs = Inputs(tasks, schedule_of(schedule, tasks.n_tasks), k, as_ordering(ordering), ordering)
+        inputs = Inputs(
+            tasks, schedule_of(schedule, tasks.n_tasks), k, as_ordering(ordering), ordering
+        )
         command(inputs=inputs, **options)
 
     return with_options([*_SOURCE, *source_options, *_STEPS[:1], _SCHEDULE, *_STEPS[1:]])(wrapped)
@@ -226,7 +298,9 @@ def load_pipeline(path: Path) -> Any:
 
     model = load(path)
     if not hasattr(model, "steps") or model.table_ is None:
-        raise ValueError(f"{path.name} was not written by forgetless fit: it has no columns of a table")
+        raise ValueError(
+            f"{path.name} was not written by forgetless fit: it has no columns of a table"
+        )
     return model
 
 
@@ -236,9 +310,12 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
     for name, path in paths.items():
         if path is None or str(path) == "-":
             continue
-        place = Path(os.path.realpath(path))  # not resolve(), which raises RuntimeError for links in a circle
+        # not resolve(), which raises RuntimeError for links in a circle
+        place = Path(os.path.realpath(path))
         if place in seen:
-            raise click.UsageError(f"{name} and {seen[place]} are the same file, {path}; give another name")
+            raise click.UsageError(
+                f"{name} and {seen[place]} are the same file, {path}; give another name"
+            )
         if name in ("--out", "--report"):
             try:
                 check_target(path)
@@ -255,7 +332,8 @@ def unreadable_notes(strings: dict[str, str], path: Path) -> list[str]:
     for column, value in strings.items():
         place = line_with(path, column, value)
         lines.append(
-            f"Warning: {printable(value, 40)!r} in column {printable(column, 40)!r}{place and ', '}{place}, is not a "
-            "number, and was taken for missing"
+            f"Warning: {printable(value, 40)!r} in column"
+            f" {printable(column, 40)!r}{place and ', '}{place}, is not a number, and was taken for"
+            " missing"
         )
     return lines

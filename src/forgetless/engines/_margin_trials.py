@@ -1,4 +1,6 @@
-"""The state of many runs of proximal steps, and the plain loop over them; the compiled one is ``_margins_numba``."""
+"""The state of many runs of proximal steps, and the plain loop over them; the compiled one is
+``_margins_numba``.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,15 +17,26 @@ _EPS = 1e-15  # relative rounding error of weights and of sums of products, gene
 
 
 class MarginRun(ABC):
-    """Weights of all trials, and statistics of the margins of every task right after its own steps."""
+    """Weights of all trials, and statistics of the margins of every task right after its own
+    steps.
+    """
 
-    def __init__(self, rows: SignedRows, loss: Loss, weights: Floats, averaged: bool, track: bool) -> None:
+    def __init__(
+        self, rows: SignedRows, loss: Loss, weights: Floats, averaged: bool, track: bool
+    ) -> None:
         n_trials = len(weights)
-        self.rows, self.loss, self.weights, self.track, self.averaged = rows, loss, weights, track, averaged
+        self.rows, self.loss, self.weights, self.track, self.averaged = (
+            rows,
+            loss,
+            weights,
+            track,
+            averaged,
+        )
         self.average = weights.copy() if averaged else np.zeros((1, 1))
         self.counts = np.zeros((n_trials, rows.n_tasks if track else 0))
         self.after = np.zeros_like(self.counts)  # sum of the losses right after the steps on a task
-        self.means = np.zeros((n_trials, len(rows.A) if track else 0))  # of the margins right after these steps
+        # of the margins right after these steps
+        self.means = np.zeros((n_trials, len(rows.A) if track else 0))
         self.spread = np.zeros_like(self.counts)  # sum of squared distances from these means
 
     @property
@@ -33,16 +46,22 @@ class MarginRun(ABC):
 
     @abstractmethod
     def advance(self, indices: Indices, strengths: Floats, gains: Floats | None) -> None:
-        """Learn tasks ``indices`` (n_trials, T) with strengths λ (T,); ``gains`` (T,) are those of the averages."""
+        """Learn tasks ``indices`` (n_trials, T) with strengths λ (T,); ``gains`` (T,) are those of
+        the averages.
+        """
 
 
 class ArrayRun(MarginRun):
     """Runs by calls of the solver of a single step, with bounds on the errors of the weights."""
 
-    def __init__(self, rows: SignedRows, loss: Loss, weights: Floats, averaged: bool, track: bool) -> None:
+    def __init__(
+        self, rows: SignedRows, loss: Loss, weights: Floats, averaged: bool, track: bool
+    ) -> None:
         super().__init__(rows, loss, weights, averaged, track)
-        self.distance = np.zeros(len(weights))  # bound on the distance of the weights from the exact ones
-        self.loss_errors = np.zeros(len(weights))  # sum of bounds on the errors of the losses right after steps
+        # bound on the distance of the weights from the exact ones
+        self.distance = np.zeros(len(weights))
+        # sum of bounds on the errors of the losses right after steps
+        self.loss_errors = np.zeros(len(weights))
 
     def advance(self, indices: Indices, strengths: Floats, gains: Floats | None) -> None:
         for trial in range(len(indices)):
@@ -58,7 +77,9 @@ class ArrayRun(MarginRun):
         step = proximal_step(A, np.ones(len(A)), w, strength, self.loss)
         self.weights[trial] = w + step.change
         # A proximal step does not increase the distance from the exact weights.
-        self.distance[trial] += step.error * np.linalg.norm(step.change) + _EPS * np.linalg.norm(self.weights[trial])
+        self.distance[trial] += step.error * np.linalg.norm(step.change) + _EPS * np.linalg.norm(
+            self.weights[trial]
+        )
 
     def _visit(self, trial: int, m: int) -> None:
         """Update the statistics of a task by Welford's method."""
@@ -72,7 +93,9 @@ class ArrayRun(MarginRun):
         self.loss_errors[trial] += self._loss_error(trial, m)
 
     def _loss_error(self, trial: int, m: int) -> float:
-        """Return a bound on the error of a task's loss, of first and second order in that of the weights."""
+        """Return a bound on the error of a task's loss, of first and second order in that of the
+        weights.
+        """
         A, E = self.rows.of_task(m), self.distance[trial]
         if len(A) == 0:
             return 0.0

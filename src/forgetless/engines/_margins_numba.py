@@ -1,8 +1,9 @@
-"""The compiled loop over proximal steps of many runs; equal to ``_margin_trials.ArrayRun`` up to rounding.
+"""The compiled loop over proximal steps of many runs; equal to ``_margin_trials.ArrayRun`` up to
+rounding.
 
-Smooth losses are minimised by Newton's method in the coordinates of the smaller side of a task, the hinge and the
-projection by sweeps over coordinates and solutions on faces: the algorithms of ``solvers._newton`` and
-``solvers._box``, without their bounds.
+Smooth losses are minimised by Newton's method in the coordinates of the smaller side of a task, the
+hinge and the projection by sweeps over coordinates and solutions on faces: the algorithms of
+``solvers._newton`` and ``solvers._box``, without their bounds.
 """
 
 from functools import cached_property
@@ -45,7 +46,9 @@ def _curvature(code: int, margin: float) -> Any:
 
 @jit(nogil=True)
 def _solve(H: Any, x: Any, r: int) -> bool:
-    """Replace x by H⁻¹x and the lower part of H by its Cholesky factor; False if H is not positive definite."""
+    """Replace x by H⁻¹x and the lower part of H by its Cholesky factor; False if H is not positive
+    definite.
+    """
     for j in range(r):
         for i in range(j, r):
             total = H[i, j]
@@ -81,7 +84,9 @@ def _slope(code: int, t: float, margins: Any, changes: Any, terms: Any) -> Any:
 
 @jit(nogil=True)
 def _objective(code: int, t: float, margins: Any, changes: Any, terms: Any) -> Any:
-    """Return the objective at length t of a step, without the part of the proximal term that does not depend on t."""
+    """Return the objective at length t of a step, without the part of the proximal term that does
+    not depend on t.
+    """
     total = t * terms[0] + 0.5 * t * t * terms[1]
     for i in range(len(margins)):
         total += _value(code, margins[i] + t * changes[i])
@@ -90,7 +95,9 @@ def _objective(code: int, t: float, margins: Any, changes: Any, terms: Any) -> A
 
 @jit(nogil=True)
 def _length(code: int, margins: Any, changes: Any, terms: Any, downhill: float) -> Any:
-    """Return a length at which the objective is not larger, and its slope is small or still negative."""
+    """Return a length at which the objective is not larger, and its slope is small or still
+    negative.
+    """
     if _slope(code, 1.0, margins, changes, terms) <= -0.1 * downhill:
         before = _objective(code, 0.0, margins, changes, terms)
         if _objective(code, 1.0, margins, changes, terms) <= before + 1e-14 * abs(before):
@@ -109,7 +116,7 @@ def _length(code: int, margins: Any, changes: Any, terms: Any, downhill: float) 
 
 
 @jit(nogil=True)
-def _newton(code: int, B: Any, first: Any, strength: float, work: Any) -> None:
+def _newton(code: int, B: Any, first: Any, strength: float, work: Any) -> None:  # noqa: C901, PLR0912
     """Write the minimiser of Σ ℓ(first + Bz) + (λ/2)‖z‖² to ``work[0]``."""
     z, g, step, margins, changes, H = work
     n, r = B.shape
@@ -162,8 +169,10 @@ def _newton(code: int, B: Any, first: Any, strength: float, work: Any) -> None:
 
 
 @jit(nogil=True)
-def _solve_faces(K: Any, short: Any, alpha: Any, upper: float, work: Any) -> None:
-    """Minimise over the coordinates inside the box, fixing those that reach its boundary, until none does."""
+def _solve_faces(K: Any, short: Any, alpha: Any, upper: float, work: Any) -> None:  # noqa: C901, PLR0912
+    """Minimise over the coordinates inside the box, fixing those that reach its boundary, until
+    none does.
+    """
     _, _, step, _, _, H = work
     n = len(K)
     free, ridge = np.empty(n, np.int64), 0.0
@@ -200,7 +209,7 @@ def _solve_faces(K: Any, short: Any, alpha: Any, upper: float, work: Any) -> Non
 
 
 @jit(nogil=True)
-def _box(K: Any, first: Any, upper: float, work: Any) -> None:
+def _box(K: Any, first: Any, upper: float, work: Any) -> None:  # noqa: C901, PLR0912
     """Write the minimiser α of ½αᵀKα − (1 − first)ᵀα over 0 ≤ α ≤ ``upper`` to ``work[0]``."""
     alpha, g, _, short, _, _ = work
     n = len(K)
@@ -241,7 +250,7 @@ def _box(K: Any, first: Any, upper: float, work: Any) -> None:
 
 
 @jit(nogil=True)
-def _advance(first: int, last: int, state: Any, data: Any, steps: Any, options: Any) -> None:
+def _advance(first: int, last: int, state: Any, data: Any, steps: Any, options: Any) -> None:  # noqa: C901, PLR0912
     """Advance trials first..last − 1 over all steps."""
     weights, average, counts, after, means, squares = state
     A, offsets, B, B_offsets, basis, basis_offsets, K, K_offsets = data
@@ -315,18 +324,30 @@ class CompiledRun(MarginRun):
     def advance(self, indices: Indices, strengths: Floats, gains: Floats | None) -> None:
         state = self.weights, self.average, self.counts, self.after, self.means, self.spread
         code = _CODES[self.loss.name]
-        grams = self._grams if code == 2 or not np.all(strengths > 0) else (np.zeros(0), np.zeros(0, np.int64))
+        grams = (
+            self._grams
+            if code == 2 or not np.all(strengths > 0)
+            else (np.zeros(0), np.zeros(0, np.int64))
+        )
         data = (self.rows.A, self.rows.offsets, *self._bases, *grams)
         steps = indices, strengths, np.zeros(0) if gains is None else gains
         options = code, self.averaged, self.track
         n_trials = len(self.weights)
-        threads = min(n_threads(), n_trials) if indices.size > 200 else 1  # handing work over costs 50 µs
+        # handing work over costs 50 µs
+        threads = min(n_threads(), n_trials) if indices.size > 200 else 1
         chunk = -(-n_trials // threads)
-        spread(lambda low, high: _advance(low, high, state, data, steps, options), n_trials, chunk, threads)
+        spread(
+            lambda low, high: _advance(low, high, state, data, steps, options),
+            n_trials,
+            chunk,
+            threads,
+        )
 
     @cached_property
     def _bases(self) -> Any:
-        """The tasks in coordinates of their smaller side, with orthonormal bases of the spans of few rows."""
+        """The tasks in coordinates of their smaller side, with orthonormal bases of the spans of
+        few rows.
+        """
         reduced, bases, d = [], [], self.rows.A.shape[1]
         for m in range(self.rows.n_tasks):
             A = self.rows.of_task(m)
@@ -348,4 +369,6 @@ class CompiledRun(MarginRun):
 
 def _flat(parts: list[Floats]) -> tuple[Floats, Any]:
     """Return arrays one after another, and where each begins."""
-    return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return np.concatenate(parts), np.concatenate(
+        [[0], np.cumsum([len(part) for part in parts])]
+    ).astype(np.int64)

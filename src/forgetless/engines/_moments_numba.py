@@ -1,6 +1,8 @@
-"""The moment recursion compiled by numba: many schedules as the lanes of SIMD, or one with BLAS for its products.
+"""The moment recursion compiled by numba: many schedules as the lanes of SIMD, or one with BLAS for
+its products.
 
-``maps`` are the arrays of the operator: L and R (Σr, Q), offsets (M + 1,) and the probability of every singular vector.
+``maps`` are the arrays of the operator: L and R (Σr, Q), offsets (M + 1,) and the probability of
+every singular vector.
 """
 
 import numpy as np
@@ -9,15 +11,18 @@ from forgetless._core.arrays import Floats
 from forgetless._core.compiled import jit, n_threads, spread
 from forgetless.engines.independent import LANES_FROM, OperatorArrays
 
-# Problems handled together: with their moments and products they fit into the second-level cache up to Q ≈ 20
+# Problems handled together: with their moments and products they fit into the second-level cache up
+# to Q ≈ 20
 _LANES = 64
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _advance_lanes(first: int, last: int, S: Floats, maps: OperatorArrays, phi: Floats) -> None:
-    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place, for the problems first..last − 1.
+def _advance_lanes(first: int, last: int, S: Floats, maps: OperatorArrays, phi: Floats) -> None:  # noqa: C901, PLR0912
+    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place, for the problems first..last −
+    1.
 
-    The formula is that of ``independent``; all inner loops run over the lanes, and only lower triangles are updated.
+    The formula is that of ``independent``; all inner loops run over the lanes, and only lower
+    triangles are updated.
     """
     L, R, offsets, weights = maps
     Q, n_tasks = S.shape[0], len(offsets) - 1
@@ -83,10 +88,11 @@ def _advance_lanes(first: int, last: int, S: Floats, maps: OperatorArrays, phi: 
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _advance_one(S: Floats, maps: OperatorArrays, phi: Floats) -> None:
+def _advance_one(S: Floats, maps: OperatorArrays, phi: Floats) -> None:  # noqa: C901
     """Make all steps of factors (T, Σr) on one S (Q, Q) in place.
 
-    The two large products are BLAS calls from compiled code: at twenty coordinates they take a microsecond each.
+    The two large products are BLAS calls from compiled code: at twenty coordinates they take a
+    microsecond each.
     """
     L, R, offsets, weights = maps
     Q, n_tasks = S.shape[0], len(offsets) - 1
@@ -121,8 +127,12 @@ def _advance_one(S: Floats, maps: OperatorArrays, phi: Floats) -> None:
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _averaged_one(S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi: Floats, gains: Floats) -> None:
-    """Make all steps of factors (T, Σr) on the moments S, C and A (Q, Q) of one average; see ``averaged``."""
+def _averaged_one(
+    S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi: Floats, gains: Floats
+) -> None:
+    """Make all steps of factors (T, Σr) on the moments S, C and A (Q, Q) of one average; see
+    ``averaged``.
+    """
     L, R, _, weights = maps
     Q = S.shape[0]
     T, X, across = np.empty(L.shape), np.empty((Q, Q)), np.ascontiguousarray(L.T)
@@ -143,17 +153,22 @@ def _averaged_one(S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi: Fl
                 C[x, y] = X[x, y] + gain * (S[x, y] - X[x, y])
             for y in range(x + 1):
                 value = A[x, y]
-                value += gain * ((1.0 - gain) * (X[x, y] + X[y, x] - 2.0 * value) + gain * (S[x, y] - value))
+                value += gain * (
+                    (1.0 - gain) * (X[x, y] + X[y, x] - 2.0 * value) + gain * (S[x, y] - value)
+                )
                 A[x, y] = value
                 A[y, x] = value
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _backwards_one(V: Floats, T: Floats, H: Floats, maps: OperatorArrays, phi: Floats, omega: Floats) -> None:
-    """Carry V and T (Q, Q) of one average back through the steps of factors (T, Σr), the last of them first.
+def _backwards_one(
+    V: Floats, T: Floats, H: Floats, maps: OperatorArrays, phi: Floats, omega: Floats
+) -> None:
+    """Carry V and T (Q, Q) of one average back through the steps of factors (T, Σr), the last of
+    them first.
 
-    ``omega`` are the weights of the iterates after these steps, and of the one before the first; ``maps`` are those of
-    the adjoint.
+    ``omega`` are the weights of the iterates after these steps, and of the one before the first;
+    ``maps`` are those of the adjoint.
     """
     L, R, _, weights = maps
     Q = H.shape[0]
@@ -178,8 +193,12 @@ def _threads(S: Floats, phi: Floats, n_parts: int) -> int:
     return min(n_threads(), n_parts) if phi.size * S.shape[0] ** 2 > 1_000_000 else 1
 
 
-def advance_averaged(S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi: Floats, gains: Floats) -> None:
-    """Make all steps of factors (Σr, T, B) on S, C and A (Q, Q, B) in place, one problem after the other."""
+def advance_averaged(
+    S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi: Floats, gains: Floats
+) -> None:
+    """Make all steps of factors (Σr, T, B) on S, C and A (Q, Q, B) in place, one problem after the
+    other.
+    """
 
     def work(first: int, last: int) -> None:
         for b in range(first, last):
@@ -193,7 +212,9 @@ def advance_averaged(S: Floats, C: Floats, A: Floats, maps: OperatorArrays, phi:
 
 
 def advance(S: Floats, maps: OperatorArrays, phi: Floats) -> None:
-    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place: many problems as lanes, few one by one."""
+    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place: many problems as lanes, few one
+    by one.
+    """
     n_problems = S.shape[2]
     if n_problems < LANES_FROM:
         for b in range(n_problems):
@@ -207,8 +228,12 @@ def advance(S: Floats, maps: OperatorArrays, phi: Floats) -> None:
     spread(lambda first, last: _advance_lanes(first, last, S, maps, phi), n_problems, size, threads)
 
 
-def backwards_averaged(V: Floats, T: Floats, H: Floats, maps: OperatorArrays, phi: Floats, omega: Floats) -> None:
-    """Carry V and T (Q, Q, B) back through the reversed steps of factors (Σr, T, B), one problem after the other."""
+def backwards_averaged(
+    V: Floats, T: Floats, H: Floats, maps: OperatorArrays, phi: Floats, omega: Floats
+) -> None:
+    """Carry V and T (Q, Q, B) back through the reversed steps of factors (Σr, T, B), one problem
+    after the other.
+    """
     for b in range(V.shape[2]):
         parts = [np.ascontiguousarray(each[:, :, b]) for each in (V, T, H)]
         _backwards_one(*parts, maps, np.ascontiguousarray(phi[:, :, b].T), omega)

@@ -1,17 +1,19 @@
-"""Exact expectations over random orders without replacement, by dynamic programming over subsets of tasks.
+"""Exact expectations over random orders without replacement, by dynamic programming over subsets of
+tasks.
 
 Given that the first t tasks are the set A, in uniformly random order, S(A) = E[U Uᵀ | A] satisfies
 
     S(A) = (1/t) Σ_{m ∈ A} M_m S(A∖m) M_mᵀ,
 
-so that level t (all sets of t tasks) follows from level t − 1, and only two levels are in memory. Every task of A has
-one visit, or e + 1 visits after e full epochs, so the metrics of the path need little more per set:
+so that level t (all sets of t tasks) follows from level t − 1, and only two levels are in memory.
+Every task of A has one visit, or e + 1 visits after e full epochs, so the metrics of the path need
+little more per set:
 
 * F(A), the expected sum over visits of L(w_t) − L(w_s), a number that grows by exact differences;
 * W(A), the expected sum of ‖X(w_t − w_s)‖², and for it X(A) = E[Σ_s H_τs (z_t − z_s) U_tᵀ | A].
 
-Sets are numbered in colexicographic order, the order of the masks Σ 2^m: the rank of {a_0 < a_1 < …} is
-Σ_i C(a_i, i + 1), and the sets inside {0..c − 1} are the first C(c, t) of their level.
+Sets are numbered in colexicographic order, the order of the masks Σ 2^m: the rank of {a_0 < a_1 <
+…} is Σ_i C(a_i, i + 1), and the sets inside {0..c − 1} are the first C(c, t) of their level.
 """
 
 import itertools
@@ -34,18 +36,23 @@ from forgetless.tasks import TaskCollection
 
 @dataclass
 class Level:
-    """The conditional expectations of all sets of t tasks, after some full epochs; None where not needed."""
+    """The conditional expectations of all sets of t tasks, after some full epochs; None where not
+    needed.
+    """
 
     t: int
     S: Array  # (n_sets, Q, Q), or lower triangles (n_sets, Q(Q+1)/2) in compiled levels
     F: Array | None = None  # (n_sets,)
     X: Array | None = None  # (n_sets, Q, Q)
     W: Array | None = None  # (n_sets,)
-    seen: Array | None = None  # (n_sets,): sums of the losses of visited tasks, for compiled levels only
+    # (n_sets,): sums of the losses of visited tasks, for compiled levels only
+    seen: Array | None = None
 
 
 def members(n_tasks: int, t: int) -> NDArray[np.int64]:
-    """Return all sets of t tasks in colexicographic order, of shape (C(M, t), t), elements increasing."""
+    """Return all sets of t tasks in colexicographic order, of shape (C(M, t), t), elements
+    increasing.
+    """
     if 2 * t > n_tasks:  # complements come in the opposite order, and are smaller
         inside = np.ones((comb(n_tasks, t), n_tasks), dtype=bool)
         np.put_along_axis(inside, members(n_tasks, n_tasks - t)[::-1], False, axis=1)
@@ -62,14 +69,19 @@ def members(n_tasks: int, t: int) -> NDArray[np.int64]:
 
 def binomials(n_tasks: int, t: int) -> NDArray[np.int64]:
     """Return C(a, i) for a ≤ M and i ≤ t; those beyond any rank that can occur are cut at 2⁶²."""
-    return np.array([[min(comb(a, i), 2**62) for i in range(t + 1)] for a in range(n_tasks + 1)], dtype=np.int64)
+    return np.array(
+        [[min(comb(a, i), 2**62) for i in range(t + 1)] for a in range(n_tasks + 1)], dtype=np.int64
+    )
 
 
 def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
-    """Return the rank of A∖m among sets of t − 1, of shape (C(M, t), M); C(M, t − 1) where m is not in A."""
+    """Return the rank of A∖m among sets of t − 1, of shape (C(M, t), M); C(M, t − 1) where m is not
+    in A.
+    """
     sets = members(n_tasks, t)
     table = binomials(n_tasks, t)
-    below = table[sets, np.arange(1, t + 1)]  # C(a_i, i + 1): elements before the removed one keep their place
+    # C(a_i, i + 1): elements before the removed one keep their place
+    below = table[sets, np.arange(1, t + 1)]
     above = table[sets, np.arange(t)]  # C(a_i, i): elements after it move down by one
     prefix = np.cumsum(below, axis=1) - below
     suffix = np.cumsum(above[:, ::-1], axis=1)[:, ::-1] - above
@@ -79,7 +91,9 @@ def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
 
 
 class SubsetProgram:
-    """The recursion from level to level, in any array library; ``_subsets_numba`` is the compiled version."""
+    """The recursion from level to level, in any array library; ``_subsets_numba`` is the compiled
+    version.
+    """
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         self.moments, self.tasks = moments, moments.tasks
@@ -90,13 +104,17 @@ class SubsetProgram:
     def _task_forms(self, rows: Array) -> list[Array]:
         """Return the form of the squared outputs of every task."""
         scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=rows)
-        return [rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :]) for low, high in self.bounds]
+        return [
+            rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :])
+            for low, high in self.bounds
+        ]
 
     def of_task(self, m: int) -> "SubsetProgram":
         """Return the program whose metrics of the path count the visits of task m alone."""
         one = copy(self)
         one.losses, one.drifts = (
-            [form if i == m else 0.0 * form for i, form in enumerate(forms)] for forms in (self.losses, self.drifts)
+            [form if i == m else 0.0 * form for i, form in enumerate(forms)]
+            for forms in (self.losses, self.drifts)
         )
         return one
 
@@ -107,13 +125,14 @@ class SubsetProgram:
         widest = max((comb(M, t) + comb(M, t - 1) for t in steps), default=1)
         check_memory(
             widest * self._numbers_per_set(),
-            f"the exact expectation without replacement over sets of up to {min(k, M)} of {M} tasks "
-            f"({sum(comb(M, t) * t for t in steps):,} updates)",
+            f"the exact expectation without replacement over sets of up to {min(k, M)} of {M} tasks"
+            f" ({sum(comb(M, t) * t for t in steps):,} updates)",
             "use simulate(ordering=WithoutReplacement(), n_trials=…) for a Monte Carlo estimate",
         )
 
     def _numbers_per_set(self) -> float:
-        # S with the temporaries of one step, the forms of the path, X, and the predecessors of each set.
+        # S with the temporaries of one step, the forms of the path, X, and the predecessors of each
+        # set.
         matrices = 4.0 + 3.0 * self.path + 4.0 * self.drift
         return matrices * self.moments.size**2 + 2.0 * self.tasks.n_tasks
 
@@ -135,12 +154,16 @@ class SubsetProgram:
     def next_epoch(self, level: Level) -> Level:
         """Return level 0 of the next epoch from the last level, that of all tasks."""
         used = (self.path, level.F), (self.drift, level.W)
-        F, W = (float(values[0]) if needed and values is not None else 0.0 for needed, values in used)
+        F, W = (
+            float(values[0]) if needed and values is not None else 0.0 for needed, values in used
+        )
         X = level.X[0, :, :] if self.drift and level.X is not None else None
         return self.empty_set(self.full(level), F, X, W)
 
     def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
-        """Return level t + 1 from level t with the factors (Σr,) of that step, after ``epochs`` full epochs."""
+        """Return level t + 1 from level t with the factors (Σr,) of that step, after ``epochs``
+        full epochs.
+        """
         xp, n_tasks, t = namespace_of(level.S), self.tasks.n_tasks, level.t + 1
         before = _predecessors(n_tasks, t)
         forms = self._forms(level.t, epochs) if self.path else None
@@ -154,7 +177,9 @@ class SubsetProgram:
                 blank = zeros((1, *part.shape[1:]), part)
                 selected.append(xp.take(xp.concat([part, blank], axis=0), index, axis=0))
             totals = (
-                selected if totals is None else [total + part for total, part in zip(totals, selected, strict=True)]
+                selected
+                if totals is None
+                else [total + part for total, part in zip(totals, selected, strict=True)]
             )
         assert totals is not None
         means = [total / t for total in totals]
@@ -172,14 +197,25 @@ class SubsetProgram:
         counts = np.full((len(sets), self.tasks.n_tasks), float(epochs))
         np.put_along_axis(counts, sets, epochs + 1.0, axis=1)
         weights, size = from_numpy(counts, like=self.moments.left), self.moments.size
-        totals = [weights @ xp.reshape(xp.stack(forms), (-1, size * size)) for forms in (self.losses, self.drifts)]
-        return xp.reshape(totals[0], (len(sets), size, size)), xp.reshape(totals[1], (len(sets), size, size))
+        totals = [
+            weights @ xp.reshape(xp.stack(forms), (-1, size * size))
+            for forms in (self.losses, self.drifts)
+        ]
+        return xp.reshape(totals[0], (len(sets), size, size)), xp.reshape(
+            totals[1], (len(sets), size, size)
+        )
 
-    def _step(self, m: int, level: Level, phi: Array, forms: tuple[Array, Array] | None) -> list[Array]:
+    def _step(
+        self, m: int, level: Level, phi: Array, forms: tuple[Array, Array] | None
+    ) -> list[Array]:
         """Return the new values of every set of the level after a step on task m."""
         xp = namespace_of(level.S)
         low, high = self.bounds[m]
-        L, R, factor = self.moments.left[low:high, :], self.moments.right[low:high, :], phi[low:high]
+        L, R, factor = (
+            self.moments.left[low:high, :],
+            self.moments.right[low:high, :],
+            phi[low:high],
+        )
         T = level.S @ R.T
         K = R @ T
         Y = (T - 0.5 * (L.T * factor) @ K) * factor
@@ -223,7 +259,9 @@ class SubsetProgram:
         return float(mean_of(name, to_numpy(sums).mean(), n_steps))
 
     def _mean_output(self, level: Level, epochs: int | None) -> float:
-        """Return the mean over sets of ½ Σ_j s_j² R_j S R_jᵀ, each task as often as visited (once for None)."""
+        """Return the mean over sets of ½ Σ_j s_j² R_j S R_jᵀ, each task as often as visited (once
+        for None).
+        """
         xp, R = namespace_of(level.S), self.moments.right
         scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=R)
         if epochs is None:
@@ -233,7 +271,9 @@ class SubsetProgram:
 
 
 def program(tasks: TaskCollection, moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
-    """Return the subset program, compiled where numba is installed and the tasks are NumPy arrays."""
+    """Return the subset program, compiled where numba is installed and the tasks are NumPy
+    arrays.
+    """
     module = compiled("engines._subsets_numba") if is_numpy_namespace(tasks.xp) else None
     kind: type[SubsetProgram] = module.CompiledSubsetProgram if module else SubsetProgram
     return kind(moments, path=path, drift=drift)

@@ -1,4 +1,6 @@
-"""The dynamic program over subsets compiled by numba, with symmetric matrices as lower triangles."""
+"""The dynamic program over subsets compiled by numba, with symmetric matrices as lower
+triangles.
+"""
 
 from math import comb
 from typing import Any
@@ -14,12 +16,15 @@ _FAST = {"reassoc", "contract"}
 
 
 @jit(fastmath=_FAST, nogil=True)
-def _raise_sets(first: int, last: int, sets_: Any, maps: Any, moments: Any, paths: Any, drifts: Any) -> None:
+def _raise_sets(  # noqa: C901, PLR0912, PLR0915
+    first: int, last: int, sets_: Any, maps: Any, moments: Any, paths: Any, drifts: Any
+) -> None:
     """Write level t for the sets number first..last − 1; see ``_subsets`` for the recursions.
 
-    The arguments are tuples: t, the table of binomials C(a, i) and the offsets; L, R and the factors; S before and
-    after; and for the metrics of the path and for the drift: whether they are computed, their forms, and the values
-    before and after. The last of the forms is that of all earlier epochs, the others those of one visit.
+    The arguments are tuples: t, the table of binomials C(a, i) and the offsets; L, R and the
+    factors; S before and after; and for the metrics of the path and for the drift: whether they are
+    computed, their forms, and the values before and after. The last of the forms is that of all
+    earlier epochs, the others those of one visit.
     """
     t, table, offsets = sets_
     L, R, phi = maps
@@ -68,7 +73,8 @@ def _raise_sets(first: int, last: int, sets_: Any, maps: Any, moments: Any, path
                 for y in range(Q):
                     T[j, y] = 0.0
                 c = 0
-                for x in range(Q):  # row x of the triangle serves both halves of the symmetric product
+                # row x of the triangle serves both halves of the symmetric product
+                for x in range(Q):
                     w, a = R[low + j, x], 0.0
                     for y in range(x):
                         T[j, y] += w * old_S[source, c + y]
@@ -97,7 +103,8 @@ def _raise_sets(first: int, last: int, sets_: Any, maps: Any, moments: Any, path
                         mean[c + y] -= u * Y[j, y] + v * L[low + j, y]
                 c += x + 1
             if path:
-                # ½⟨H(A∖m), change⟩ = −Σ_j Y_j H(A∖m) L_jᵀ, with the form of A∖m as that of A less one visit of m.
+                # ½⟨H(A∖m), change⟩ = −Σ_j Y_j H(A∖m) L_jᵀ, with the form of A∖m as that of A less
+                # one visit of m.
                 F += old_F[source]
                 for j in range(r):
                     for x in range(Q):
@@ -192,13 +199,26 @@ class CompiledSubsetProgram(SubsetProgram):
     def raised(self, level: Level, factors: Floats, epochs: int = 0) -> Level:
         n_tasks, t, size = self.tasks.n_tasks, level.t + 1, self.moments.size
         n_sets = comb(n_tasks, t)
-        path, drift = n_sets * self.path, n_sets * self.drift  # arrays that are not needed are empty
-        F, X, W, seen = np.zeros(path), np.zeros((drift, size, size)), np.zeros(drift), np.zeros(path)
+        # arrays that are not needed are empty
+        path, drift = n_sets * self.path, n_sets * self.drift
+        F, X, W, seen = (
+            np.zeros(path),
+            np.zeros((drift, size, size)),
+            np.zeros(drift),
+            np.zeros(path),
+        )
         new = Level(t, np.empty((n_sets, level.S.shape[1])), F, X, W, seen)
-        old_F, old_X, old_W = level.F if path else F, level.X if drift else X, level.W if drift else W
+        old_F, old_X, old_W = (
+            level.F if path else F,
+            level.X if drift else X,
+            level.W if drift else W,
+        )
         arguments: tuple[Any, ...] = (
             (t, binomials(n_tasks, t), self.tasks.offsets),
-            tuple(np.ascontiguousarray(each) for each in (self.moments.left, self.moments.right, factors)),
+            tuple(
+                np.ascontiguousarray(each)
+                for each in (self.moments.left, self.moments.right, factors)
+            ),
             (np.ascontiguousarray(level.S), new.S),
             (self.path, _with_epochs(self.path, self.losses, epochs), old_F, F, seen),
             (self.drift, _with_epochs(self.drift, self.drifts, epochs), old_X, X, old_W, W),

@@ -1,4 +1,6 @@
-"""The inner loop of simulations in any array library: many trials advance together, step by step."""
+"""The inner loop of simulations in any array library: many trials advance together, step by
+step.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -12,7 +14,8 @@ from forgetless.engines.coordinates import Coordinates
 from forgetless.metrics import TaskSums, task_sums
 from forgetless.orderings import Indices
 
-# Numbers kept between two updates of the visit statistics: small enough for a cache, large enough to amortise
+# Numbers kept between two updates of the visit statistics: small enough for a cache, large enough
+# to amortise
 _BUFFER = 2**20
 # Tasks and trials of shape (T, n_trials), in the order in which a method wrote its errors
 Order = tuple[Indices, NDArray[np.int64]]
@@ -23,9 +26,11 @@ class Snapshot(NamedTuple):
     """A copy of the trials at one step."""
 
     state: Array  # (n_trials, c, Q)
-    updates: Array | None  # with ``base``, where it is not the start: arguments of ``Coordinates.weights``
+    # with ``base``, where it is not the start: arguments of ``Coordinates.weights``
+    updates: Array | None
     base: Array | None
-    visits: tuple[Floats, Floats, Floats] | None  # counts, means and spread of ``Visits`` where the path is tracked
+    # counts, means and spread of ``Visits`` where the path is tracked
+    visits: tuple[Floats, Floats, Floats] | None
     walk: Array | None = None  # (n_trials, d, c): of a walking teacher, to be added to the weights
 
 
@@ -45,29 +50,35 @@ class Run(Protocol):
     def advance(
         self, indices: Indices, factors: Floats, residuals: Floats, marks: list[int], weights: bool
     ) -> list[Snapshot]:
-        """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1, Σr).
+        """Make one step per column of ``indices`` (n_trials, T), with φ and 1 − φ of shape (T or 1,
+        Σr).
 
-        Returns snapshots after each of the numbers of steps in ``marks``, which increase up to T, with updates if
-        ``weights``.
+        Returns snapshots after each of the numbers of steps in ``marks``, which increase up to T,
+        with updates if ``weights``.
         """
 
     def snapshot(self, weights: bool) -> Snapshot:
         """Return the trials now."""
 
     def rebase(self) -> None:
-        """Restart from the current weights, so that rounding does not accumulate over millions of steps."""
+        """Restart from the current weights, so that rounding does not accumulate over millions of
+        steps.
+        """
 
 
 class ArrayRun:
     """Trials as one array of an array-API library, advanced by batched products.
 
-    A step has three implementations, selected by a cost model in microseconds, fitted to ``benchmarks/simulation.py``:
-    *group* holds the trials in equal slots per task, so that one batched product serves all tasks; *gather* copies
-    each trial's map instead; *loop* sorts the trials by task and makes one product per task that occurs. Groups are
-    fastest for many trials per task, gathering for many tasks with small maps, loops for large maps or uneven ranks.
+    A step has three implementations, selected by a cost model in microseconds, fitted to
+    ``benchmarks/simulation.py``: *group* holds the trials in equal slots per task, so that one
+    batched product serves all tasks; *gather* copies each trial's map instead; *loop* sorts the
+    trials by task and makes one product per task that occurs. Groups are fastest for many trials
+    per task, gathering for many tasks with small maps, loops for large maps or uneven ranks.
     """
 
-    def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
+    def __init__(
+        self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None
+    ) -> None:
         self.coordinates = coordinates
         self.state = coordinates.initial(n_trials)
         self.updates = zeros(self.state.shape, self.state) if coordinates.gram else None
@@ -90,7 +101,8 @@ class ArrayRun:
             return self._loop
         size = self.width * Q
         distinct = n_tasks * -np.expm1(n_trials * np.log1p(-1 / n_tasks)) if n_tasks > 1 else 1.0
-        fullest = n_trials + 4 * np.sqrt(n_trials * n_tasks)  # the fullest group sets the size of all
+        # the fullest group sets the size of all
+        fullest = n_trials + 4 * np.sqrt(n_trials * n_tasks)
         costs: dict[Method, float] = {
             self._group: 6 + n_tasks + 0.03 * n_trials + 2e-4 * fullest * size,
             self._gather: 8 + n_trials * (0.01 + 0.004 * min(size, 20) + 4.5e-4 * size),
@@ -99,7 +111,9 @@ class ArrayRun:
         return min(costs, key=lambda method: costs[method])
 
     def _pad(self) -> tuple[Array, Array]:
-        """Return maps (M, width, Q) and missing (M, width, c), padded with zero rows, which have no effect."""
+        """Return maps (M, width, Q) and missing (M, width, c), padded with zero rows, which have no
+        effect.
+        """
         maps, missing = self.coordinates.maps, self.coordinates.missing
         xp = namespace_of(maps)
         padded = xp.concat([maps, zeros((1, maps.shape[1]), maps)], axis=0)
@@ -112,7 +126,9 @@ class ArrayRun:
         )
 
     def _positions(self, blank: int) -> NDArray[np.int64]:
-        """Return the positions of each task's singular vectors among all, (M, width), padded with ``blank``."""
+        """Return the positions of each task's singular vectors among all, (M, width), padded with
+        ``blank``.
+        """
         offsets, columns = self.coordinates.tasks.offsets, np.arange(self.width)
         return np.where(columns < self.ranks[:, None], offsets[:-1, None] + columns, blank)
 
@@ -122,7 +138,9 @@ class ArrayRun:
         snapshots: list[Snapshot] = []
         for low, high in itertools.pairwise([0, *marks, indices.shape[1]]):
             if high > low:
-                self._advance(indices[:, low:high], part_of(factors, low, high), part_of(residuals, low, high))
+                self._advance(
+                    indices[:, low:high], part_of(factors, low, high), part_of(residuals, low, high)
+                )
             if len(snapshots) < len(marks):
                 snapshots.append(self.snapshot(weights))
         return snapshots
@@ -135,7 +153,11 @@ class ArrayRun:
             rows = slice(first, first + size)
             part = rows if len(factors) > 1 else slice(0, 1)
             if self.gains is not None:
-                self._average(indices[rows], factors[part], self.gains[self.done : self.done + len(indices[rows])])
+                self._average(
+                    indices[rows],
+                    factors[part],
+                    self.gains[self.done : self.done + len(indices[rows])],
+                )
                 continue
             errors = None
             if self.tally is not None:
@@ -145,17 +167,26 @@ class ArrayRun:
                 self._count(tasks.astype(np.int64), trials, errors, residuals[part])
 
     def _average(self, indices: Indices, factors: Floats, gains: Floats) -> None:
-        """Make steps one by one, each followed by an update of the averages, whose outputs are tallied."""
+        """Make steps one by one, each followed by an update of the averages, whose outputs are
+        tallied.
+        """
         tasks, outputs = indices.astype(np.int64), []
         for t, gain in enumerate(gains.tolist()):
             self.method(indices[t : t + 1], part_of(factors, t, t + 1), None)
             self.average = self.average + gain * (self.state - self.average)
             if self.updates is not None:
-                self.average_updates = self.average_updates + gain * (self.updates - self.average_updates)
+                self.average_updates = self.average_updates + gain * (
+                    self.updates - self.average_updates
+                )
             if self.tally is not None:
-                errors = to_numpy(self.coordinates.errors(self.average)) * self.coordinates.tasks.singular_values
+                errors = (
+                    to_numpy(self.coordinates.errors(self.average))
+                    * self.coordinates.tasks.singular_values
+                )
                 padded = np.concatenate([errors, np.zeros((*errors.shape[:2], 1))], axis=2)
-                outputs.append(np.take_along_axis(padded, self.positions[tasks[t]][:, None, :], axis=2))
+                outputs.append(
+                    np.take_along_axis(padded, self.positions[tasks[t]][:, None, :], axis=2)
+                )
         if self.tally is not None:
             trials = np.broadcast_to(np.arange(tasks.shape[1]), tasks.shape)
             self.tally.add(tasks, trials, np.stack(outputs), self.positions)
@@ -165,10 +196,13 @@ class ArrayRun:
         xp, maps, n_tasks = namespace_of(self.state), self.padded_maps, len(self.ranks)
         n_trials, n_targets, Q = self.state.shape
         slots, sources, size = _slots(indices, n_tasks)
-        # One row per slot and target; all that is constant is laid out like the rows, so that nothing broadcasts.
+        # One row per slot and target; all that is constant is laid out like the rows, so that
+        # nothing broadcasts.
         targets = np.arange(n_targets)
         moves, places = (
-            from_numpy((slot[:, :, None] * n_targets + targets).reshape(len(indices), -1), like=maps)
+            from_numpy(
+                (slot[:, :, None] * n_targets + targets).reshape(len(indices), -1), like=maps
+            )
             for slot in (sources, slots)
         )
         transposed = xp.asarray(xp.matrix_transpose(maps), copy=True)
@@ -176,7 +210,9 @@ class ArrayRun:
         factor = from_numpy(self._by_task(factors)[:, :, None, :], like=maps)
         state = xp.reshape(self.state, (n_trials * n_targets, Q))
         for t in range(len(indices)):
-            grouped = xp.reshape(xp.take(state, moves[t, :], axis=0), (n_tasks, size * n_targets, Q))
+            grouped = xp.reshape(
+                xp.take(state, moves[t, :], axis=0), (n_tasks, size * n_targets, Q)
+            )
             error = grouped @ transposed
             error -= missing
             if errors is not None:
@@ -192,7 +228,8 @@ class ArrayRun:
         xp, maps, missing = namespace_of(self.state), self.padded_maps, self.padded_missing
         factor = from_numpy(self._by_task(factors)[..., None], like=maps)
         task_indices = from_numpy(indices.astype(np.int64), like=maps)
-        state = xp.matrix_transpose(self.state)  # targets last, so that neither product needs a copy
+        # targets last, so that neither product needs a copy
+        state = xp.matrix_transpose(self.state)
         for t in range(len(indices)):
             now = task_indices[t, :]
             trial_maps = xp.take(maps, now, axis=0)
@@ -211,7 +248,8 @@ class ArrayRun:
         order = np.argsort(indices, axis=1, kind="stable")
         tasks = np.take_along_axis(indices, order, axis=1)
         inverse = np.argsort(order, axis=1, kind="stable")
-        # The trials stay sorted between steps: moves take the arrangement of one step to that of the next.
+        # The trials stay sorted between steps: moves take the arrangement of one step to that of
+        # the next.
         before = np.concatenate([np.arange(n_trials)[None, :], inverse[:-1]])
         moves = from_numpy(np.take_along_axis(before, order, axis=1), like=self.state)
         factor = from_numpy(factors, like=self.state)
@@ -248,10 +286,15 @@ class ArrayRun:
         blank = np.concatenate([values, np.zeros((len(values), 1))], axis=1)
         return blank[:, self.positions]
 
-    def _count(self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, residuals: Floats) -> None:
-        """Add steps to the tally; along the second axis everything is in the order of ``trials``."""
+    def _count(
+        self, tasks: NDArray[np.int64], trials: NDArray[np.int64], errors: Array, residuals: Floats
+    ) -> None:
+        """Add steps to the tally; along the second axis everything is in the order of
+        ``trials``.
+        """
         assert self.tally is not None
-        # Right after a step on m, its own error is (1 − φ) ∘ e: the singular vectors of one task are orthonormal.
+        # Right after a step on m, its own error is (1 − φ) ∘ e: the singular vectors of one task
+        # are orthonormal.
         factors = self._by_task(residuals * self.coordinates.tasks.singular_values)
         steps = np.arange(len(tasks))[:, None] if len(residuals) > 1 else 0
         outputs = to_numpy(errors) * factors[steps, tasks][:, :, None, :]
@@ -262,7 +305,11 @@ class ArrayRun:
 
     def snapshot(self, weights: bool) -> Snapshot:
         xp = namespace_of(self.state)
-        state, updates = (self.state, self.updates) if self.gains is None else (self.average, self.average_updates)
+        state, updates = (
+            (self.state, self.updates)
+            if self.gains is None
+            else (self.average, self.average_updates)
+        )
         updates = xp.asarray(updates, copy=True) if weights and updates is not None else None
         visits = None if self.tally is None else self.tally.visits()
         return Snapshot(xp.asarray(state, copy=True), updates, self.base, visits)
@@ -294,11 +341,12 @@ def _runs(tasks: Indices) -> list[list[tuple[int, int, int]]]:
 
 
 def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Return an assignment of the trials of every step to equal groups of slots, one group per task.
+    """Return an assignment of the trials of every step to equal groups of slots, one group per
+    task.
 
-    These are the slots (T, n_trials) of each trial; for every slot the one of the same trial one step before
-    (T, n_tasks · size), trial i being in slot i before the first step and unused slots having an arbitrary source; and
-    the number of slots per task.
+    These are the slots (T, n_trials) of each trial; for every slot the one of the same trial one
+    step before (T, n_tasks · size), trial i being in slot i before the first step and unused slots
+    having an arbitrary source; and the number of slots per task.
     """
     n_steps, n_trials = indices.shape
     order = np.argsort(indices, axis=1, kind="stable")
@@ -311,26 +359,41 @@ def _slots(indices: Indices, n_tasks: int) -> tuple[NDArray[np.int64], NDArray[n
     sorted_slots = tasks * size + np.arange(n_trials) - np.take_along_axis(heads, tasks, axis=1)
     np.put_along_axis(slots, order, sorted_slots, axis=1)
     sources = np.zeros((n_steps, n_tasks * size), np.int64)
-    np.put_along_axis(sources, slots, np.concatenate([np.arange(n_trials)[None, :], slots[:-1]]), axis=1)
+    np.put_along_axis(
+        sources, slots, np.concatenate([np.arange(n_trials)[None, :], slots[:-1]]), axis=1
+    )
     return slots, sources, size
 
 
 class Tally:
-    """Running counts, means and spreads of every task's outputs after its own steps, merged block by block."""
+    """Running counts, means and spreads of every task's outputs after its own steps, merged block
+    by block.
+    """
 
     def __init__(self, offsets: NDArray[np.int64], n_trials: int, n_targets: int) -> None:
         self.ranks = np.diff(offsets)
         self.counts = np.zeros((n_trials, len(self.ranks)))
-        self.means = np.zeros((n_trials, n_targets, int(offsets[-1]) + 1))  # one blank column for padding
+        # one blank column for padding
+        self.means = np.zeros((n_trials, n_targets, int(offsets[-1]) + 1))
         self.spread = np.zeros((n_trials, len(self.ranks)))
 
     def add(
-        self, task: NDArray[np.int64], trial: NDArray[np.int64], outputs: Floats, positions: NDArray[np.int64]
+        self,
+        task: NDArray[np.int64],
+        trial: NDArray[np.int64],
+        outputs: Floats,
+        positions: NDArray[np.int64],
     ) -> None:
-        """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), at ``positions`` among all."""
+        """Add steps: ``outputs`` (T, n_trials, c, width) of ``task`` (T, n_trials), at
+        ``positions`` among all.
+        """
         n_trials, n_targets, columns = self.means.shape
         visited = (trial * len(self.ranks) + task).ravel()
-        fresh: Floats = np.bincount(visited, minlength=self.counts.size).reshape(self.counts.shape).astype(np.float64)
+        fresh: Floats = (
+            np.bincount(visited, minlength=self.counts.size)
+            .reshape(self.counts.shape)
+            .astype(np.float64)
+        )
         total = self.counts + fresh
         fraction = self._columns(np.divide(fresh, total, out=np.zeros_like(fresh), where=total > 0))
         old, new = self._columns(self.counts), self._columns(fresh)
@@ -338,13 +401,18 @@ class Tally:
         owners = np.repeat(visited, positions.shape[1])
         for c in range(n_targets):
             values = outputs[:, :, c, :].ravel()
-            sums = np.bincount(keys, weights=values, minlength=n_trials * columns).reshape(n_trials, columns)
+            sums = np.bincount(keys, weights=values, minlength=n_trials * columns).reshape(
+                n_trials, columns
+            )
             means = np.divide(sums, new, out=np.zeros_like(new), where=new > 0)
             deviations = (values - means.ravel()[keys]) ** 2
-            # Chan, Golub & LeVeque (1979): counts, means and spreads of two sets merge without cancellation.
+            # Chan, Golub & LeVeque (1979): counts, means and spreads of two sets merge without
+            # cancellation.
             shift = means - self.means[:, c, :]
             squares = np.bincount(owners, weights=deviations, minlength=self.spread.size)
-            self.spread += squares.reshape(self.spread.shape) + self._per_task(shift**2 * fraction * old)
+            self.spread += squares.reshape(self.spread.shape) + self._per_task(
+                shift**2 * fraction * old
+            )
             self.means[:, c, :] += shift * fraction
         self.counts = total
 
@@ -358,8 +426,12 @@ class Tally:
         return result
 
     def _columns(self, per_task: Floats) -> Floats:
-        """Return values (n_trials, M) repeated for every singular vector of a task, with a zero blank column."""
-        return np.concatenate([np.repeat(per_task, self.ranks, axis=1), np.zeros((len(per_task), 1))], axis=1)
+        """Return values (n_trials, M) repeated for every singular vector of a task, with a zero
+        blank column.
+        """
+        return np.concatenate(
+            [np.repeat(per_task, self.ranks, axis=1), np.zeros((len(per_task), 1))], axis=1
+        )
 
     def visits(self) -> tuple[Floats, Floats, Floats]:
         return self.counts.copy(), self.means[:, :, :-1].copy(), self.spread.copy()

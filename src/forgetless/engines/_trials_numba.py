@@ -22,19 +22,25 @@ _FAST = {"reassoc", "contract"}
 # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
 _1, _2 = np.uint64(1), np.uint64(2)
 _SHORT = 3  # coordinates up to which the loop over them is unrolled
-_TOGETHER = 4  # trials advanced together: enough to hide the latency of a step, with states that fit into L1
+# trials advanced together: enough to hide the latency of a step, with states that fit into L1
+_TOGETHER = 4
 
 
 @functools.cache
-def _blocks(gram: bool, track: bool, averaged: bool) -> Any:
-    """Return the loop for tasks of any rank, with its options compiled in, which saves a third of the time."""
+def _blocks(gram: bool, track: bool, averaged: bool) -> Any:  # noqa: C901, PLR0915
+    """Return the loop for tasks of any rank, with its options compiled in, which saves a third of
+    the time.
+    """
 
     @jit(fastmath=_FAST, nogil=True)
-    def advance(first: int, last: int, states: Any, visits: Any, data: Any, averages: Any, offsets: Any) -> None:
-        """Advance trials first..last − 1, a few together: their steps are independent, so the processor overlaps them.
+    def advance(  # noqa: C901, PLR0912, PLR0915
+        first: int, last: int, states: Any, visits: Any, data: Any, averages: Any, offsets: Any
+    ) -> None:
+        """Advance trials first..last − 1, a few together: their steps are independent, so the
+        processor overlaps them.
 
-        State, updates, means and averages have one row per trial and target. Rows of ``maps`` are taken in pairs, so
-        that the state is read and written half as often.
+        State, updates, means and averages have one row per trial and target. Rows of ``maps`` are
+        taken in pairs, so that the state is read and written half as often.
         """
         state, updates = states
         counts, means, spread = visits
@@ -72,7 +78,8 @@ def _blocks(gram: bool, track: bool, averaged: bool) -> Any:
                                 errors[j - low] = a - missing[c, j]
                                 j += _2
                         if track and not averaged:
-                            # Welford's update of mean and spread with the outputs right after the step, s(1 − φ)e.
+                            # Welford's update of mean and spread with the outputs right after the
+                            # step, s(1 − φ)e.
                             total = 0.0
                             for j in range(low, high):
                                 output = scale[j] * residuals[now, j] * errors[j - low]
@@ -100,7 +107,9 @@ def _blocks(gram: bool, track: bool, averaged: bool) -> Any:
                                 average[row, i] += gains[t] * (state[row, i] - average[row, i])
                             if gram:
                                 for i in range(Q):
-                                    average_updates[row, i] += gains[t] * (updates[row, i] - average_updates[row, i])
+                                    average_updates[row, i] += gains[t] * (
+                                        updates[row, i] - average_updates[row, i]
+                                    )
                         if averaged and track:
                             total = 0.0
                             for j in range(low, high):
@@ -120,12 +129,14 @@ def _blocks(gram: bool, track: bool, averaged: bool) -> Any:
 
 
 @functools.cache
-def _rank_one(track: bool, width: int, averaged: bool) -> Any:
+def _rank_one(track: bool, width: int, averaged: bool) -> Any:  # noqa: C901
     """Return the loop for tasks of rank one, with the length of a short state compiled in."""
 
     @jit(fastmath=_FAST, nogil=True)
-    def advance(first: int, last: int, states: Any, visits: Any, data: Any, averages: Any) -> None:
-        """Advance trials like ``_blocks`` where every task has rank one, five times faster for a short state."""
+    def advance(first: int, last: int, states: Any, visits: Any, data: Any, averages: Any) -> None:  # noqa: C901, PLR0912
+        """Advance trials like ``_blocks`` where every task has rank one, five times faster for a
+        short state.
+        """
         state, _ = states
         counts, means, spread = visits
         indices, factors, residuals, scale, maps, missing = data
@@ -166,8 +177,12 @@ def _rank_one(track: bool, width: int, averaged: bool) -> Any:
 
 
 @jit(fastmath=_FAST, nogil=True)
-def _sums(first: int, last: int, outputs: Floats, means: Floats, offsets: NDArray[np.uint64], sums: Floats) -> None:
-    """Sum outputs² and their changes over the singular vectors and targets of each task, for rows first..last − 1."""
+def _sums(
+    first: int, last: int, outputs: Floats, means: Floats, offsets: NDArray[np.uint64], sums: Floats
+) -> None:
+    """Sum outputs² and their changes over the singular vectors and targets of each task, for rows
+    first..last − 1.
+    """
     for i in range(first, last):
         for m in range(len(offsets) - 1):
             squares = changes = gains = 0.0
@@ -181,24 +196,36 @@ def _sums(first: int, last: int, outputs: Floats, means: Floats, offsets: NDArra
             sums[0, i, m], sums[1, i, m], sums[2, i, m] = squares, changes, gains
 
 
-def _task_sums(outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]) -> TaskSums:
+def _task_sums(
+    outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]
+) -> TaskSums:
     """Return ``metrics.task_sums``, in one pass where the path is tracked."""
     if not follows_path(names):
         return metrics.task_sums(outputs, means, tasks, names)
     lead = outputs.shape[:-2]
     shape = (math.prod(lead), *outputs.shape[-2:])
-    flat, around = np.ascontiguousarray(outputs).reshape(shape), np.ascontiguousarray(means).reshape(shape)
+    flat, around = (
+        np.ascontiguousarray(outputs).reshape(shape),
+        np.ascontiguousarray(means).reshape(shape),
+    )
     sums = np.empty((3, len(flat), tasks.n_tasks))
     offsets = tasks.offsets.astype(np.uint64)
     threads = n_threads() if flat.size > 200_000 else 1  # handing work over costs 50 µs
-    spread(lambda a, b: _sums(a, b, flat, around, offsets, sums), len(flat), -(-len(flat) // threads), threads)
+    spread(
+        lambda a, b: _sums(a, b, flat, around, offsets, sums),
+        len(flat),
+        -(-len(flat) // threads),
+        threads,
+    )
     return TaskSums(*sums.reshape(3, *lead, tasks.n_tasks))
 
 
 class CompiledRun:
     """Trials as NumPy arrays, advanced by a compiled loop; equal to ``ArrayRun`` up to rounding."""
 
-    def __init__(self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None) -> None:
+    def __init__(
+        self, coordinates: Coordinates, n_trials: int, track: bool, gains: Floats | None = None
+    ) -> None:
         tasks = coordinates.tasks
         self.coordinates = coordinates
         self.track = track
@@ -226,7 +253,8 @@ class CompiledRun:
         done = self.done
 
         def work(first: int, last: int) -> None:
-            # Each thread makes all steps of its trials with their snapshots: a barrier at each would cost more.
+            # Each thread makes all steps of its trials with their snapshots: a barrier at each
+            # would cost more.
             for place, (low, high) in enumerate(itertools.pairwise([0, *marks, n_steps])):
                 if high > low:
                     now = part_of(factors, low, high), part_of(residuals, low, high)
@@ -234,16 +262,28 @@ class CompiledRun:
                 if place < len(marks):
                     self._copy(snapshots[place], slice(first, last))
 
-        size = n_trials * self.state.shape[1] * n_steps * (20 + self.maps.size / self.coordinates.tasks.n_tasks)
-        threads = min(n_threads(), -(-n_trials // _TOGETHER)) if size > 1e6 else 1  # handing work over costs 50 µs
+        size = (
+            n_trials
+            * self.state.shape[1]
+            * n_steps
+            * (20 + self.maps.size / self.coordinates.tasks.n_tasks)
+        )
+        # handing work over costs 50 µs
+        threads = min(n_threads(), -(-n_trials // _TOGETHER)) if size > 1e6 else 1
         spread(work, n_trials, -(-n_trials // threads), threads)
         self.done += n_steps
         return snapshots
 
-    def _advance(self, first: int, last: int, done: int, indices: Indices, factors: Floats, residuals: Floats) -> None:
+    def _advance(
+        self, first: int, last: int, done: int, indices: Indices, factors: Floats, residuals: Floats
+    ) -> None:
         rows = self.state.shape[0] * self.state.shape[1]
-        state, updates, means = (x.reshape(rows, -1) for x in (self.state, self.updates, self.means))
-        average, average_updates = (x.reshape(rows, -1) for x in (self.average, self.average_updates))
+        state, updates, means = (
+            x.reshape(rows, -1) for x in (self.state, self.updates, self.means)
+        )
+        average, average_updates = (
+            x.reshape(rows, -1) for x in (self.average, self.average_updates)
+        )
         averaged = self.gains is not None
         gains = np.zeros(0) if self.gains is None else self.gains[done : done + indices.shape[1]]
         scale, Q = self.coordinates.tasks.singular_values, state.shape[1]
@@ -256,7 +296,9 @@ class CompiledRun:
         if self.rank_one:
             _rank_one(self.track, Q if Q <= _SHORT else 0, averaged)(first, last, *arguments)
         else:
-            _blocks(self.coordinates.gram, self.track, averaged)(first, last, *arguments, self.offsets)
+            _blocks(self.coordinates.gram, self.track, averaged)(
+                first, last, *arguments, self.offsets
+            )
 
     def _copy(self, snapshot: Snapshot, trials: slice) -> None:
         state, updates = self._recorded
@@ -264,7 +306,9 @@ class CompiledRun:
         if snapshot.updates is not None:
             snapshot.updates[trials] = updates[trials]
         if snapshot.visits is not None:
-            for copy, value in zip(snapshot.visits, (self.counts, self.means, self.spread), strict=True):
+            for copy, value in zip(
+                snapshot.visits, (self.counts, self.means, self.spread), strict=True
+            ):
                 copy[trials] = value[trials]
 
     def task_sums(self, outputs: Floats, means: Floats, names: tuple[str, ...]) -> TaskSums:
@@ -273,12 +317,21 @@ class CompiledRun:
     def snapshot(self, weights: bool) -> Snapshot:
         visits = (self.counts.copy(), self.means.copy(), self.spread.copy()) if self.track else None
         state, updates = self._recorded
-        return Snapshot(state.copy(), updates.copy() if weights and self.coordinates.gram else None, self.base, visits)
+        return Snapshot(
+            state.copy(),
+            updates.copy() if weights and self.coordinates.gram else None,
+            self.base,
+            visits,
+        )
 
     @property
     def _recorded(self) -> tuple[Floats, Floats]:
         """State and updates that are recorded: those of the iterates, or of their averages."""
-        return (self.state, self.updates) if self.gains is None else (self.average, self.average_updates)
+        return (
+            (self.state, self.updates)
+            if self.gains is None
+            else (self.average, self.average_updates)
+        )
 
     def rebase(self) -> None:
         if self.coordinates.gram:

@@ -1,4 +1,6 @@
-"""The gradient of the exact loss with respect to the parameters of a schedule, by the adjoint method."""
+"""The gradient of the exact loss with respect to the parameters of a schedule, by the adjoint
+method.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,8 +30,8 @@ class LossGradient:
     ----------
     loss : float
     parameters : dict of arrays of shape (k,)
-        ∂loss/∂θ_t of every parameter θ of the filter that has a derivative, by name: ``"coefficient"`` for ``Ridge``,
-        ``"step_size"`` for ``GradientDescent``.
+        ∂loss/∂θ_t of every parameter θ of the filter that has a derivative, by name:
+        ``"coefficient"`` for ``Ridge``, ``"step_size"`` for ``GradientDescent``.
     teacher : array of shape (d,) or None
         The worst unit teacher, for ``objective="worst_case"``.
     """
@@ -42,7 +44,9 @@ class LossGradient:
     def coefficient(self) -> NDArray[np.float64]:
         """∂loss/∂λ_t, for schedules of ``Ridge``."""
         if "coefficient" not in self.parameters:
-            raise AttributeError(f"the schedule has no coefficient; its parameters are {', '.join(self.parameters)}")
+            raise AttributeError(
+                f"the schedule has no coefficient; its parameters are {', '.join(self.parameters)}"
+            )
         return self.parameters["coefficient"]
 
 
@@ -57,19 +61,22 @@ def loss_gradient(
     start: Any = None,
     loss: Loss | str = "squared",
 ) -> LossGradient:
-    """Return the derivative of the exact expected loss after k steps with respect to every parameter of every step.
+    """Return the derivative of the exact expected loss after k steps with respect to every
+    parameter of every step.
 
     Parameters
     ----------
     tasks : TaskCollection
     schedule : schedule, filter, name or number
-        Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of custom filters.
+        Of any filter with a parameter: λ_t of ``Ridge``, γ_t of ``GradientDescent``, those of
+        custom filters.
     k : int
     ordering : Ordering or its name, default ``WithReplacement()``
         Independent draws.
     objective : "average_loss" or "worst_case"
-        The expected average loss from ``start``, or its largest value over unit teachers. Where the largest eigenvalue
-        is repeated the latter has no derivative, and that of one of the worst teachers is returned.
+        The expected average loss from ``start``, or its largest value over unit teachers. Where the
+        largest eigenvalue is repeated the latter has no derivative, and that of one of the worst
+        teachers is returned.
     start : array of shape (d,) or (d, c), optional
         w₀; only for ``objective="average_loss"``.
     loss : Loss or its name, default "squared"
@@ -86,7 +93,9 @@ def loss_gradient(
     check_affine(loss, "loss_gradient")
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid:
-        raise TypeError(f"loss_gradient takes one schedule, got {len(problem.filters)}; call it for each")
+        raise TypeError(
+            f"loss_gradient takes one schedule, got {len(problem.filters)}; call it for each"
+        )
     if not isinstance(problem.law, Draws):
         raise TypeError(f"loss_gradient needs draws with replacement, got {problem.ordering!r}")
     worst = quantity("objective", objective, ("average_loss", "worst_case")) == "worst_case"
@@ -99,7 +108,10 @@ def loss_gradient(
     value, by_factor, direction = adjoint(problem.factors_of(0, 0, problem.k), problem.k)
     slopes = through_parameters(filter_, by_factor, tasks)
     if not slopes:
-        raise TypeError(f"loss_gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for λ at 0")
+        raise TypeError(
+            f"loss_gradient needs a filter with a parameter, got {filter_!r}; use fl.Ridge(0.0) for"
+            " λ at 0"
+        )
     if direction is None:
         return LossGradient(value, slopes)
     if moments.size == 0:  # all tasks are zero: every teacher has loss 0
@@ -109,22 +121,28 @@ def loss_gradient(
 
 
 class Adjoint:
-    """The exact loss after k random draws and its derivatives, for many schedules on the same tasks.
+    """The exact loss after k random draws and its derivatives, for many schedules on the same
+    tasks.
 
-    The loss is half the ``form`` (Q, Q) of the moments after k steps plus ``floor``, or with ``worst`` its largest
-    value over unit teachers, for which the moments are linear.
+    The loss is half the ``form`` (Q, Q) of the moments after k steps plus ``floor``, or with
+    ``worst`` its largest value over unit teachers, for which the moments are linear.
     """
 
-    def __init__(self, moments: Moments, law: Draws, form: Array, floor: float, *, worst: bool) -> None:
+    def __init__(
+        self, moments: Moments, law: Draws, form: Array, floor: float, *, worst: bool
+    ) -> None:
         self.moments, self.form, self.floor, self.worst = moments, form, floor, worst
         self.operator = Operator(moments, law.probabilities)
 
-    def __call__(self, factors: Any, k: int, softness: float = 0.0) -> tuple[float, Floats, Array | None]:
-        """Return the loss, ∂loss/∂φ of shape (k, Σr), and for the worst case the worst teacher in span coordinates.
+    def __call__(
+        self, factors: Any, k: int, softness: float = 0.0
+    ) -> tuple[float, Floats, Array | None]:
+        """Return the loss, ∂loss/∂φ of shape (k, Σr), and for the worst case the worst teacher in
+        span coordinates.
 
-        ``factors`` are of shape (k, Σr), or (Σr,) for the same at all steps. With ``softness`` ε > 0 the largest
-        eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most a factor q^ε above, and smooth
-        where several teachers are equally bad.
+        ``factors`` are of shape (k, Σr), or (Σr,) for the same at all steps. With ``softness`` ε >
+        0 the largest eigenvalue of the worst case is replaced by the (1/ε)-norm of all q: at most a
+        factor q^ε above, and smooth where several teachers are equally bad.
         """
         total = len(self.moments.tasks.singular_values)
         factors = np.ascontiguousarray(np.broadcast_to(factors, (k, total)).T)[:, :, None]
@@ -142,7 +160,9 @@ class Adjoint:
 
 
 def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
-    """Return the norm of nonnegative eigenvalues in ascending order, and its derivative with respect to each."""
+    """Return the norm of nonnegative eigenvalues in ascending order, and its derivative with
+    respect to each.
+    """
     top, weights = float(values[-1]), np.zeros(len(values))
     if softness <= 0 or top <= 0:
         weights[-1] = 1.0
@@ -154,7 +174,9 @@ def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
 
 
 def _backward(operator: Operator, form: Array, factors: Floats) -> list[Array]:
-    """Return the forms V_0..V_k, each of shape (Q, Q, 1): the final loss is ½⟨V_t, S_t⟩ for every t."""
+    """Return the forms V_0..V_k, each of shape (Q, Q, 1): the final loss is ½⟨V_t, S_t⟩ for every
+    t.
+    """
     k, size = factors.shape[1], form.shape[0]
     check_memory(float(k) * size**2, f"{k} forms of {size} coordinates", "use a smaller k")
     forms = [form[:, :, None]]
@@ -164,10 +186,13 @@ def _backward(operator: Operator, form: Array, factors: Floats) -> list[Array]:
     return forms[::-1]
 
 
-def _forward(operator: Operator, start: Array, forms: list[Array], factors: Floats) -> tuple[float, Floats]:
+def _forward(
+    operator: Operator, start: Array, forms: list[Array], factors: Floats
+) -> tuple[float, Floats]:
     """Return ½⟨V_0, S_0⟩ and ∂/∂φ of shape (k, Σr).
 
-    A change of φ_j in step t changes M_m by −L_jᵀR_j, and the loss by −p_m (L_j V_t)(M_m S_{t−1} R_jᵀ).
+    A change of φ_j in step t changes M_m by −L_jᵀR_j, and the loss by −p_m (L_j V_t)(M_m S_{t−1}
+    R_jᵀ).
     """
     xp = namespace_of(start)
     S = start[:, :, None]
@@ -182,7 +207,14 @@ def _forward(operator: Operator, start: Array, forms: list[Array], factors: Floa
     return max(0.0, loss), slopes
 
 
-def through_parameters(filter: Filter, by_factor: Floats, tasks: TaskCollection) -> dict[str, Floats]:
+def through_parameters(
+    filter: Filter, by_factor: Floats, tasks: TaskCollection
+) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
-    sensitivities = filter.parameter_derivatives(filter.spectrum(tasks.singular_values, tasks.radii))
-    return {name: np.sum(by_factor * np.asarray(slopes), axis=1) for name, slopes in sensitivities.items()}
+    sensitivities = filter.parameter_derivatives(
+        filter.spectrum(tasks.singular_values, tasks.radii)
+    )
+    return {
+        name: np.sum(by_factor * np.asarray(slopes), axis=1)
+        for name, slopes in sensitivities.items()
+    }

@@ -1,15 +1,17 @@
 """Exact moments of averaged iterates, for tasks drawn independently.
 
-With U the state of ``engines.moments``, M the random map of one step and g the step's gain, the average follows
-Ū ← Ū + g(MU − Ū). M is independent of the earlier steps, so that with M̄ = E M
+With U the state of ``engines.moments``, M the random map of one step and g the step's gain, the
+average follows Ū ← Ū + g(MU − Ū). M is independent of the earlier steps, so that with M̄ = E M
 
     S = E[U Uᵀ] ← E[M S Mᵀ],    X = M̄ C,    C = E[U Ūᵀ] ← X + g(S − X),
     A = E[Ū Ūᵀ] ← A + g((1 − g)(X + Xᵀ − 2A) + g(S − A)),
 
-the S on the right being the new one. C costs two products more, and one pass gives every k. Changes are added instead
-of forming new values, so that the constant part of U stays constant to the last bit.
+the S on the right being the new one. C costs two products more, and one pass gives every k. Changes
+are added instead of forming new values, so that the constant part of U stays constant to the last
+bit.
 
-Backwards, the loss of Σ_t ω_t w_t is a form of the start: with H its form, E[z_r | z_s] is a product of M̄ᵀ, and
+Backwards, the loss of Σ_t ω_t w_t is a form of the start: with H its form, E[z_r | z_s] is a
+product of M̄ᵀ, and
 
     T ← M̄ᵀ(ω_t H + T),    V ← E[Mᵀ V M] + ω_{t−1}² H + ω_{t−1}(T + Tᵀ)
 
@@ -37,7 +39,9 @@ class AveragedRun:
         self.tasks, self.gains, self.done = moments.tasks, problem.gains, 0
         self.S = moments.initial(len(problem.filters))
         self.C, self.A = (moments.initial(len(problem.filters)) for _ in range(2))
-        self.compiled = compiled("engines._moments_numba") if compiled_steps(problem, moments) else None
+        self.compiled = (
+            compiled("engines._moments_numba") if compiled_steps(problem, moments) else None
+        )
 
     def advance(self, factors: Floats) -> None:
         """Make the steps of factors (Σr, T, B)."""
@@ -49,12 +53,18 @@ class AveragedRun:
         for t, gain in enumerate(gains.tolist()):
             phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
             self.S -= operator.decrease(self.S, phi)
-            X = self.C - mean_decrease(self.C, operator.left, operator.right, operator.weights * phi)
-            self.A += gain * ((1.0 - gain) * (mirrored(X) - 2.0 * self.A) + gain * (self.S - self.A))
+            X = self.C - mean_decrease(
+                self.C, operator.left, operator.right, operator.weights * phi
+            )
+            self.A += gain * (
+                (1.0 - gain) * (mirrored(X) - 2.0 * self.A) + gain * (self.S - self.A)
+            )
             self.C = X + gain * (self.S - X)
 
     def roots(self) -> Floats:
-        """Return the roots of the diagonals of S and A, the larger ones: conflicting tasks make averages small."""
+        """Return the roots of the diagonals of S and A, the larger ones: conflicting tasks make
+        averages small.
+        """
         return np.maximum(*(diagonal_roots(to_numpy(each)) for each in (self.S, self.A)))
 
     def evaluate(self, name: str, t: int) -> Floats:
@@ -69,7 +79,9 @@ def mean_decrease(C: Array, left: Array, right: Array, weighted: Array) -> Array
 
 
 def average_backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Array:
-    """Return V of shape (Q, Q, B): the average loss of the average after ``last`` steps as a form of the start."""
+    """Return V of shape (Q, Q, B): the average loss of the average after ``last`` steps as a form
+    of the start.
+    """
     H = repeated(form, len(problem.filters))
     if last == 0:
         return H
@@ -102,7 +114,9 @@ def _weights(gains: Floats) -> Floats:
 
 
 def with_average(moments: Moments) -> Moments:
-    """Return the maps of (U, Ū), in twice as many coordinates: a step changes U alone, then ``blend`` changes Ū."""
+    """Return the maps of (U, Ū), in twice as many coordinates: a step changes U alone, then
+    ``blend`` changes Ū.
+    """
     xp, Q = namespace_of(moments.left), moments.size
     blank = zeros(moments.left.shape, moments.left)
     left = xp.concat([moments.left, blank], axis=1)
@@ -115,7 +129,10 @@ def blend(like: Array, gain: float) -> Array:
     """Return the map of (U, Ū) that moves Ū towards U, of the shape (2Q, 2Q) of ``like``."""
     xp, Q = namespace_of(like), like.shape[0] // 2
     matrix = xp.eye(2 * Q, dtype=like.dtype, device=like.device)
-    matrix[Q:, :] = gain * xp.concat([matrix[:Q, :Q], zeros((Q, Q), matrix)], axis=1) + (1.0 - gain) * matrix[Q:, :]
+    matrix[Q:, :] = (
+        gain * xp.concat([matrix[:Q, :Q], zeros((Q, Q), matrix)], axis=1)
+        + (1.0 - gain) * matrix[Q:, :]
+    )
     return matrix
 
 
@@ -127,11 +144,13 @@ def average_loss_of(moments: Moments, A: Array) -> Floats:
 
 
 def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list[Floats]:
-    """Return, at every recorded step, a bound on the fraction of initial squared errors in those of averages.
+    """Return, at every recorded step, a bound on the fraction of initial squared errors in those of
+    averages.
 
-    ``pieces`` are the ends of parts of the schedule, and lower bounds (B,) of the rates at which E‖U‖² decays in each;
-    the mean map decays by the root. Sizes and roundings of S, C and A follow the recursions above, every step adding
-    its own; divided by the factors that they decay with, they are sums.
+    ``pieces`` are the ends of parts of the schedule, and lower bounds (B,) of the rates at which
+    E‖U‖² decays in each; the mean map decays by the root. Sizes and roundings of S, C and A follow
+    the recursions above, every step adding its own; divided by the factors that they decay with,
+    they are sums.
     """
     last, n_problems = int(problem.steps[-1]), len(problem.filters)
     if last == 0:
@@ -143,7 +162,8 @@ def left_of_averages(problem: Problem, pieces: list[tuple[int, Floats]]) -> list
         logs = np.log1p(-np.repeat([float(rates[b]) for _, rates in pieces], lengths))
         half, roots = np.exp(0.5 * logs), np.exp(0.5 * np.cumsum(logs))
         grown = np.cumsum(np.exp(-logs))  # the error of S, over what is left of S
-        sizes = np.cumsum(weights * roots)  # of Ū, times the weights so far, as are the errors below
+        # of Ū, times the weights so far, as are the errors below
+        sizes = np.cumsum(weights * roots)
         before = np.append(0.0, sizes[:-1])
         cross = roots * np.cumsum(weights * roots * grown + before / half + sizes)
         growth = 2 * weights * half * np.append(0.0, cross[:-1]) + weights**2 * roots**2 * grown

@@ -1,7 +1,8 @@
 """Simulation of proximal steps of losses for two classes, and the exact metrics of a single order.
 
-These steps are not affine, so that nothing is exact over random orders. A single order is deterministic, and since
-proximal steps do not increase distances, the errors of all steps add up to a bound on that of the weights.
+These steps are not affine, so that nothing is exact over random orders. A single order is
+deterministic, and since proximal steps do not increase distances, the errors of all steps add up to
+a bound on that of the weights.
 """
 
 from dataclasses import dataclass, replace
@@ -32,14 +33,16 @@ def check_affine(loss: Any, verb: str) -> None:
     chosen = named(loss)
     if not isinstance(chosen, Squared):
         raise NoExactLawError(
-            f"{verb} needs affine steps, which those of the loss {chosen.name} are not; use simulate(..., "
-            f"loss={chosen.name!r})"
+            f"{verb} needs affine steps, which those of the loss {chosen.name} are not; use"
+            f" simulate(..., loss={chosen.name!r})"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class MarginProblem:
-    """A problem with a loss of two classes: schedules are scaled by its smoothness and give strengths λ_t."""
+    """A problem with a loss of two classes: schedules are scaled by its smoothness and give
+    strengths λ_t.
+    """
 
     problem: Problem
     rows: SignedRows
@@ -50,8 +53,8 @@ class MarginProblem:
         """Return the problem with validated labels and strengths."""
         if loss.name not in TWO_CLASSES:
             raise ValueError(
-                f"loss must be one of squared, {', '.join(TWO_CLASSES)} here, got {loss.name!r}; for more than two "
-                "classes use fl.step"
+                f"loss must be one of squared, {', '.join(TWO_CLASSES)} here, got {loss.name!r};"
+                " for more than two classes use fl.step"
             )
         rows = SignedRows.of(problem.tasks)
         result = cls(replace(problem, filters=_rescaled(problem, rows, loss)), rows, loss)
@@ -68,7 +71,10 @@ class MarginProblem:
     def strengths(self) -> list[Floats]:
         """λ_1..λ_k of every schedule; 0 is the projection onto all margins of at least 1."""
         k = self.problem.k
-        return [np.array(np.broadcast_to(each.strength(), (k,)), dtype=np.float64) for each in self.problem.filters]
+        return [
+            np.array(np.broadcast_to(each.strength(), (k,)), dtype=np.float64)
+            for each in self.problem.filters
+        ]
 
 
 def _rescaled(problem: Problem, rows: SignedRows, loss: Loss) -> list[Filter]:
@@ -80,20 +86,25 @@ def _rescaled(problem: Problem, rows: SignedRows, loss: Loss) -> list[Filter]:
             filter_ = resolve(schedule, problem.k, scale**0.5)
         if not filter_.explicit:
             raise ValueError(
-                f"schedule must give explicit regularization, fl.Ridge or fl.Projection, for the loss {loss.name}, got "
-                f"{filter_!r}"
+                "schedule must give explicit regularization, fl.Ridge or fl.Projection, for the"
+                f" loss {loss.name}, got {filter_!r}"
             )
         filters.append(filter_)
     return filters
 
 
-def simulated(labelled: MarginProblem, b: int, sampling: Any, report_progress: Progress = silent) -> Trace:
+def simulated(
+    labelled: MarginProblem, b: int, sampling: Any, report_progress: Progress = silent
+) -> Trace:
     """Return the runs of schedule number ``b``; ``sampling`` is that of ``engines.simulation``."""
     problem, names = labelled.problem, sampling.names
     run = _start(labelled, sampling)
     shape = (sampling.n_trials, len(problem.steps))
     tasks = problem.tasks
-    values = {name: np.empty((*shape, *((tasks.n_tasks,) if name.startswith("task") else ()))) for name in names}
+    values = {
+        name: np.empty((*shape, *((tasks.n_tasks,) if name.startswith("task") else ())))
+        for name in names
+    }
     weights = np.empty((*shape, tasks.n_features)) if sampling.keep_weights else None
     done = 0
 
@@ -106,7 +117,9 @@ def simulated(labelled: MarginProblem, b: int, sampling: Any, report_progress: P
 
     if problem.steps[0] == 0:
         record(0)
-    for indices in draws(problem.ordering, tasks.n_tasks, problem.k, sampling.n_trials, sampling.seed):
+    for indices in draws(
+        problem.ordering, tasks.n_tasks, problem.k, sampling.n_trials, sampling.seed
+    ):
         size = indices.shape[1]
         marks = problem.steps[(problem.steps > done) & (problem.steps <= done + size)] - done
         low = 0
@@ -121,7 +134,9 @@ def simulated(labelled: MarginProblem, b: int, sampling: Any, report_progress: P
         report_progress(done, problem.k, "steps")
     like = tasks[0].X
     converted = {name: from_numpy(value, like=like) for name, value in values.items()}
-    return Trace(problem.steps, converted, None if weights is None else from_numpy(weights, like=like))
+    return Trace(
+        problem.steps, converted, None if weights is None else from_numpy(weights, like=like)
+    )
 
 
 def _start(labelled: MarginProblem, sampling: Any) -> MarginRun:
@@ -130,7 +145,13 @@ def _start(labelled: MarginProblem, sampling: Any) -> MarginRun:
     if backend not in ("auto", "array", "numba"):
         raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
     first = np.tile(to_numpy(sampling.origin), (sampling.n_trials, 1))
-    arguments = (labelled.rows, labelled.loss, first, problem.average is not None, follows_path(sampling.names))
+    arguments = (
+        labelled.rows,
+        labelled.loss,
+        first,
+        problem.average is not None,
+        follows_path(sampling.names),
+    )
     if backend == "numba":
         with needs('backend="numba"', "numba", "fast"):
             from forgetless.engines._margins_numba import CompiledRun
@@ -158,28 +179,40 @@ def evaluate(run: MarginRun, names: tuple[str, ...], step: int) -> dict[str, Flo
         changes = run.counts * rows.by_task((margins - run.means) ** 2) + run.spread
         count = step if step else np.nan
         values["seen_loss"] = np.sum(run.counts * losses, axis=-1) / count
-        values["forgetting"], values["task_forgetting"] = gains.sum(axis=-1) / count, gains / visited
+        values["forgetting"], values["task_forgetting"] = (
+            gains.sum(axis=-1) / count,
+            gains / visited,
+        )
         values["drift"], values["task_drift"] = changes.sum(axis=-1) / count, changes / visited
     return {name: np.asarray(values[name]) for name in names}
 
 
 def exact(problem: Problem, loss: Loss, origin: Any, names: tuple[str, ...]) -> Computed:
-    """Return the metrics of a single order with bounds on their errors; NoExactLawError for random orders."""
+    """Return the metrics of a single order with bounds on their errors; NoExactLawError for random
+    orders.
+    """
     law = problem.ordering.law(problem.tasks.n_tasks, problem.k)
     if not isinstance(law, OneOrder):
         check_affine(loss, f"expect over {problem.ordering!r}")
     labelled = MarginProblem.of(problem, loss)
     curves, errors = [], []
     for b in range(len(problem.filters)):
-        run = ArrayRun(labelled.rows, loss, to_numpy(origin)[None], problem.average is not None, track=True)
+        run = ArrayRun(
+            labelled.rows, loss, to_numpy(origin)[None], problem.average is not None, track=True
+        )
         values, bounds = _followed(labelled, run, b, names)
         curves.append(values)
         errors.append(bounds)
-    stacked, bound = ({name: np.stack([each[name] for each in many]) for name in names} for many in (curves, errors))
+    stacked, bound = (
+        {name: np.stack([each[name] for each in many]) for name in names}
+        for many in (curves, errors)
+    )
     return Computed.of(stacked, "one order", bound)
 
 
-def _followed(labelled: MarginProblem, run: ArrayRun, b: int, names: tuple[str, ...]) -> tuple[Any, Any]:
+def _followed(
+    labelled: MarginProblem, run: ArrayRun, b: int, names: tuple[str, ...]
+) -> tuple[Any, Any]:
     """Return curves and bounds on their absolute errors, of shape (n_steps,) each."""
     problem = labelled.problem
     law = problem.law
@@ -198,4 +231,6 @@ def _followed(labelled: MarginProblem, run: ArrayRun, b: int, names: tuple[str, 
         for name in names:
             values[name].append(float(now[name][0]))
             bounds[name].append(limits[name])
-    return {name: np.array(each) for name, each in values.items()}, {n: np.array(each) for n, each in bounds.items()}
+    return {name: np.array(each) for name, each in values.items()}, {
+        n: np.array(each) for n, each in bounds.items()
+    }

@@ -10,13 +10,16 @@ from forgetless.tasks import TaskCollection
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Coordinates of the weights with Q numbers per target, and the maps of all Σr singular vectors in them.
+    """Coordinates of the weights with Q numbers per target, and the maps of all Σr singular vectors
+    in them.
 
-    The state determines the errors e = V w − V X⁺y. A step on task m takes a = e on the rows of m and subtracts
-    (φ ∘ a) @ maps[rows].
+    The state determines the errors e = V w − V X⁺y. A step on task m takes a = e on the rows of m
+    and subtracts (φ ∘ a) @ maps[rows].
 
-    * *span*: the state is w − w₀ in an orthonormal basis of the joint span, Q = q; maps are the singular vectors there.
-    * *gram*: the state is e itself, Q = Σr; maps is the Gram matrix V Vᵀ. One product less per step, for Σr ≪ d.
+    * *span*: the state is w − w₀ in an orthonormal basis of the joint span, Q = q; maps are the
+      singular vectors there.
+    * *gram*: the state is e itself, Q = Σr; maps is the Gram matrix V Vᵀ. One product less per
+      step, for Σr ≪ d.
     """
 
     tasks: TaskCollection
@@ -41,8 +44,8 @@ class Coordinates:
     def weights(self, state: Array, updates: Array | None, base: Array | None = None) -> Array:
         """Return weights of shape (..., d, c) from states of shape (..., c, Q).
 
-        In gram coordinates they follow from ``updates``, the sum of φ ∘ a over the steps since the weights were
-        ``base`` (w₀ if None), each at its task's rows.
+        In gram coordinates they follow from ``updates``, the sum of φ ∘ a over the steps since the
+        weights were ``base`` (w₀ if None), each at its task's rows.
         """
         xp = namespace_of(self.maps)
         if self.gram:
@@ -68,7 +71,9 @@ def span_coordinates(tasks: TaskCollection, start: Array, *, reduced: bool = Tru
     """Return span coordinates; ``reduced=False`` uses the features, which costs no set-up."""
     maps = tasks.span_vectors if reduced else tasks.singular_vectors
     origin, missing = _origin(tasks, start)
-    return Coordinates(tasks, origin, maps, missing, gram=False, basis=tasks.span if reduced else None)
+    return Coordinates(
+        tasks, origin, maps, missing, gram=False, basis=tasks.span if reduced else None
+    )
 
 
 def gram_coordinates(tasks: TaskCollection, start: Array) -> Coordinates:

@@ -1,9 +1,10 @@
 """Fresh label noise at every visit, and a teacher that walks, for finite collections.
 
-Step t learns a task m with the labels y_m + X_m u_t + σε: ε is drawn anew in every row, and u_t, the distance the
-teacher has walked, moves before every task but the first by a Gaussian step of mean square length q², the same in all
-directions. Losses are those of the present labels without noise, y_m + X_m u_t. In coordinates that move with the
-teacher, walks add Q = (q²/d) I to the second moments S before a step, and noise adds Lᵀ diag(σ²φ²/s²) L after it.
+Step t learns a task m with the labels y_m + X_m u_t + σε: ε is drawn anew in every row, and u_t,
+the distance the teacher has walked, moves before every task but the first by a Gaussian step of
+mean square length q², the same in all directions. Losses are those of the present labels without
+noise, y_m + X_m u_t. In coordinates that move with the teacher, walks add Q = (q²/d) I to the
+second moments S before a step, and noise adds Lᵀ diag(σ²φ²/s²) L after it.
 """
 
 from dataclasses import dataclass
@@ -29,8 +30,12 @@ class Disturbance:
     @classmethod
     def of(cls, noise: Any, drift: Any) -> "Disturbance | None":
         """Return the validated disturbance; None if both are 0."""
-        sigma = validate.number("noise", noise, "it is the standard deviation of label noise; 0 for none")
-        step = validate.number("drift", drift, "it is the root mean square step of the teacher; 0 if it stays")
+        sigma = validate.number(
+            "noise", noise, "it is the standard deviation of label noise; 0 for none"
+        )
+        step = validate.number(
+            "drift", drift, "it is the root mean square step of the teacher; 0 if it stays"
+        )
         return cls(sigma, step) if sigma or step else None
 
     @property
@@ -43,53 +48,81 @@ class Disturbance:
         wrong = [name for name in names if name in self.undefined]
         if wrong:
             raise ValueError(
-                f"metrics={', '.join(wrong)} compares outputs with earlier ones, and drift={self.drift:g} moves the "
-                "labels meanwhile; ask for forgetting, seen_loss, average_loss, next_loss, distance or task_losses"
+                f"metrics={', '.join(wrong)} compares outputs with earlier ones, and"
+                f" drift={self.drift:g} moves the labels meanwhile; ask for forgetting, seen_loss,"
+                " average_loss, next_loss, distance or task_losses"
             )
 
     def check_law(self, law: Any, ordering: Any, average: float | None) -> None:
-        """Raise NoExactLawError for orders other than independent draws, and for averages of iterates."""
+        """Raise NoExactLawError for orders other than independent draws, and for averages of
+        iterates.
+        """
         if not isinstance(law, Draws) or average is not None:
             what = f"ordering={ordering!r}" if average is None else f"average={average:g}"
             raise NoExactLawError(
-                "noise and drift have an exact expectation for the last iterate of independent draws only, got "
-                f"{what}; use simulate, which takes the same arguments"
+                "noise and drift have an exact expectation for the last iterate of independent"
+                f" draws only, got {what}; use simulate, which takes the same arguments"
             )
 
     def walk(self, moments: Moments) -> Array:
         """Return Q of shape (Q, Q, 1): what one step of the teacher adds to S."""
         xp, left, q = namespace_of(moments.left), moments.left, moments.tasks.span_dimension
-        frame = xp.eye(q, dtype=left.dtype, device=left.device) if moments.frame is None else moments.frame
+        frame = (
+            xp.eye(q, dtype=left.dtype, device=left.device)
+            if moments.frame is None
+            else moments.frame
+        )
         q, result = frame.shape[0], zeros((moments.size, moments.size, 1), left)
         result[:q, :q, 0] = self.drift**2 / moments.tasks.n_features * (frame @ frame.T)
         return result
 
     def variances(self, moments: Moments) -> Array:
-        """Return cσ²/s² of every singular vector, (Σr, 1): the mean square noise of its error, over all c targets."""
+        """Return cσ²/s² of every singular vector, (Σr, 1): the mean square noise of its error, over
+        all c targets.
+        """
         tasks = moments.tasks
-        return from_numpy((tasks.n_targets * self.noise**2 / tasks.singular_values**2)[:, None], like=moments.left)
+        return from_numpy(
+            (tasks.n_targets * self.noise**2 / tasks.singular_values**2)[:, None], like=moments.left
+        )
 
     def outside(self, name: str, n_steps: int, moments: Moments) -> float:
-        """Return what the walk adds to a metric outside the joint span of the rows, where S does not reach."""
+        """Return what the walk adds to a metric outside the joint span of the rows, where S does
+        not reach.
+        """
         tasks = moments.tasks
         walked = self.drift**2 / tasks.n_features * max(0, n_steps - 1)
         if name == "distance":
             return walked * (tasks.n_features - tasks.span_dimension)
-        return 0.5 * walked * moments.other.outside if name == OTHER_LOSS and moments.other is not None else 0.0
+        return (
+            0.5 * walked * moments.other.outside
+            if name == OTHER_LOSS and moments.other is not None
+            else 0.0
+        )
 
     def errors(
-        self, errors: dict[str, Floats], curves: dict[str, Floats], moments: Moments, probabilities: Floats
+        self,
+        errors: dict[str, Floats],
+        curves: dict[str, Floats],
+        moments: Moments,
+        probabilities: Floats,
     ) -> dict[str, Floats]:
-        """Return absolute errors of curves with those of noise of variance 1/s², s being rounded relative to R."""
+        """Return absolute errors of curves with those of noise of variance 1/s², s being rounded
+        relative to R.
+        """
         tasks = moments.tasks
-        rounding = 8 * np.finfo(np.float64).eps * np.max(tasks.radii / tasks.singular_values, initial=0.0)
+        rounding = (
+            8 * np.finfo(np.float64).eps * np.max(tasks.radii / tasks.singular_values, initial=0.0)
+        )
         result = {}
         for name, values in curves.items():
             sizes = np.abs(values)
-            if name.endswith("forgetting"):  # a difference of losses, of which the visits of a task are a part
+            # a difference of losses, of which the visits of a task are a part
+            if name.endswith("forgetting"):
                 seen = 2 * curves["seen_loss"]
                 sizes = sizes + (
-                    seen[..., None] / np.maximum(probabilities, 1e-300) if name.startswith("task") else seen
+                    seen[..., None] / np.maximum(probabilities, 1e-300)
+                    if name.startswith("task")
+                    else seen
                 )
             result[name] = errors[name] + rounding * sizes
         return result

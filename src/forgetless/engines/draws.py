@@ -1,6 +1,8 @@
-"""The exact engine for independent draws: expected metrics forwards, the loss as a form of the start backwards.
+"""The exact engine for independent draws: expected metrics forwards, the loss as a form of the
+start backwards.
 
-Steps are made one by one, or, for a fixed filter, all at once by powers of the operator on second moments.
+Steps are made one by one, or, for a fixed filter, all at once by powers of the operator on second
+moments.
 """
 
 import itertools
@@ -25,7 +27,9 @@ _METHODS = ("auto", "steps", "dense", "lanczos")
 
 
 def method_of(problem: Problem, method: str) -> dict[str, Any]:
-    """Return the validated method as an option of the engine of a problem: only independent draws have several."""
+    """Return the validated method as an option of the engine of a problem: only independent draws
+    have several.
+    """
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "steps", "dense" or "lanczos", got {method!r}')
     if isinstance(problem.law, Draws):
@@ -36,7 +40,11 @@ def method_of(problem: Problem, method: str) -> dict[str, Any]:
 
 
 def expectations(
-    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: Method = "auto"
+    problem: Problem,
+    origin: Array,
+    names: tuple[str, ...],
+    report_progress: Progress,
+    method: Method = "auto",
 ) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     moments = moments_for(problem.tasks, origin, names, problem.other)
@@ -47,8 +55,8 @@ def expectations(
     powers = problem.constant and names == ("average_loss",) and problem.disturbance is None
     if not powers and method in ("dense", "lanczos"):
         raise ValueError(
-            f"method={method!r} needs fixed filters and metrics='average_loss', without noise and drift; use "
-            "method='steps'"
+            f"method={method!r} needs fixed filters and metrics='average_loss', without noise and"
+            " drift; use method='steps'"
         )
     if powers and method == "lanczos" and not moments.realizable:
         raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
@@ -56,7 +64,9 @@ def expectations(
         return _computed(problem, moments, origin, names, report_progress, method)
     method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
     result = _computed(problem, moments, origin, names, report_progress, method)
-    steps = float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
+    steps = (
+        float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
+    )
     if method == "steps" or max(result.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
         return result
     # Powers of a matrix lose digits that single steps do not.
@@ -69,7 +79,12 @@ _AFFORDABLE = 3e9  # most operations of these steps, about a second
 
 
 def _computed(
-    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], report_progress: Progress, method: str
+    problem: Problem,
+    moments: Moments,
+    origin: Array,
+    names: tuple[str, ...],
+    report_progress: Progress,
+    method: str,
 ) -> Computed:
     """Return the expected metrics by one method."""
     if method == "steps":
@@ -95,26 +110,38 @@ def _computed(
     decay = Decay.of(problem, moments)
     for step in problem.steps.tolist():
         if method == "dense":
-            rounding.recorded(diagonal_roots(to_numpy(dense.powers(moments.start, step))), decay(step))
-        else:  # a Krylov space is followed backwards, and its own error contains the rounding of forms
-            rounding.recorded(np.zeros((moments.size, len(problem.filters))), np.zeros(len(problem.filters)))
+            rounding.recorded(
+                diagonal_roots(to_numpy(dense.powers(moments.start, step))), decay(step)
+            )
+        # a Krylov space is followed backwards, and its own error contains the rounding of forms
+        else:
+            rounding.recorded(
+                np.zeros((moments.size, len(problem.filters))), np.zeros(len(problem.filters))
+            )
     curves = {"average_loss": average}
     errors = _errors(problem, curves, rounding)
-    return Computed.of(curves, method, {"average_loss": errors["average_loss"] + error * average + uncertainty})
+    return Computed.of(
+        curves, method, {"average_loss": errors["average_loss"] + error * average + uncertainty}
+    )
 
 
 def _units(moments: Moments, form: Array) -> Floats:
-    """Return units in which every coordinate has the size of its contribution to the loss, or 1 where it has none."""
-    weights, sizes = (np.sqrt(np.maximum(np.diagonal(to_numpy(each)), 0.0)) for each in (form, moments.start))
+    """Return units in which every coordinate has the size of its contribution to the loss, or 1
+    where it has none.
+    """
+    weights, sizes = (
+        np.sqrt(np.maximum(np.diagonal(to_numpy(each)), 0.0)) for each in (form, moments.start)
+    )
     inverse = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0)
     return np.asarray(np.where(weights > 0, weights, inverse))
 
 
 class Decay:
-    """A bound on the remaining fraction of a squared error after t steps of a fixed filter on realizable tasks; else 1.
+    """A bound on the remaining fraction of a squared error after t steps of a fixed filter on
+    realizable tasks; else 1.
 
-    The trace of a second moment shrinks by the largest eigenvalue of Σ_m p_m Λ_m², one less the smallest of
-    Vᵀ diag(pφ(2 − φ)) V. Errors made at all steps add up to at most t times as much.
+    The trace of a second moment shrinks by the largest eigenvalue of Σ_m p_m Λ_m², one less the
+    smallest of Vᵀ diag(pφ(2 − φ)) V. Errors made at all steps add up to at most t times as much.
     """
 
     def __init__(self, rates: Floats) -> None:
@@ -127,8 +154,14 @@ class Decay:
         if not (moments.realizable and problem.constant and moments.size):
             return cls(np.zeros(n_problems))
         factors, D = problem.factors(0, 1)[:, 0, :], to_numpy(moments.left)
-        gains = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None] * factors * (2.0 - factors)
-        rates = [float(np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D))[0]) for b in range(n_problems)]
+        gains = (
+            np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
+            * factors
+            * (2.0 - factors)
+        )
+        rates = [
+            float(np.linalg.eigvalsh(D.T @ (gains[:, b : b + 1] * D))[0]) for b in range(n_problems)
+        ]
         return cls(np.clip(rates, 0.0, 1.0 - 1e-15))  # factors are rounded: nothing vanishes
 
     def __call__(self, step: int) -> Floats:
@@ -140,7 +173,9 @@ _PIECES = 48  # pieces of a schedule whose decay is computed
 
 
 def _varying_decay(problem: Problem, pieces: list[tuple[int, Floats]]) -> list[Floats]:
-    """Return the remaining fraction of early errors at every recorded step, from rates of decay in pieces."""
+    """Return the remaining fraction of early errors at every recorded step, from rates of decay in
+    pieces.
+    """
     n_problems, first = len(problem.filters), 0
     left, fastest, remaining = np.zeros(n_problems), np.zeros(n_problems), {0: np.ones(n_problems)}
     for stop, rates in pieces:
@@ -151,7 +186,8 @@ def _varying_decay(problem: Problem, pieces: list[tuple[int, Floats]]) -> list[F
 
 
 def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
-    """Return the ends of pieces of the schedules, and lower bounds (B,) of the rates of decay of squared errors.
+    """Return the ends of pieces of the schedules, and lower bounds (B,) of the rates of decay of
+    squared errors.
 
     In each piece the smallest gain along every singular vector bounds the rate from below.
     """
@@ -160,7 +196,9 @@ def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
         return [(last, Decay.of(problem, moments).rates)]
     weights = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
     grid = np.linspace(0, last, _PIECES + 1).astype(int).tolist() if moments.size else []
-    stops = sorted({*grid, *range(0, last, problem.steps_at_once), *problem.steps.tolist(), 0, last})
+    stops = sorted(
+        {*grid, *range(0, last, problem.steps_at_once), *problem.steps.tolist(), 0, last}
+    )
     pieces = []
     for first, stop in itertools.pairwise(stops):
         factors = problem.factors(first, stop)
@@ -172,7 +210,10 @@ def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
 
 def _steps_only(problem: Problem, method: str) -> None:
     if method in ("dense", "lanczos"):
-        raise ValueError(f"method={method!r} cannot follow average={problem.average:g}; use method='steps' or 'auto'")
+        raise ValueError(
+            f"method={method!r} cannot follow average={problem.average:g}; use method='steps' or"
+            " 'auto'"
+        )
 
 
 def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> dict[str, Floats]:
@@ -180,7 +221,11 @@ def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> 
 
 
 def _step_by_step(
-    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...], report_progress: Progress
+    problem: Problem,
+    moments: Moments,
+    origin: Array,
+    names: tuple[str, ...],
+    report_progress: Progress,
 ) -> Computed:
     """Return the expected metrics of the iterates, or of their averages."""
     n_problems, Q, averaged = len(problem.filters), moments.size, problem.average is not None
@@ -193,11 +238,19 @@ def _step_by_step(
     run: AveragedRun | IndependentRun = (
         AveragedRun(problem, moments)
         if averaged
-        else IndependentRun.of(problem, moments, path=follows_path(names), drift=follows_drift(names))
+        else IndependentRun.of(
+            problem, moments, path=follows_path(names), drift=follows_drift(names)
+        )
     )
     rounding = Rounding.of(moments, origin, n_problems, problem.other)
-    needed = names if problem.disturbance is None or not follows_path(names) else (*names, *{"seen_loss"} - {*names})
-    curves = _followed(problem, run, needed, (rounding, Decay.of(problem, moments)), report_progress)
+    needed = (
+        names
+        if problem.disturbance is None or not follows_path(names)
+        else (*names, *{"seen_loss"} - {*names})
+    )
+    curves = _followed(
+        problem, run, needed, (rounding, Decay.of(problem, moments)), report_progress
+    )
     errors = _errors(problem, curves, rounding)
     if problem.disturbance is not None:
         errors = problem.disturbance.errors(errors, curves, moments, problem.probabilities)
@@ -264,29 +317,46 @@ def _krylov_forms(operator: Operator, form: Array, factors: Array, steps: list[i
 def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
     """Return the average loss after each recorded step as a form of the moments before the first.
 
-    The loss is ½⟨V, S⟩ plus the mean floor for every moment matrix S at the start. The moments may be those of tasks
-    that no model fits; the form of the linear maps is then the block of V without the extra coordinates.
+    The loss is ½⟨V, S⟩ plus the mean floor for every moment matrix S at the start. The moments may
+    be those of tasks that no model fits; the form of the linear maps is then the block of V without
+    the extra coordinates.
     """
-    operator, form, steps = Operator(moments, problem.probabilities), average_form(moments), problem.steps.tolist()
+    operator, form, steps = (
+        Operator(moments, problem.probabilities),
+        average_form(moments),
+        problem.steps.tolist(),
+    )
     if problem.average is not None:
         _steps_only(problem, method)
-        return Forms.of_curves([average_backwards(problem, moments, form, step) for step in steps], "steps")
+        return Forms.of_curves(
+            [average_backwards(problem, moments, form, step) for step in steps], "steps"
+        )
     if not problem.constant:
         if method in ("dense", "lanczos"):
             raise ValueError(f"method={method!r} needs fixed filters; use method='steps'")
-        return Forms.of_curves([_backwards(problem, moments, form, step) for step in steps], "steps")
+        return Forms.of_curves(
+            [_backwards(problem, moments, form, step) for step in steps], "steps"
+        )
     if method == "auto":
         method = cheapest(problem, moments.size, moments.realizable)
     return _fixed_forms(problem, moments, operator, form, method)
 
 
-def _fixed_forms(problem: Problem, moments: Moments, operator: Operator, form: Array, method: str) -> Forms:
+def _fixed_forms(
+    problem: Problem, moments: Moments, operator: Operator, form: Array, method: str
+) -> Forms:
     n_problems, steps = len(problem.filters), problem.steps.tolist()
     factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=form)
     if method == "dense":
         size, self_adjoint = moments.size, moments.realizable
-        dense = Spectral(operator, size, factors) if self_adjoint else Squaring(operator, size, factors, adjoint=True)
-        return Forms.of_curves([dense.powers(form, step) for step in steps], "dense", 1e-15 * problem.k)
+        dense = (
+            Spectral(operator, size, factors)
+            if self_adjoint
+            else Squaring(operator, size, factors, adjoint=True)
+        )
+        return Forms.of_curves(
+            [dense.powers(form, step) for step in steps], "dense", 1e-15 * problem.k
+        )
     if method == "lanczos":
         by_schedule: list[list[Array]] = [[] for _ in range(n_problems)]
         worst = 0.0
@@ -306,7 +376,8 @@ def _fixed_forms(problem: Problem, moments: Moments, operator: Operator, form: A
 
 def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Array:
     """Return V of shape (Q, Q, B) carried from step ``last`` back to the start."""
-    # The adjoint of I − Lᵀφ R is the same with L and R exchanged, so the forward run serves, with time reversed.
+    # The adjoint of I − Lᵀφ R is the same with L and R exchanged, so the forward run serves, with
+    # time reversed.
     swapped = Moments(moments.tasks, moments.right, moments.left, form)
     run = IndependentRun.of(problem, swapped)
     for stop in range(last, 0, -problem.steps_at_once):
@@ -316,7 +387,9 @@ def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Ar
 
 
 def left_at(problem: Problem) -> list[Floats]:
-    """Return, at every recorded step, the remaining fraction (B,) of squared errors of the first forms."""
+    """Return, at every recorded step, the remaining fraction (B,) of squared errors of the first
+    forms.
+    """
     moments = linear_moments(problem.tasks)
     if problem.average is not None and problem.constant:
         return left_of_averages(problem, _rates(problem, moments))
@@ -325,7 +398,9 @@ def left_at(problem: Problem) -> list[Floats]:
 
 
 def cheapest(problem: Problem, size: int, realizable: bool) -> Method:
-    """Return the method with the smallest estimated time: steps, the dense operator or the Krylov space."""
+    """Return the method with the smallest estimated time: steps, the dense operator or the Krylov
+    space.
+    """
     n, b = size * (size + 1) / 2, len(problem.filters)
     rows = float(problem.tasks.offsets[-1])
     last = float(problem.steps[-1])
@@ -337,5 +412,9 @@ def cheapest(problem: Problem, size: int, realizable: bool) -> Method:
         costs["dense"] = build + b * (1e-4 + factor)
     if realizable and last > 100:
         vectors = min(n, 20 + 4 * np.sqrt(last))
-        costs["lanczos"] = b * len(problem.steps) * (vectors * (2 * apply + 4e-10 * n * vectors) + 1e-10 * vectors**3)
+        costs["lanczos"] = (
+            b
+            * len(problem.steps)
+            * (vectors * (2 * apply + 4e-10 * n * vectors) + 1e-10 * vectors**3)
+        )
     return min(costs, key=lambda name: costs[name])

@@ -1,4 +1,6 @@
-"""The exact engine for epochs in random order: a dynamic program over the sets of past, or of remaining, tasks."""
+"""The exact engine for epochs in random order: a dynamic program over the sets of past, or of
+remaining, tasks.
+"""
 
 from collections.abc import Iterator
 from math import comb
@@ -15,7 +17,9 @@ from forgetless.metrics import follows_drift, follows_path
 from forgetless.reporting.progress import Progress
 
 
-def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
+def expectations(
+    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress
+) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     tasks, n_problems = problem.tasks, len(problem.filters)
     moments = moments_for(tasks, origin, names, problem.other)
@@ -54,21 +58,30 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report
 
 def _of_task(problem: Problem, moments: Moments, m: int, curves: dict[str, Floats]) -> None:
     """Write the metrics of the path of one task into curves (B, n_steps, M)."""
-    n_tasks, positions = problem.tasks.n_tasks, {int(step): i for i, step in enumerate(problem.steps)}
-    subsets = program(problem.tasks, moments, path=True, drift=follows_drift(tuple(curves))).of_task(m)
+    n_tasks, positions = (
+        problem.tasks.n_tasks,
+        {int(step): i for i, step in enumerate(problem.steps)},
+    )
+    subsets = program(
+        problem.tasks, moments, path=True, drift=follows_drift(tuple(curves))
+    ).of_task(m)
     subsets.check_size(int(problem.steps[-1]))
     for b in range(len(problem.filters)):
         for step, level in _levels(problem, b, subsets, moments.start):
             for name, values in curves.items() if step in positions else ():
                 # The expected sum over the visits of a task over their expected number, step/M.
-                total = subsets.evaluate(name.removeprefix("task_"), level, step, max(0, step - 1) // n_tasks)
+                total = subsets.evaluate(
+                    name.removeprefix("task_"), level, step, max(0, step - 1) // n_tasks
+                )
                 values[b, positions[step], m] = total * n_tasks
 
 
 def _levels(
     problem: Problem, b: int, subsets: SubsetProgram, start: Array, rounding: Rounding | None = None
 ) -> Iterator[tuple[int, Level]]:
-    """Yield the numbers of steps of one schedule up to the last recorded one, with the level after each."""
+    """Yield the numbers of steps of one schedule up to the last recorded one, with the level after
+    each.
+    """
     level, n_tasks = subsets.empty_set(start), problem.tasks.n_tasks
     yield 0, level
     for step in range(1, int(problem.steps[-1]) + 1):
@@ -84,11 +97,15 @@ def _levels(
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:
-    """Return the forms, carried backwards over the sets of remaining tasks by the forward program."""
+    """Return the forms, carried backwards over the sets of remaining tasks by the forward
+    program.
+    """
     tasks, form = problem.tasks, average_form(moments)
     M = tasks.n_tasks
     averaged, Q = problem.average is not None, moments.size
-    subsets = program(tasks, with_average(moments) if averaged else moments, path=False, drift=False)
+    subsets = program(
+        tasks, with_average(moments) if averaged else moments, path=False, drift=False
+    )
     subsets.check_size(int(problem.steps[-1]))
     if averaged:
         form = _of_average(form)

@@ -25,7 +25,7 @@ from forgetless.tasks import TaskCollection
 
 
 @with_few_threads
-def expect(
+def expect(  # noqa: PLR0913
     tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
@@ -48,54 +48,64 @@ def expect(
     Parameters
     ----------
     tasks : TaskCollection or Ensemble
-        Realizable or not, with one or several targets. For an ensemble (``fl.ensembles``) the mean is over fresh random
-        tasks; it has no ordering and no start, and the metric ``task_distances`` beside those below.
+        Realizable or not, with one or several targets. For an ensemble (``fl.ensembles``) the mean
+        is over fresh random tasks; it has no ordering and no start, and the metric
+        ``task_distances`` beside those below.
     schedule : schedule, filter, name or number; or a list or a dict of these
-        A name is one such as "increasing:0.5", a number a fixed coefficient λ. Several are evaluated in one batch, far
-        faster than one call each; the keys of a dict are their labels in frames and plots.
+        A name is one such as "increasing:0.5", a number a fixed coefficient λ. Several are
+        evaluated in one batch, far faster than one call each; the keys of a dict are their labels
+        in frames and plots.
     k : int
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
-        Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit sequence; or
-        ``orderings.Greedy``, whose order depends on the weights and is one order for every schedule.
+        Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit
+        sequence; or ``orderings.Greedy``, whose order depends on the weights and is one order for
+        every schedule.
     metrics : names, default ``("average_loss",)``
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``, ``distance``, and per task
-        ``task_losses``, ``task_forgetting``, ``task_drift``. Those of the path follow M matrices instead of one, so
-        that with replacement they cost about M times as much. ``next_loss`` is the loss on the task after the last
-        one: with uniform draws the average loss, without replacement that on a task not seen. ``distance`` is
-        ‖w_k − w⋆‖², w⋆ being ``tasks.teacher(start)``. ``task_forgetting`` and ``task_drift`` are the expected sum over
-        the visits of a task, over the expected number of visits; NaN if that is 0.
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``,
+        ``distance``, and per task ``task_losses``, ``task_forgetting``, ``task_drift``. Those of
+        the path follow M matrices instead of one, so that with replacement they cost about M times
+        as much. ``next_loss`` is the loss on the task after the last one: with uniform draws the
+        average loss, without replacement that on a task not seen. ``distance`` is ‖w_k − w⋆‖², w⋆
+        being ``tasks.teacher(start)``. ``task_forgetting`` and ``task_drift`` are the expected sum
+        over the visits of a task, over the expected number of visits; NaN if that is 0.
     record : "last", "log", "all" or steps in 0..k, default "last"
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     average : float, optional
-        Measure the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is recommended, 0 for
-        equal weights) instead of the last one. For random orders only its average loss is available.
+        Measure the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is
+        recommended, 0 for equal weights) instead of the last one. For random orders only its
+        average loss is available.
     method : "auto", "steps", "dense" or "lanczos"
-        How the average loss of a fixed filter under draws with replacement is computed: step by step, by powers of the
-        operator as a matrix, or by a Krylov space (realizable tasks only). "auto" selects the cheapest.
+        How the average loss of a fixed filter under draws with replacement is computed: step by
+        step, by powers of the operator as a matrix, or by a Krylov space (realizable tasks only).
+        "auto" selects the cheapest.
     loss : Loss or its name, default "squared"
-        As in ``simulate``. Steps of other losses are not affine: only a single order (cyclic or fixed) is exact, and
-        random orders raise NoExactLawError.
+        As in ``simulate``. Steps of other losses are not affine: only a single order (cyclic or
+        fixed) is exact, and random orders raise NoExactLawError.
     evaluate : TaskCollection, optional
-        Other tasks with the same features: ``average_loss`` is their mean loss instead of that of the tasks learned.
+        Other tasks with the same features: ``average_loss`` is their mean loss instead of that of
+        the tasks learned.
     noise : float, default 0
-        Standard deviation σ of label noise that is drawn anew in every row at every visit. Losses are those of the
-        labels without it.
+        Standard deviation σ of label noise that is drawn anew in every row at every visit. Losses
+        are those of the labels without it.
     drift : float, default 0
-        The teacher walks: before every task but the first all labels change by X_m δ, δ being Gaussian with independent
-        entries of equal variance and E‖δ‖² = drift². Losses are those of the present labels, and ``distance`` is that
-        from the present teacher. Noise and drift are exact for independent draws; tasks need not be realizable.
+        The teacher walks: before every task but the first all labels change by X_m δ, δ being
+        Gaussian with independent entries of equal variance and E‖δ‖² = drift². Losses are those of
+        the present labels, and ``distance`` is that from the present teacher. Noise and drift are
+        exact for independent draws; tasks need not be realizable.
     normalize : bool, default False
-        Divide by the size of the problem, for tasks that one model fits: losses and forgetting are ‖Xw − y‖² without ½
-        over R²D², drifts are over R²D², the distance is over D²; R is the radius of the tasks learned, D = ‖w₀ − w⋆‖.
+        Divide by the size of the problem, for tasks that one model fits: losses and forgetting are
+        ‖Xw − y‖² without ½ over R²D², drifts are over R²D², the distance is over D²; R is the
+        radius of the tasks learned, D = ‖w₀ − w⋆‖.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
     Expectation
-        Arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules; those per task have one axis more.
+        Arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules; those per task
+        have one axis more.
 
     Examples
     --------
@@ -122,36 +132,51 @@ def expect(
 
     References
     ----------
-    Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed coefficient.
+    Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed
+    coefficient.
     """
     if isinstance(tasks, Ensemble):
         fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
         fresh.check_unused(method=(method, "auto"), loss=(loss, "squared"))
         fresh.check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
-        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics, normalize))
-    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
+        return fresh.expectation(
+            fresh.FreshProblem.of(tasks, schedule, k, record, metrics, normalize)
+        )
+    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
+        evaluate, noise, drift, normalize
+    )
     if not isinstance(chosen := named(loss), Squared):
         problem.only_squared(loss)
         names = check_metrics(metrics, METRICS)
-        return problem.expectation(classification.exact(problem, chosen, tasks.start(start), names), start)
+        return problem.expectation(
+            classification.exact(problem, chosen, tasks.start(start), names), start
+        )
     names = problem.names(metrics, ALL_METRICS)
     if problem.disturbance is not None:
-        problem.disturbance.check_law(problem.ordering.law(tasks.n_tasks, problem.k), problem.ordering, problem.average)
+        problem.disturbance.check_law(
+            problem.ordering.law(tasks.n_tasks, problem.k), problem.ordering, problem.average
+        )
     origin = tasks.start(start)
     hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"
     with progress_callback(progress) as callback:
         report_progress = with_eta_warning(callback, hint)
         if not isinstance(problem.ordering, Greedy):
-            return problem.expectation(_exact(problem, origin, names, report_progress, method), start)
+            return problem.expectation(
+                _exact(problem, origin, names, report_progress, method), start
+            )
         orders = [one for one, _ in greedy.alone(problem, origin)]
         parts = [_exact(one, origin, names, report_progress, method) for one in orders]
         return problem.expectation(Computed.joined(parts), start)
 
 
-def _exact(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: str) -> Computed:
+def _exact(
+    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: str
+) -> Computed:
     """Return the expected metrics of a problem whose ordering has a law."""
     options, engine = method_of(problem, method), _ENGINES[type(problem.law)]
-    computed = engine.expectations(problem, origin, upcoming.engine_names(problem, names), report_progress, **options)
+    computed = engine.expectations(
+        problem, origin, upcoming.engine_names(problem, names), report_progress, **options
+    )
     return upcoming.with_next_loss(problem, names, computed)
 
 
@@ -173,8 +198,9 @@ def worst_case(
 ) -> WorstCase:
     """Return the worst expected average loss over unit teachers after k steps.
 
-    The targets of ``tasks`` do not matter: the data are X_m w⋆, and the expectation is a quadratic form ½ w⋆ᵀ V w⋆,
-    V being the mean of X_mᵀX_m carried backwards through the steps. The result is its largest eigenvalue.
+    The targets of ``tasks`` do not matter: the data are X_m w⋆, and the expectation is a quadratic
+    form ½ w⋆ᵀ V w⋆, V being the mean of X_mᵀX_m carried backwards through the steps. The result is
+    its largest eigenvalue.
 
     Parameters
     ----------
@@ -182,11 +208,12 @@ def worst_case(
     schedule : schedule, filter, name or number; or a list or a dict of these
         As in ``expect``.
     k : int or several
-        Number of steps. For several, each schedule is built for each k; ``record`` gives the first steps of one.
+        Number of steps. For several, each schedule is built for each k; ``record`` gives the first
+        steps of one.
     ordering : Ordering or its name, default ``WithReplacement()``
     record : "last", "log", "all" or steps in 0..k, default "last"
-        A fixed filter gives the whole curve at little more cost; varying schedules and averages are carried backwards
-        separately from each recorded step.
+        A fixed filter gives the whole curve at little more cost; varying schedules and averages are
+        carried backwards separately from each recorded step.
     average : float, optional
         As in ``expect``: the loss is that of the average of the iterates with weights t^average.
     method : "auto", "steps", "dense" or "lanczos"
@@ -221,11 +248,15 @@ def worst_case(
     if not isinstance(k, Integral):
 
         def solve(each: int) -> WorstCase:
-            return worst_case(tasks, schedule, each, ordering=ordering, average=average, method=method)
+            return worst_case(
+                tasks, schedule, each, ordering=ordering, average=average, method=method
+            )
 
         return _of_several(k, record, solve)
     problem = Problem.of(tasks, schedule, int(k), ordering, record, average)
-    result = _ENGINES[type(problem.law)].forms(problem, linear_moments(tasks), **method_of(problem, method))
+    result = _ENGINES[type(problem.law)].forms(
+        problem, linear_moments(tasks), **method_of(problem, method)
+    )
     losses, teachers = _largest(result.forms, tasks)
     error = min(1.0, result.error + relative(_rounded(problem, losses), losses))
     if isinstance(record, str) and record == "last":
@@ -234,13 +265,18 @@ def worst_case(
         losses, teachers = losses[0], teachers[0]
     like = tasks[0].X
     worst = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
-    return WorstCase(worst, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels)
+    return WorstCase(
+        worst, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels
+    )
 
 
 def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:
     """Return the worst cases of several k, with schedules built for each, as one result."""
     if not (isinstance(record, str) and record == "last"):
-        raise ValueError(f'record must be "last" for several k, got {record!r}; give one k to record steps on the way')
+        raise ValueError(
+            f'record must be "last" for several k, got {record!r}; give one k to record steps on'
+            " the way"
+        )
     ks = _numbers_of_steps(k)
     parts = [solve(each) for each in ks]
     xp, like = namespace_of(parts[0].teacher), parts[0].teacher
@@ -259,7 +295,12 @@ def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> Worst
 def _numbers_of_steps(k: Any) -> list[int]:
     if np.ndim(k) != 1:
         raise TypeError(f"k must be a number of steps or a list of them, got {k!r}")
-    ks = sorted({validate.integer("k", each, 1, "ask for at least one step") for each in np.asarray(k).tolist()})
+    ks = sorted(
+        {
+            validate.integer("k", each, 1, "ask for at least one step")
+            for each in np.asarray(k).tolist()
+        }
+    )
     if not ks:
         raise ValueError("k must hold at least one number of steps, got none")
     return ks
@@ -271,7 +312,9 @@ def _rounded(problem: Problem, losses: Floats) -> Floats:
     left = np.ones(losses.shape)
     if isinstance(problem.law, Draws):
         left = np.stack(draws.left_at(problem), axis=1)
-    return np.asarray(SAFETY * EPS * np.sqrt(np.maximum(problem.steps, 1.0)) * (left * first + losses))
+    return np.asarray(
+        SAFETY * EPS * np.sqrt(np.maximum(problem.steps, 1.0)) * (left * first + losses)
+    )
 
 
 def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, Floats]:

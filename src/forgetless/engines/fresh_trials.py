@@ -1,4 +1,6 @@
-"""Simulation of fresh random tasks: all trials and schedules of a batch advance together, on the same tasks."""
+"""Simulation of fresh random tasks: all trials and schedules of a batch advance together, on the
+same tasks.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +22,8 @@ from forgetless.reporting.progress import Progress
 def trials_of_generator(ensemble: Ensemble) -> int:
     """Return the number of trials that share one generator, which always draws for all of them.
 
-    It is part of the meaning of a seed: more for small tasks, whose numbers take less time than a new generator.
+    It is part of the meaning of a seed: more for small tasks, whose numbers take less time than a
+    new generator.
     """
     numbers = ensemble.n_rows * ensemble.n_features
     return 128 if numbers < 128 else 64 if numbers < 512 else 16
@@ -30,7 +33,9 @@ _NUMBERS = 2**20  # numbers of X in one batch: they stay in the cache between th
 _STORED = 2**24  # numbers of all X in one batch, where metrics on learned rows need them
 
 
-def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool, report_progress: Progress) -> Trace:
+def simulated(
+    problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool, report_progress: Progress
+) -> Trace:
     """Return the recorded metrics of independent trials."""
     n_steps, d, B = len(problem.steps), problem.ensemble.n_features, len(problem.filters)
     values = {
@@ -39,7 +44,10 @@ def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: boo
     }
     weights = None
     if keep_weights:
-        what, hint = f"weights of {n_trials:,} trials at {n_steps:,} steps", "pass keep_weights=False"
+        what, hint = (
+            f"weights of {n_trials:,} trials at {n_steps:,} steps",
+            "pass keep_weights=False",
+        )
         validate.check_memory(float(B) * n_trials * n_steps * d, what, hint)
         weights = np.empty((B, n_trials, n_steps, d))
     done = 0
@@ -56,23 +64,34 @@ def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: boo
             report_progress(done * problem.k // n_trials, problem.k, "steps")
     values = {name: problem.scaled(name, value) for name, value in values.items()}
     if not problem.labels:
-        values, weights = {name: value[0] for name, value in values.items()}, None if weights is None else weights[0]
+        values, weights = (
+            {name: value[0] for name, value in values.items()},
+            (None if weights is None else weights[0]),
+        )
     return Trace(problem.steps, values, weights, labels=problem.labels)
 
 
-def _batches(problem: FreshProblem, n_trials: int, seed: Any) -> Iterator[list[np.random.Generator]]:
-    """Yield the generators of one batch after another: trial i is the same whatever ``n_trials`` is."""
+def _batches(
+    problem: FreshProblem, n_trials: int, seed: Any
+) -> Iterator[list[np.random.Generator]]:
+    """Yield the generators of one batch after another: trial i is the same whatever ``n_trials``
+    is.
+    """
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     ensemble, trials = problem.ensemble, trials_of_generator(problem.ensemble)
     groups, each = -(-n_trials // trials), float(trials * ensemble.n_rows * ensemble.n_features)
     at_once = max(1, int(_NUMBERS / each))
     if any(name in ROW_METRICS for name in problem.names):
-        validate.check_memory(each * problem.k, f"the tasks of {trials} trials", "use metrics that need no old rows")
+        validate.check_memory(
+            each * problem.k, f"the tasks of {trials} trials", "use metrics that need no old rows"
+        )
         at_once = max(1, min(at_once, int(_STORED / (each * problem.k))))
     for first in range(0, groups, at_once):
         yield [
             np.random.Generator(
-                np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group)))
+                np.random.SFC64(
+                    np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
+                )
             )
             for group in range(first, min(first + at_once, groups))
         ]
@@ -120,7 +139,9 @@ class _Batch:
             self.ensemble.fill(X[self.group * i : self.group * (i + 1)], rng)
         y = _product(X, self.points[:, self.order[t]])
         if noise:
-            y += noise * np.concatenate([rng.standard_normal((self.group, n)) for rng in self.generators])
+            y += noise * np.concatenate(
+                [rng.standard_normal((self.group, n)) for rng in self.generators]
+            )
         return X, y
 
     def _metrics(self, n_tasks: int) -> dict[str, Floats]:
@@ -168,7 +189,9 @@ def _product(X: Floats, w: Floats) -> Floats:
 
 
 def step(w: Floats, X: Floats, y: Floats, filter_: Filter, ensemble: Ensemble) -> Floats:
-    """Return the weights (N, d) after one step of every trial on its own task: w − φ(XᵀX)(w − X⁺y)."""
+    """Return the weights (N, d) after one step of every trial on its own task: w − φ(XᵀX)(w −
+    X⁺y).
+    """
     residual = y - _product(X, w)
     if isinstance(filter_, GradientDescent) and filter_.n_steps <= X.shape[1]:
         return _gradient_steps(w, X, y, filter_)
@@ -176,7 +199,8 @@ def step(w: Floats, X: Floats, y: Floats, filter_: Filter, ensemble: Ensemble) -
     transposed = np.swapaxes(X, 1, 2)
     gram = transposed @ X if tall else X @ transposed
     rhs = _product(transposed, residual) if tall else residual
-    # Normal equations are accurate enough for runs that are sampled; those of Gaussian rows have full rank.
+    # Normal equations are accurate enough for runs that are sampled; those of Gaussian rows have
+    # full rank.
     regular = float(filter_.strength()) > 0 or isinstance(ensemble, Gaussian)
     if filter_.explicit and not isinstance(filter_, PerTask) and regular:
         gram[:, np.arange(gram.shape[1]), np.arange(gram.shape[1])] += filter_.strength()

@@ -1,4 +1,6 @@
-"""Orders that depend on the weights: each is found by learning it once, and is then one order like any other."""
+"""Orders that depend on the weights: each is found by learning it once, and is then one order like
+any other.
+"""
 
 from dataclasses import replace
 
@@ -10,13 +12,16 @@ from forgetless.tasks import TaskCollection
 
 
 def alone(problem: Problem, origin: Array) -> list[tuple[Problem, int]]:
-    """Return a problem with an ordinary ordering for every schedule, and the number of the schedule there."""
+    """Return a problem with an ordinary ordering for every schedule, and the number of the schedule
+    there.
+    """
     if not isinstance(problem.ordering, Greedy):
         return [(problem, b) for b in range(len(problem.filters))]
     if problem.disturbance is not None:
         raise ValueError(
-            f"ordering={problem.ordering!r} depends on the weights, hence on the noise of every run, which is not "
-            "implemented; use noise=0 and drift=0, or an ordering that does not see the weights"
+            f"ordering={problem.ordering!r} depends on the weights, hence on the noise of every"
+            " run, which is not implemented; use noise=0 and drift=0, or an ordering that does not"
+            " see the weights"
         )
     return [
         (replace(one, ordering=FixedOrder(_order(one, problem.ordering, origin))), 0)
@@ -28,8 +33,14 @@ def alone(problem: Problem, origin: Array) -> list[tuple[Problem, int]]:
 
 
 def _order(problem: Problem, rule: Greedy, origin: Array) -> list[int]:
-    """Return the tasks of all steps from ``origin``, and one more where there is one, which is the next task."""
-    tasks, rows, errors = problem.tasks, to_numpy(problem.tasks.span_vectors), -problem.tasks.missing(origin)
+    """Return the tasks of all steps from ``origin``, and one more where there is one, which is the
+    next task.
+    """
+    tasks, rows, errors = (
+        problem.tasks,
+        to_numpy(problem.tasks.span_vectors),
+        -problem.tasks.missing(origin),
+    )
     order = [rule.choose(_scores(tasks, errors, rule), [])]
     for t in range(problem.k if rule.repeat else min(problem.k, tasks.n_tasks - 1)):
         low, high = tasks.offsets[order[-1] : order[-1] + 2]
@@ -40,7 +51,9 @@ def _order(problem: Problem, rule: Greedy, origin: Array) -> list[int]:
 
 
 def _scores(tasks: TaskCollection, errors: Floats, rule: Greedy) -> Floats:
-    """Return the loss of every task, or half the squared distance to its solutions, from errors along V (Σr, c)."""
+    """Return the loss of every task, or half the squared distance to its solutions, from errors
+    along V (Σr, c).
+    """
     if rule.rule == "distance":
         return 0.5 * by_task((errors**2).T, tasks)
     return 0.5 * by_task((tasks.singular_values[:, None] * errors).T ** 2, tasks) + tasks.floors

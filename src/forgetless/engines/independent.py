@@ -1,14 +1,16 @@
-"""The recursion of second moments for tasks drawn independently, step by step, with statistics of the path.
+"""The recursion of second moments for tasks drawn independently, step by step, with statistics of
+the path.
 
-For tasks drawn with probabilities p one step is S ← Σ_m p_m M_m S M_mᵀ = S − A − Aᵀ with A = Lᵀ Y and
+For tasks drawn with probabilities p one step is S ← Σ_m p_m M_m S M_mᵀ = S − A − Aᵀ with A = Lᵀ Y
+and
 
     Y_m = p_m φ (R_m S − ½ (R_m S R_mᵀ) φ L_m):
 
-two large products and some small ones. A + Aᵀ is exactly symmetric, so S stays so: an antisymmetric rounding error
-would not be contracted but grow.
+two large products and some small ones. A + Aᵀ is exactly symmetric, so S stays so: an antisymmetric
+rounding error would not be contracted but grow.
 
-All functions work on B problems at once, with S of shape (Q, Q, B) and factors φ of shape (Σr, B): problems last, so
-that everything but the products runs over long contiguous rows.
+All functions work on B problems at once, with S of shape (Q, Q, B) and factors φ of shape (Σr, B):
+problems last, so that everything but the products runs over long contiguous rows.
 """
 
 import itertools
@@ -26,10 +28,13 @@ from forgetless.engines.problem import Problem
 from forgetless.engines.rounding import diagonal_roots
 from forgetless.metrics import by_task, mean_of
 
-LANES_FROM, LANES_SIZE = 16, 32  # number of schedules from which on they are the lanes of SIMD, and most coordinates
+# number of schedules from which on they are the lanes of SIMD, and most coordinates
+LANES_FROM, LANES_SIZE = 16, 32
 ONE_SIZE = 64  # most coordinates of schedules that are stepped one by one
-OperatorArrays = tuple[Array, Array, Array, Array]  # L, R, offsets, and the probability of every singular vector
-Steps = Callable[[Array, OperatorArrays, Floats], None]  # makes the steps of factors (Σr, T, B) on S in place
+# L, R, offsets, and the probability of every singular vector
+OperatorArrays = tuple[Array, Array, Array, Array]
+# makes the steps of factors (Σr, T, B) on S in place
+Steps = Callable[[Array, OperatorArrays, Floats], None]
 
 
 def compiled_steps(problem: Problem, moments: Moments) -> Steps | None:
@@ -38,7 +43,11 @@ def compiled_steps(problem: Problem, moments: Moments) -> Steps | None:
     # Seconds without them, roughly: some calls per step, and products at a few GFLOP/s.
     seconds = float(problem.steps[-1]) * (3e-5 + n_problems * 3e-10 * rows * size * size)
     few = size <= (LANES_SIZE if n_problems >= LANES_FROM else ONE_SIZE)
-    if not few or not is_numpy_namespace(problem.tasks.xp) or not worth_loading("engines._moments_numba", seconds):
+    if (
+        not few
+        or not is_numpy_namespace(problem.tasks.xp)
+        or not worth_loading("engines._moments_numba", seconds)
+    ):
         return None
     module = compiled("engines._moments_numba")
     steps: Steps | None = None if module is None else module.advance
@@ -56,7 +65,9 @@ class Operator:
 
     @property
     def arrays(self) -> OperatorArrays:
-        """L, R, the tasks' offsets and the probability of every singular vector, for compiled steps."""
+        """L, R, the tasks' offsets and the probability of every singular vector, for compiled
+        steps.
+        """
         return self.left, self.right, self.tasks.offsets, self.weights[:, 0]
 
     def products(self, S: Array, factors: Array) -> tuple[Array, Array]:
@@ -91,7 +102,11 @@ class Operator:
         Y = (T - 0.5 * W) * factors[:, None, :]
         results = []
         for low, high in itertools.pairwise(self.tasks.offsets.tolist()):
-            results.append(S - mirrored(applied(self.left[low:high, :].T, Y[low:high, ...])) if high > low else S)
+            results.append(
+                S - mirrored(applied(self.left[low:high, :].T, Y[low:high, ...]))
+                if high > low
+                else S
+            )
         return namespace_of(S).stack(results, axis=2)
 
     def outputs(self, S: Array) -> Array:
@@ -131,14 +146,18 @@ class _Blocks:
             parts.append((rows, self._one(count, rank, *arrays)))
         return self._assemble(parts, T)
 
-    def _one(self, count: int, rank: int, T: Array, inner: Array, outer: Array, factors: Array) -> Array:
+    def _one(
+        self, count: int, rank: int, T: Array, inner: Array, outer: Array, factors: Array
+    ) -> Array:
         xp = namespace_of(T)
         q, b = T.shape[1:]
         if rank == 1:
             K = xp.sum(T * inner[:, :, None], axis=1) * factors
             return K[:, None, :] * outer[:, :, None]
         if b == 1:  # one product per task instead of one per singular vector
-            K = xp.reshape(T, (count, rank, q)) @ xp.matrix_transpose(xp.reshape(inner, (count, rank, q)))
+            K = xp.reshape(T, (count, rank, q)) @ xp.matrix_transpose(
+                xp.reshape(inner, (count, rank, q))
+            )
             K *= xp.reshape(factors, (count, 1, rank))
             return xp.reshape(K @ xp.reshape(outer, (count, rank, q)), (count * rank, q, 1))
         K = xp.reshape(inner, (count, 1, rank, q)) @ xp.reshape(T, (count, rank, q, b))
@@ -163,11 +182,12 @@ def _rows(array: Array, rows: Array | slice) -> Array:
 class IndependentRun:
     """The moments of B schedules on the same tasks.
 
-    For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s U_sᵀ], and
-    D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from differences, so that forgetting
-    is accurate when it is small. For the drift, ν is E Σ_s [N_j (U_t − U_s)] U_tᵀ of every singular vector j, N being
-    the ``moves`` of the moments. ``steps`` are compiled steps of S alone. Label noise and the walk of a teacher
-    (``disturbance``) add N to S after a step and Q before it, and as often to D of a task as it was visited.
+    For the metrics of the path every task m has two matrices: P, the sum over its visits of E[U_s
+    U_sᵀ], and D, the sum of E[U_t U_tᵀ − U_s U_sᵀ] over the same visits s ≤ t. D is built up from
+    differences, so that forgetting is accurate when it is small. For the drift, ν is E Σ_s [N_j
+    (U_t − U_s)] U_tᵀ of every singular vector j, N being the ``moves`` of the moments. ``steps``
+    are compiled steps of S alone. Label noise and the walk of a teacher (``disturbance``) add N to
+    S after a step and Q before it, and as often to D of a task as it was visited.
     """
 
     def __init__(
@@ -180,7 +200,11 @@ class IndependentRun:
         drift: bool = False,
         steps: Steps | None = None,
     ) -> None:
-        self.operator, self.probabilities, self.tasks = Operator(moments, probabilities), probabilities, moments.tasks
+        self.operator, self.probabilities, self.tasks = (
+            Operator(moments, probabilities),
+            probabilities,
+            moments.tasks,
+        )
         self.moments = moments
         self.size, self.n_problems, self.S = moments.size, n_problems, moments.initial(n_problems)
         self.path, self.follows_drift, self.steps = path, drift, steps
@@ -194,7 +218,8 @@ class IndependentRun:
             count = n_tasks * n_problems
             check_memory(
                 count * (4.0 * Q * Q + 4.0 * moments.left.shape[0] * Q),
-                f"seen-task metrics for {n_tasks} tasks, {n_problems} schedules and {Q} coordinates",
+                f"seen-task metrics for {n_tasks} tasks, {n_problems} schedules and {Q}"
+                " coordinates",
                 "ask for fewer schedules at once, for metrics='average_loss' only, or use simulate",
             )
             self.D = zeros((Q, Q, count), self.S)
@@ -205,13 +230,25 @@ class IndependentRun:
             self.gram = self.moves @ moments.left.T
 
     @classmethod
-    def of(cls, problem: Problem, moments: Moments, *, path: bool = False, drift: bool = False) -> "IndependentRun":
+    def of(
+        cls, problem: Problem, moments: Moments, *, path: bool = False, drift: bool = False
+    ) -> "IndependentRun":
         """Return the run of all schedules of a problem, compiled where that is faster."""
         steps = None if path or problem.disturbance else compiled_steps(problem, moments)
-        run = cls(moments, problem.probabilities, len(problem.filters), path=path, drift=drift, steps=steps)
+        run = cls(
+            moments,
+            problem.probabilities,
+            len(problem.filters),
+            path=path,
+            drift=drift,
+            steps=steps,
+        )
         if problem.disturbance is not None:
             run.disturbance = problem.disturbance
-            run.walk, run.variances = problem.disturbance.walk(moments), problem.disturbance.variances(moments)
+            run.walk, run.variances = (
+                problem.disturbance.walk(moments),
+                problem.disturbance.variances(moments),
+            )
         return run
 
     def advance(self, factors: Floats) -> None:
@@ -231,16 +268,21 @@ class IndependentRun:
             self.done += 1
 
     def _add(self, moment: Array) -> None:
-        """Add a moment (Q, Q, 1 or B) to S, and to D of every task as often as it was visited so far."""
+        """Add a moment (Q, Q, 1 or B) to S, and to D of every task as often as it was visited so
+        far.
+        """
         self.S += moment
         if self.path:
             visits = from_numpy(self.done * self.probabilities[:, None], like=self.S)
             self.D += namespace_of(self.S).reshape(
-                visits * moment[:, :, None, :] + zeros((1, 1, 1, self.n_problems), self.S), self.D.shape
+                visits * moment[:, :, None, :] + zeros((1, 1, 1, self.n_problems), self.S),
+                self.D.shape,
             )
 
     def _add_noise(self, phi: Array) -> None:
-        """Add the moments of the noise of one step, N = Σ_m p_m N_m with N_m = L_mᵀ diag(φ²cσ²/s²) L_m."""
+        """Add the moments of the noise of one step, N = Σ_m p_m N_m with N_m = L_mᵀ diag(φ²cσ²/s²)
+        L_m.
+        """
         xp, left = namespace_of(self.S), self.operator.left
         weighted = self.operator.weights * phi**2 * self.variances
         rows = weighted[:, None, :] * left[:, :, None]
@@ -250,11 +292,15 @@ class IndependentRun:
             own = [applied(left[low:high, :].T, rows[low:high, ...]) for low, high in self.bounds]
             self.P += xp.reshape(xp.stack(own, axis=2), self.P.shape)
         if self.follows_drift:
-            visits = from_numpy(self.done * np.repeat(self.probabilities, self.tasks.ranks)[:, None], like=self.S)
+            visits = from_numpy(
+                self.done * np.repeat(self.probabilities, self.tasks.ranks)[:, None], like=self.S
+            )
             moved = visits[:, None, :] * applied(self.moves, noise)
             self.nu = self.nu + moved
             squares = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
-            self.drift = self.drift + to_numpy(squares * xp.sum(moved * self.moves[:, :, None], axis=1))
+            self.drift = self.drift + to_numpy(
+                squares * xp.sum(moved * self.moves[:, :, None], axis=1)
+            )
 
     def _follow(self, phi: Array) -> None:
         xp, n_tasks = namespace_of(self.S), self.tasks.n_tasks
@@ -269,7 +315,8 @@ class IndependentRun:
     def _follow_drift(self, T: Array, W: Array, phi: Array) -> None:
         """Advance ν and add this step's drift, from the products with C = D + P of all tasks.
 
-        With δ = −A U the move of one step, E Σ_s of H(z_t − z_s + δ)(U_t + δ)ᵀ and of ‖X(z_t − z_s + δ)‖².
+        With δ = −A U the move of one step, E Σ_s of H(z_t − z_s + δ)(U_t + δ)ᵀ and of ‖X(z_t − z_s
+        + δ)‖².
         """
         xp, operator = namespace_of(self.S), self.operator
         weighted = operator.weights * phi
@@ -291,7 +338,9 @@ class IndependentRun:
                 continue
             parts = []
             for X in (T, W):
-                column = xp.reshape(X[:, :, m * b : (m + 1) * b] * weighted[:, None, :], (rows, q * b))
+                column = xp.reshape(
+                    X[:, :, m * b : (m + 1) * b] * weighted[:, None, :], (rows, q * b)
+                )
                 parts.append(xp.reshape(self.gram[low:high, :] @ column, (high - low, q, b)))
             sources.append(parts[1] - parts[0])
             quads.append(xp.sum(parts[1] * self.moves[low:high, :][:, :, None], axis=1))
@@ -305,7 +354,9 @@ class IndependentRun:
         """Return one metric after t steps, of shape (B,), or (B, M) if it is per task."""
         squares, floors = self.tasks.singular_values**2, self.tasks.floors
         if name in OF_MOMENTS:
-            outside = 0.0 if self.disturbance is None else self.disturbance.outside(name, t, self.moments)
+            outside = (
+                0.0 if self.disturbance is None else self.disturbance.outside(name, t, self.moments)
+            )
             return of_moments(name, self.moments, self.S) + outside
         if name == "average_loss":
             excess = squares @ to_numpy(self.operator.outputs(self.S))
@@ -316,13 +367,22 @@ class IndependentRun:
             return mean_of(name, 0.5 * excess, 1, float(self.probabilities @ floors))
         if name.startswith("task"):
             # The expected sum over the visits of a task over their expected number.
-            sums = self.drift if name == "task_drift" else 0.5 * squares[:, None] * self._own_task(self.D)
+            sums = (
+                self.drift
+                if name == "task_drift"
+                else 0.5 * squares[:, None] * self._own_task(self.D)
+            )
             return mean_of(name, by_task(sums.T[:, None, :], self.tasks), t * self.probabilities)
         if name == "drift":
             return mean_of(name, self.drift.sum(axis=0), t)
         if name == "forgetting":
             return mean_of(name, 0.5 * squares @ self._own_task(self.D), t)
-        return mean_of(name, 0.5 * squares @ self._own_task(self.D + self.P), t, float(self.probabilities @ floors))
+        return mean_of(
+            name,
+            0.5 * squares @ self._own_task(self.D + self.P),
+            t,
+            float(self.probabilities @ floors),
+        )
 
     def _own_task(self, C: Array) -> Floats:
         """Return R_j C R_jᵀ with the C of the task of j, of shape (Σr, B)."""

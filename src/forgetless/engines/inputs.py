@@ -1,4 +1,6 @@
-"""Conversion of arguments: schedules as objects, names or numbers, one or several; orderings as objects or names."""
+"""Conversion of arguments: schedules as objects, names or numbers, one or several; orderings as
+objects or names.
+"""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -17,17 +19,20 @@ ScheduleLike = Schedule | Filter | str | float
 # One of these, a list of them, or a dict whose keys are their labels
 Schedules = ScheduleLike | Sequence[ScheduleLike] | Mapping[str, ScheduleLike]
 OrderingLike = Ordering | str  # An ordering, or its name such as "cyclic"
-Labels = tuple[str | int, ...]  # Of several schedules: the keys of a dict, the positions in a list; empty for one alone
+# Of several schedules: the keys of a dict, the positions in a list; empty for one alone
+Labels = tuple[str | int, ...]
 
 
 def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
-    """Return the schedule or filter for a schedule, filter, name or number; the name "cyclic" needs ``n_tasks``."""
+    """Return the schedule or filter for a schedule, filter, name or number; the name "cyclic" needs
+    ``n_tasks``.
+    """
     if isinstance(value, str):
         return named(value) if n_tasks is None else named(value, n_tasks=n_tasks)
     if isinstance(value, np.ndarray) and value.ndim == 1:
         raise TypeError(
-            f"schedule is an array of {len(value)} numbers; give λ_1..λ_k as fl.schedules.from_coefficients(array), or "
-            "a list of numbers for one schedule each"
+            f"schedule is an array of {len(value)} numbers; give λ_1..λ_k as"
+            " fl.schedules.from_coefficients(array), or a list of numbers for one schedule each"
         )
     if isinstance(value, Real | np.ndarray) and not isinstance(value, bool | np.bool_):
         return Ridge(float(value))
@@ -35,30 +40,41 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
         raise TypeError(_uncalled(value))
     if not isinstance(value, Filter) and not callable(value):
         raise TypeError(
-            f"schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got {value!r}"
+            "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"
+            f" {value!r}"
         )
     return value
 
 
-def as_schedules(value: Any, n_tasks: int | None = None, k: int | None = None) -> tuple[list[Any], Labels]:
-    """Return one or several schedules with their labels; TypeError for k numbers, which may be meant for k steps."""
+def as_schedules(
+    value: Any, n_tasks: int | None = None, k: int | None = None
+) -> tuple[list[Any], Labels]:
+    """Return one or several schedules with their labels; TypeError for k numbers, which may be
+    meant for k steps.
+    """
     if isinstance(value, Mapping):
         wrong = [label for label in value if not isinstance(label, str) or not label.strip()]
         if wrong:
-            raise TypeError(f"schedule must have strings for labels, got {wrong[0]!r}; name each by a string")
+            raise TypeError(
+                f"schedule must have strings for labels, got {wrong[0]!r}; name each by a string"
+            )
         items, labels = list(value.values()), tuple(value)
     elif isinstance(value, list | tuple):
         items, labels = list(value), tuple(range(len(value)))
-        if len(items) == k != 1 and all(isinstance(each, Real) and not isinstance(each, bool) for each in items):
+        if len(items) == k != 1 and all(
+            isinstance(each, Real) and not isinstance(each, bool) for each in items
+        ):
             raise TypeError(
-                f"schedule is a list of {k} numbers, as many as steps: for λ_1..λ_k use "
-                "fl.schedules.from_coefficients(numbers), and for several schedules of one λ each a list of "
-                "fl.Ridge(number)"
+                f"schedule is a list of {k} numbers, as many as steps: for λ_1..λ_k use"
+                " fl.schedules.from_coefficients(numbers), and for several schedules of one λ each"
+                " a list of fl.Ridge(number)"
             )
     else:
         return [as_schedule(value, n_tasks)], ()
     if not items:
-        raise ValueError(f"schedule must hold at least one schedule, got an empty {type(value).__name__}")
+        raise ValueError(
+            f"schedule must hold at least one schedule, got an empty {type(value).__name__}"
+        )
     return [as_schedule(each, n_tasks) for each in items], labels
 
 
@@ -70,15 +86,19 @@ def as_ordering(value: Any) -> Ordering:
         ordering = NAMES.get(value.replace("_", "-"))
         if ordering is None:
             raise ValueError(
-                f"there is no ordering {value!r}; use one of {', '.join(NAMES)}, or an fl.orderings.Ordering"
+                f"there is no ordering {value!r}; use one of {', '.join(NAMES)}, or an"
+                " fl.orderings.Ordering"
             )
         return ordering
     if inspect.isclass(value) and issubclass(value, Ordering):
         home = "fl." if value.__module__.startswith("forgetless.") else ""
-        raise TypeError(f"ordering is {value.__name__} itself; make one by calling it: {home}{value.__name__}()")
+        raise TypeError(
+            f"ordering is {value.__name__} itself; make one by calling it: {home}{value.__name__}()"
+        )
     if not isinstance(value, Ordering):
         raise TypeError(
-            f"ordering must be an Ordering such as fl.Cyclic(), or one of the names {', '.join(NAMES)}, got {value!r}"
+            "ordering must be an Ordering such as fl.Cyclic(), or one of the names"
+            f" {', '.join(NAMES)}, got {value!r}"
         )
     return value
 
@@ -94,4 +114,7 @@ def _uncalled(kind: type) -> str:
         if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
     ]
     home = "fl." if issubclass(kind, Filter) else "fl.schedules."
-    return f"schedule is {kind.__name__} itself; make one by calling it: {home}{entry.code}({', '.join(needed)})"
+    return (
+        f"schedule is {kind.__name__} itself; make one by calling it:"
+        f" {home}{entry.code}({', '.join(needed)})"
+    )

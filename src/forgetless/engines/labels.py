@@ -1,4 +1,6 @@
-"""Tasks with labels of two classes: their rows times their labels, separability and the largest margin."""
+"""Tasks with labels of two classes: their rows times their labels, separability and the largest
+margin.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,16 +25,21 @@ class SignedRows:
 
     @classmethod
     def of(cls, tasks: Any) -> "SignedRows":
-        """Return the rows of a collection; ValueError unless its labels are −1 and +1, and both occur."""
+        """Return the rows of a collection; ValueError unless its labels are −1 and +1, and both
+        occur.
+        """
         check_tasks(tasks)
         if tasks.target_shape:
-            raise ValueError(f"y must have shape (n,) for a loss of two classes, got {tasks.n_targets} columns")
+            raise ValueError(
+                f"y must have shape (n,) for a loss of two classes, got {tasks.n_targets} columns"
+            )
         labels = [check_labels(to_numpy(task.y), f"y of task {m}") for m, task in enumerate(tasks)]
         values = np.unique(np.concatenate(labels))
         if len(values) < 2:
             single = f"only {values[0]:+g}" if len(values) else "no rows"
             raise ValueError(
-                f"y must hold both labels −1 and +1, got {single} in all tasks; add rows of the other class"
+                f"y must hold both labels −1 and +1, got {single} in all tasks; add rows of the"
+                " other class"
             )
         parts = [y[:, None] * to_numpy(task.X) for y, task in zip(labels, tasks, strict=True)]
         offsets = np.concatenate([[0], np.cumsum([len(y) for y in labels])])
@@ -73,9 +80,11 @@ class MaxMargin:
     Attributes
     ----------
     weights : array of shape (d,), or None
-        The nearest w to the start with y_i x_iᵀw ≥ 1 for all rows; from the origin, the joint max-margin solution w⋆.
+        The nearest w to the start with y_i x_iᵀw ≥ 1 for all rows; from the origin, the joint
+        max-margin solution w⋆.
     margin : float
-        γ = 1/‖w⋆‖, the largest distance of the hyperplane from the nearest row; 0 if the rows are not separable.
+        γ = 1/‖w⋆‖, the largest distance of the hyperplane from the nearest row; 0 if the rows are
+        not separable.
     contradiction : tuple of (task, row)
         Rows that no w has on the right side; empty if the rows are separable.
     """

@@ -1,15 +1,18 @@
-"""The maps of a collection on second moments of the error: the coordinates of every exact expectation.
+"""The maps of a collection on second moments of the error: the coordinates of every exact
+expectation.
 
-With z the error w − ref in coordinates of the joint span (q × c for c targets), the state is U = (z, I), its moment
-S = E[U Uᵀ], and one step on task m is U ← (I − Lᵀ φ R) U with L = [D 0] and R = [D −missing], D being the task's
-singular vectors there. Realizable tasks have missing = 0, and the extra rows are omitted.
+With z the error w − ref in coordinates of the joint span (q × c for c targets), the state is U =
+(z, I), its moment S = E[U Uᵀ], and one step on task m is U ← (I − Lᵀ φ R) U with L = [D 0] and R =
+[D −missing], D being the task's singular vectors there. Realizable tasks have missing = 0, and the
+extra rows are omitted.
 
-Around the joint solution w⋆ a loss is R S Rᵀ, and its rounding that of the largest terms in this product, R²‖w₀ − w⋆‖².
-Weak tasks and near-duplicate columns put w⋆ far away, at targets over singular values: then terms of 1e16 cancel to a
-loss of 1. The *output coordinates* avoid this. Their state is the error e = V w − V X⁺y along q singular vectors of the
-tasks themselves, the strongest ones first, from which all others follow as e = C e_J + missing with small coefficients
-s_j C_ji / s_i: every loss is then a sum of terms of the size of losses. The maps are not self-adjoint there, so that
-w⋆ remains the reference where no digits are lost.
+Around the joint solution w⋆ a loss is R S Rᵀ, and its rounding that of the largest terms in this
+product, R²‖w₀ − w⋆‖². Weak tasks and near-duplicate columns put w⋆ far away, at targets over
+singular values: then terms of 1e16 cancel to a loss of 1. The *output coordinates* avoid this.
+Their state is the error e = V w − V X⁺y along q singular vectors of the tasks themselves, the
+strongest ones first, from which all others follow as e = C e_J + missing with small coefficients
+s_j C_ji / s_i: every loss is then a sum of terms of the size of losses. The maps are not
+self-adjoint there, so that w⋆ remains the reference where no digits are lost.
 """
 
 from dataclasses import dataclass, replace
@@ -21,8 +24,10 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless.metrics import OTHER_LOSS, by_task
 from forgetless.tasks import TaskCollection
 
-ROUNDING = 2e-13  # a missing target below this, relative to the terms of its computation, is a rounded zero
-CANCELS = 1e4  # ratio of terms to loss around the joint solution, four digits of sixteen, that is accepted
+# a missing target below this, relative to the terms of its computation, is a rounded zero
+ROUNDING = 2e-13
+# ratio of terms to loss around the joint solution, four digits of sixteen, that is accepted
+CANCELS = 1e4
 
 
 class OtherTasks(NamedTuple):
@@ -35,13 +40,16 @@ class OtherTasks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The maps of a collection around a reference, in Q = q coordinates if realizable, else q + c."""
+    """The maps of a collection around a reference, in Q = q coordinates if realizable, else q +
+    c.
+    """
 
     tasks: TaskCollection
     left: Array  # L (Σr, Q)
     right: Array  # R (Σr, Q), the same array for realizable tasks
     start: Array  # S (Q, Q) before the first step
-    frame: Array | None = None  # (q, q) in output coordinates: changes of the state from those in span coordinates
+    # (q, q) in output coordinates: changes of the state from those in span coordinates
+    frame: Array | None = None
     neglected: Floats | None = None  # (Σr,) missing targets that were treated as rounded zeros
     other: "OtherTasks | None" = None
 
@@ -62,7 +70,9 @@ class Moments:
 
     @property
     def moves(self) -> Array:
-        """Rows (Σr, Q) of the map from changes of the state to changes of V w: R without its constant columns."""
+        """Rows (Σr, Q) of the map from changes of the state to changes of V w: R without its
+        constant columns.
+        """
         if self.frame is None:
             return self.left
         xp, q = namespace_of(self.right), self.frame.shape[0]
@@ -70,7 +80,9 @@ class Moments:
         return xp.concat([self.right[:, :q], constant], axis=1)
 
     def linear_form(self, V: Array) -> Array:
-        """Return the form of errors in span coordinates from a form V (Q, Q) of the state, without constant terms."""
+        """Return the form of errors in span coordinates from a form V (Q, Q) of the state, without
+        constant terms.
+        """
         if self.frame is None:
             q = self.tasks.span_dimension
             return V[:q, :q]
@@ -94,9 +106,11 @@ def repeated(S: Array, n_problems: int) -> Array:
 
 
 def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool = False) -> Moments:
-    """Return the maps around the joint solution nearest to ``start``, where losses are smallest and most accurate.
+    """Return the maps around the joint solution nearest to ``start``, where losses are smallest and
+    most accurate.
 
-    With ``affine`` realizable tasks have the extra coordinates too, so that S also contains the mean error.
+    With ``affine`` realizable tasks have the extra coordinates too, so that S also contains the
+    mean error.
     """
     xp, D, shape = tasks.xp, tasks.span_vectors, (tasks.n_features, tasks.n_targets)
     teacher = xp.reshape(tasks.teacher(start), shape)
@@ -116,7 +130,9 @@ def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool 
 
 
 def linear_moments(tasks: TaskCollection) -> Moments:
-    """Return the maps of realizable tasks with the same data matrices, independent of the targets."""
+    """Return the maps of realizable tasks with the same data matrices, independent of the
+    targets.
+    """
     D = tasks.span_vectors
     return Moments(tasks, D, D, zeros((D.shape[1], D.shape[1]), D))
 
@@ -124,7 +140,8 @@ def linear_moments(tasks: TaskCollection) -> Moments:
 def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
     """Whether the teacher misses any target by more than the rounding along that singular vector.
 
-    A false positive costs only an extra coordinate; a false negative would lose a conflict between tasks.
+    A false positive costs only an extra coordinate; a false negative would lose a conflict between
+    tasks.
     """
     xp = namespace_of(missing)
     rounding = from_numpy((tasks.radii / tasks.singular_values)[:, None], like=missing)
@@ -134,33 +151,47 @@ def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
 
 
 def average_form(moments: Moments) -> Array:
-    """Return (1/M) Σ_j s_j² R_jᵀ R_j, the quadratic form of twice the average excess loss, of shape (Q, Q)."""
+    """Return (1/M) Σ_j s_j² R_jᵀ R_j, the quadratic form of twice the average excess loss, of shape
+    (Q, Q).
+    """
     tasks = moments.tasks
     scale = from_numpy(tasks.singular_values[:, None] ** 2 / tasks.n_tasks, like=moments.right)
     return symmetrized(moments.right.T @ (scale * moments.right))
 
 
-OF_MOMENTS = ("task_losses", "distance", OTHER_LOSS)  # metrics that follow from S alone, beside the average loss
+# metrics that follow from S alone, beside the average loss
+OF_MOMENTS = ("task_losses", "distance", OTHER_LOSS)
 
 
 def of_moments(name: str, moments: Moments, S: Array) -> Floats:
-    """Return a metric of ``OF_MOMENTS`` of B schedules from S (Q, Q, B): of shape (B,), or (B, M) if it is per task."""
+    """Return a metric of ``OF_MOMENTS`` of B schedules from S (Q, Q, B): of shape (B,), or (B, M)
+    if it is per task.
+    """
     tasks, S = moments.tasks, to_numpy(S)
     if name == "distance":
-        return np.asarray(np.maximum(np.trace(S[: tasks.span_dimension, : tasks.span_dimension]), 0.0))
+        return np.asarray(
+            np.maximum(np.trace(S[: tasks.span_dimension, : tasks.span_dimension]), 0.0)
+        )
     if name == OTHER_LOSS:
         assert moments.other is not None
         rows, floor, _ = moments.other
-        return np.asarray(np.maximum(0.5 * np.einsum("jx,xyb,jy->b", rows, S, rows, optimize=True), 0.0) + floor)
+        return np.asarray(
+            np.maximum(0.5 * np.einsum("jx,xyb,jy->b", rows, S, rows, optimize=True), 0.0) + floor
+        )
     rows = to_numpy(moments.right)
-    squares = tasks.singular_values[:, None] ** 2 * np.einsum("jx,xyb,jy->jb", rows, S, rows, optimize=True)
+    squares = tasks.singular_values[:, None] ** 2 * np.einsum(
+        "jx,xyb,jy->jb", rows, S, rows, optimize=True
+    )
     return np.maximum(0.5 * by_task(squares.T[:, None, :], tasks), 0.0) + tasks.floors
 
 
-def moments_for(tasks: TaskCollection, start: Array, names: tuple[str, ...], other: TaskCollection | None) -> Moments:
+def moments_for(
+    tasks: TaskCollection, start: Array, names: tuple[str, ...], other: TaskCollection | None
+) -> Moments:
     """Return the maps in the most accurate coordinates that the metrics allow.
 
-    The distance from the joint solution is measured around it; the loss of other tasks needs the mean error, too.
+    The distance from the joint solution is measured around it; the loss of other tasks needs the
+    mean error, too.
     """
     if OTHER_LOSS in names and other is not None:
         around = moments_around_teacher(tasks, start, affine=True)
@@ -170,16 +201,22 @@ def moments_for(tasks: TaskCollection, start: Array, names: tuple[str, ...], oth
 
 def _other_tasks(tasks: TaskCollection, teacher: Array, other: TaskCollection) -> OtherTasks:
     """Return other tasks in coordinates of the state (z, I) around the teacher."""
-    vectors = other.singular_values[:, None] / np.sqrt(other.n_tasks) * to_numpy(other.singular_vectors)
+    vectors = (
+        other.singular_values[:, None] / np.sqrt(other.n_tasks) * to_numpy(other.singular_vectors)
+    )
     basis = np.eye(tasks.n_features) if tasks.span is None else to_numpy(tasks.span)
     inside = vectors @ basis
     missing = other.singular_values[:, None] / np.sqrt(other.n_tasks) * other.missing(teacher)
     rows = np.concatenate([inside, -missing], axis=1)
-    return OtherTasks(rows, float(other.floors.mean()), float(np.sum((vectors - inside @ basis.T) ** 2)))
+    return OtherTasks(
+        rows, float(other.floors.mean()), float(np.sum((vectors - inside @ basis.T) ** 2))
+    )
 
 
 def measured(tasks: TaskCollection, start: Array) -> Moments:
-    """Return the maps in the more accurate coordinates: around the joint solution unless terms cancel there."""
+    """Return the maps in the more accurate coordinates: around the joint solution unless terms
+    cancel there.
+    """
     around = moments_around_teacher(tasks, start)
     before = float(np.sum((tasks.singular_values[:, None] * tasks.missing(start)) ** 2))
     size = _terms(around)
@@ -192,7 +229,9 @@ def measured(tasks: TaskCollection, start: Array) -> Moments:
 def _terms(moments: Moments) -> float:
     """Return Σ_j s_j² times the terms of R_j S R_jᵀ at the start, without their signs."""
     roots = np.sqrt(np.maximum(np.diagonal(to_numpy(moments.start)), 0.0))
-    return float(np.sum((moments.tasks.singular_values * (np.abs(to_numpy(moments.right)) @ roots)) ** 2))
+    return float(
+        np.sum((moments.tasks.singular_values * (np.abs(to_numpy(moments.right)) @ roots)) ** 2)
+    )
 
 
 def output_moments(tasks: TaskCollection, start: Array) -> Moments:
@@ -208,8 +247,12 @@ def output_moments(tasks: TaskCollection, start: Array) -> Moments:
         left = np.concatenate([left, np.zeros(missing.shape)], axis=1)
         right = np.concatenate([right, missing], axis=1)
         state = np.concatenate([state, np.eye(tasks.n_targets)])
-    left, right, frame = (from_numpy(np.ascontiguousarray(each), like=D) for each in (left, right, rows[pivots]))
-    return Moments(tasks, left, right, symmetrized(from_numpy(state @ state.T, like=D)), frame, neglected)
+    left, right, frame = (
+        from_numpy(np.ascontiguousarray(each), like=D) for each in (left, right, rows[pivots])
+    )
+    return Moments(
+        tasks, left, right, symmetrized(from_numpy(state @ state.T, like=D)), frame, neglected
+    )
 
 
 def _sizes(tasks: TaskCollection, start: Array) -> Floats:
@@ -222,8 +265,8 @@ def _sizes(tasks: TaskCollection, start: Array) -> Floats:
 def spanning_rows(rows: Floats, weights: Floats) -> tuple[list[int], Floats]:
     """Return indices of rows that span all unit rows (n, q), and C with rows = C @ rows[indices].
 
-    Pivots are the largest remainders times ``weights`` (n,), which keeps C_ji·weight_j/weight_i small. A remainder
-    below the rounding of its own row counts as none, whatever its weight.
+    Pivots are the largest remainders times ``weights`` (n,), which keeps C_ji·weight_j/weight_i
+    small. A remainder below the rounding of its own row counts as none, whatever its weight.
     """
     from scipy.linalg import solve_triangular
 

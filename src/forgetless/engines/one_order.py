@@ -1,4 +1,6 @@
-"""The exact engine for a single order: forwards by simulation, backwards by the product of its maps."""
+"""The exact engine for a single order: forwards by simulation, backwards by the product of its
+maps.
+"""
 
 import itertools
 from dataclasses import replace
@@ -15,36 +17,54 @@ from forgetless.orderings import OneOrder
 from forgetless.reporting.progress import Progress
 
 
-def expectations(problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress) -> Computed:
+def expectations(
+    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress
+) -> Computed:
     """Return the metrics at the recorded steps, learned from ``origin``."""
     sampling = Sampling(names, origin, keep_weights=True)
     traces = [simulated(problem, b, sampling, report_progress) for b in range(len(problem.filters))]
-    values = {name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names}
+    values = {
+        name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names
+    }
     distances = _distances(origin, traces)
     if problem.average is not None:  # averages are rounded with the iterates they are made of
         alone = replace(problem, average=None)
         distances = np.maximum(
-            distances, _distances(origin, [simulated(alone, b, sampling) for b in range(len(traces))])
+            distances,
+            _distances(origin, [simulated(alone, b, sampling) for b in range(len(traces))]),
         )
     return Computed.of(values, "one order", _errors(problem, origin, distances, values))
 
 
 def _distances(origin: Array, traces: list[Trace]) -> Floats:
     """Return the distances of the recorded weights from the start, of shape (B, n_steps)."""
-    return np.array([[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces])
+    return np.array(
+        [[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces]
+    )
 
 
-def _errors(problem: Problem, origin: Array, distances: Floats, values: dict[str, Floats]) -> dict[str, Floats]:
+def _errors(
+    problem: Problem, origin: Array, distances: Floats, values: dict[str, Floats]
+) -> dict[str, Floats]:
     """Return the absolute errors of all curves: outputs are rounded relative to the weights."""
     tasks = problem.tasks
     assert isinstance(problem.law, OneOrder)
     # The state is the change of the weights, and 1 for the missing targets before the first step.
     missing = np.linalg.norm(tasks.missing(origin), axis=1)
     terms = np.stack([np.ones(len(missing)), missing], axis=1)
-    factors = [np.abs(problem.factors_of(b, 0, problem.k)).max(axis=0) for b in range(len(distances))]
+    factors = [
+        np.abs(problem.factors_of(b, 0, problem.k)).max(axis=0) for b in range(len(distances))
+    ]
     rows, first = to_numpy(tasks.singular_vectors), np.array([0.0, 1.0])
     rounding = Rounding(
-        tasks, origin, terms, cosines(rows, rows), first, np.stack(factors, axis=1), 0.0 * missing, squared=False
+        tasks,
+        origin,
+        terms,
+        cosines(rows, rows),
+        first,
+        np.stack(factors, axis=1),
+        0.0 * missing,
+        squared=False,
     )
     rounding.other = problem.other
     for each in distances.T:
@@ -55,7 +75,9 @@ def _errors(problem: Problem, origin: Array, distances: Floats, values: dict[str
 
 
 def forms(problem: Problem, moments: Moments) -> Forms:
-    """Return the forms Zᵀ H Z after each recorded step, Z being the product of all maps so far, or their average."""
+    """Return the forms Zᵀ H Z after each recorded step, Z being the product of all maps so far, or
+    their average.
+    """
     form, rows = average_form(moments), []
     for b in range(len(problem.filters)):
         product, done, line = _Product(problem, moments, b), 0, []
@@ -80,7 +102,9 @@ class _Product:
         self.rows = list(itertools.pairwise(problem.tasks.offsets.tolist()))
 
     def advance(self, first: int, last: int) -> None:
-        """Multiply by the maps of steps first + 1..last; whole periods of a fixed filter by their power."""
+        """Multiply by the maps of steps first + 1..last; whole periods of a fixed filter by their
+        power.
+        """
         period = len(self.law.indices) if self.law.repeated and self.average is None else 0
         if period and self.problem.filters[self.b].horizon is None and last - first > 4 * period:
             start = -(-first // period) * period
@@ -101,7 +125,9 @@ class _Product:
         for t in range(first, last):
             low, high = self.rows[self.law.at(t)]
             D = self.left[low:high, :]
-            phi = from_numpy(np.ascontiguousarray(self.problem.factors_of(self.b, t, t + 1)[0, low:high]), like=D)
+            phi = from_numpy(
+                np.ascontiguousarray(self.problem.factors_of(self.b, t, t + 1)[0, low:high]), like=D
+            )
             self.Z = self.Z - (D.T * phi) @ (D @ self.Z)
             if self.average is not None:
                 self.average = self.average + float(self.problem.gains[t]) * (self.Z - self.average)

@@ -1,10 +1,13 @@
 """High powers of the moment operator for a fixed filter.
 
-* *dense*: the operator as a matrix on symmetric matrices (n = Q(Q+1)/2 coordinates). For realizable tasks it is
-  symmetric and one eigendecomposition serves every k; otherwise it is squared repeatedly.
-* *lanczos*: for realizable tasks, Q^k[V] from a Krylov space of some √k vectors, fully reorthogonalised.
+* *dense*: the operator as a matrix on symmetric matrices (n = Q(Q+1)/2 coordinates). For realizable
+  tasks it is symmetric and one eigendecomposition serves every k; otherwise it is squared
+  repeatedly.
+* *lanczos*: for realizable tasks, Q^k[V] from a Krylov space of some √k vectors, fully
+  reorthogonalised.
 
-Both work with I − Q, which is formed without cancellation: the eigenvalues that decide at large k are those near 1.
+Both work with I − Q, which is formed without cancellation: the eigenvalues that decide at large k
+are those near 1.
 """
 
 from typing import Any
@@ -17,14 +20,20 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.independent import Operator
 
 EPS = float(np.finfo(np.float64).eps)
-DENSE_LIMIT = 2000  # largest n for which method="auto" forms the operator: 31 MiB, one second for an eigendecomposition
+# largest n for which method="auto" forms the operator: 31 MiB, one second for an eigendecomposition
+DENSE_LIMIT = 2000
 
 
 def _powers(rates: Floats, steps: Any) -> Floats:
     """Return (1 − rate)^k for rates in [0, 2], accurately for rates near 0 and 2 and any k."""
     steps = np.asarray(steps)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(rates < 1, np.log1p(-np.minimum(rates, 1.0)), np.log(np.maximum(rates, 1.0) - 1.0)) * steps
+        logs = (
+            np.where(
+                rates < 1, np.log1p(-np.minimum(rates, 1.0)), np.log(np.maximum(rates, 1.0) - 1.0)
+            )
+            * steps
+        )
     magnitude = np.exp(np.where(steps == 0, 0.0, logs))
     return np.asarray(np.where((rates > 1) & (steps % 2 == 1), -magnitude, magnitude))
 
@@ -58,11 +67,17 @@ class SymmetricBasis:
         xp = namespace_of(x)
         position = np.zeros((self.size, self.size), np.int64)
         position[self.rows, self.columns] = position[self.columns, self.rows] = np.arange(self.n)
-        scaled = xp.take(x / from_numpy(self.scale[:, None], like=x), from_numpy(position.ravel(), like=x), axis=0)
+        scaled = xp.take(
+            x / from_numpy(self.scale[:, None], like=x),
+            from_numpy(position.ravel(), like=x),
+            axis=0,
+        )
         return xp.reshape(scaled, (self.size, self.size, x.shape[1]))
 
 
-def dense_decrease(operator: Operator, basis: SymmetricBasis, factors: Array, *, adjoint: bool = False) -> Array:
+def dense_decrease(
+    operator: Operator, basis: SymmetricBasis, factors: Array, *, adjoint: bool = False
+) -> Array:
     """Return I − Q as matrices of shape (B, n, n), one for each column of factors (Σr, B)."""
     xp, n, b = namespace_of(factors), basis.n, factors.shape[1]
     decrease = operator.decrease_adjoint if adjoint else operator.decrease
@@ -92,9 +107,12 @@ class Spectral:
     def __init__(self, operator: Operator, size: int, factors: Array) -> None:
         xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
-        check_memory(3.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS)
+        check_memory(
+            3.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS
+        )
         rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, factors))
-        # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the rest is rounding.
+        # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the
+        # rest is rounding.
         self.rates = np.clip(to_numpy(rates), 0.0, 2.0)
 
     def decays(self, steps: NDArray[np.int64]) -> Floats:
@@ -112,7 +130,9 @@ class Spectral:
         return np.asarray(np.einsum("bn,bnk->bk", weights, self.decays(steps)))
 
     def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
-        """Return the effect of errors of eps in the operator, raised to k, on ⟨H, Q^k[A]⟩, of shape (B, n_steps)."""
+        """Return the effect of errors of eps in the operator, raised to k, on ⟨H, Q^k[A]⟩, of shape
+        (B, n_steps).
+        """
         largest = np.max(np.abs(1.0 - self.rates), axis=1, initial=0.0)[:, None]
         left = (1.0 + steps) * largest ** np.maximum(steps - 1.0, 0.0)
         return EPS * np.asarray(left) * _size(self.basis, A) * _size(self.basis, H)
@@ -127,18 +147,29 @@ class Spectral:
 class Squaring:
     """Powers of an operator that is not self-adjoint, or of its adjoint, by repeated squaring.
 
-    ``units`` are those of the coordinates: all entries of a matrix are rounded relative to the largest, so coordinates
-    of very different sizes would lose digits unless they are scaled to the size of the result.
+    ``units`` are those of the coordinates: all entries of a matrix are rounded relative to the
+    largest, so coordinates of very different sizes would lose digits unless they are scaled to the
+    size of the result.
     """
 
     def __init__(
-        self, operator: Operator, size: int, factors: Array, *, adjoint: bool = False, units: Floats | None = None
+        self,
+        operator: Operator,
+        size: int,
+        factors: Array,
+        *,
+        adjoint: bool = False,
+        units: Floats | None = None,
     ) -> None:
         xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
         units = np.ones(size) if units is None else units
-        self.units = from_numpy((units[self.basis.rows] * units[self.basis.columns])[:, None], like=factors)
-        check_memory(24.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS)
+        self.units = from_numpy(
+            (units[self.basis.rows] * units[self.basis.columns])[:, None], like=factors
+        )
+        check_memory(
+            24.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS
+        )
         decrease = dense_decrease(operator, self.basis, factors, adjoint=adjoint)
         eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
         self.squares = [self.units * (eye - decrease) / self.units[:, 0]]
@@ -148,7 +179,9 @@ class Squaring:
         """Return ⟨H, Q^k[A]⟩ of shape (B, n_steps), for increasing steps."""
         xp = namespace_of(A)
         target = self.basis.pack(H[:, :, None]) / self.units
-        x = xp.broadcast_to(self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1))
+        x = xp.broadcast_to(
+            self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1)
+        )
         values, done = [], 0
         for step in steps.tolist():
             x, done = self._advanced(x, step - done), step
@@ -158,14 +191,21 @@ class Squaring:
     def powers(self, A: Array, step: int) -> Array:
         """Return Q^k[A] of shape (Q, Q, B)."""
         xp = namespace_of(A)
-        x = xp.broadcast_to(self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1))
-        return self.basis.unpack(xp.matrix_transpose((self._advanced(x, step) / self.units)[:, :, 0]))
+        x = xp.broadcast_to(
+            self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1)
+        )
+        return self.basis.unpack(
+            xp.matrix_transpose((self._advanced(x, step) / self.units)[:, :, 0])
+        )
 
     def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
-        """Return the effect of errors of eps in the operator, squared repeatedly, on ⟨H, Q^k[A]⟩ (B, n_steps)."""
+        """Return the effect of errors of eps in the operator, squared repeatedly, on ⟨H, Q^k[A]⟩
+        (B, n_steps).
+        """
         for square in map(to_numpy, self.squares):
             sums = [np.abs(square).sum(axis=axis).max(axis=1) for axis in (1, 2)]
-            self.growth = np.maximum(self.growth, np.sqrt(sums[0] * sums[1]))  # a bound of the spectral norm
+            # a bound of the spectral norm
+            self.growth = np.maximum(self.growth, np.sqrt(sums[0] * sums[1]))
         sizes = _size(self.basis, A, self.units) * _size(self.basis, H, 1.0 / self.units)
         return np.asarray(EPS * self.growth[:, None] * (1.0 + steps) * sizes)
 
@@ -180,11 +220,14 @@ class Squaring:
         return x
 
 
-def lanczos_power(operator: Operator, V: Array, factors: Array, k: int, tolerance: float) -> tuple[Array, float]:
-    """Return Q^k[V] (Q, Q, 1) for one schedule with factors (Σr, 1), and an estimate of its relative error.
+def lanczos_power(
+    operator: Operator, V: Array, factors: Array, k: int, tolerance: float
+) -> tuple[Array, float]:
+    """Return Q^k[V] (Q, Q, 1) for one schedule with factors (Σr, 1), and an estimate of its
+    relative error.
 
-    The tasks are realizable, so that Q is self-adjoint. The iteration stops when a tenth more vectors changed the
-    result by less than ``tolerance``, relative to its norm.
+    The tasks are realizable, so that Q is self-adjoint. The iteration stops when a tenth more
+    vectors changed the result by less than ``tolerance``, relative to its norm.
     """
     xp, basis = namespace_of(V), SymmetricBasis(V.shape[0])
     start = basis.pack(V)[:, 0]
@@ -201,7 +244,8 @@ def lanczos_power(operator: Operator, V: Array, factors: Array, k: int, toleranc
         w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), factors))[:, 0]
         diagonal.append(float(xp.sum(w * vectors[-1])))
         basis_vectors = xp.stack(vectors)
-        for _ in range(2):  # against all earlier vectors, twice: three-term recursions lose orthogonality
+        # against all earlier vectors, twice: three-term recursions lose orthogonality
+        for _ in range(2):
             w = w - basis_vectors.T @ (basis_vectors @ w)
         size = float(xp.linalg.vector_norm(w))
         exhausted = size <= 1e-14 * max(diagonal) or j + 1 == limit
@@ -219,9 +263,11 @@ def lanczos_power(operator: Operator, V: Array, factors: Array, k: int, toleranc
         vectors.append(w / size)
     combined = from_numpy(norm * weights, like=V)
     basis_vectors = xp.stack(vectors[: len(weights)])
-    # With all vectors only the rounding of the rates remains, raised to k; it is relative to the slowest decay, and the
-    # result may have decayed much more.
-    amplified = (1.0 - slowest) ** max(k - 1, 0) / max(float(np.linalg.norm(weights)), np.finfo(float).tiny)
+    # With all vectors only the rounding of the rates remains, raised to k; it is relative to the
+    # slowest decay, and the result may have decayed much more.
+    amplified = (1.0 - slowest) ** max(k - 1, 0) / max(
+        float(np.linalg.norm(weights)), np.finfo(float).tiny
+    )
     error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, amplified)
     return basis.unpack((basis_vectors.T @ combined)[:, None]), error
 
@@ -231,4 +277,6 @@ def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> tuple[F
     T = np.diag(diagonal) + np.diag(offdiagonal, 1) + np.diag(offdiagonal, -1)
     rates, vectors = np.linalg.eigh(T)
     rates = np.clip(rates, 0.0, 2.0)
-    return np.asarray(vectors @ (_powers(rates, k) * vectors[0])), float(np.min(np.minimum(rates, 2.0 - rates)))
+    return np.asarray(vectors @ (_powers(rates, k) * vectors[0])), float(
+        np.min(np.minimum(rates, 2.0 - rates))
+    )

@@ -40,7 +40,8 @@ class Problem:
     average: float | None = None
     schedules: tuple[Any, ...] = ()
     disturbance: Disturbance | None = None
-    other: TaskCollection | None = None  # whose average loss is measured instead of that of the tasks
+    # whose average loss is measured instead of that of the tasks
+    other: TaskCollection | None = None
     normalize: bool = False
 
     def varied(self, evaluate: Any, noise: Any, drift: Any, normalize: Any) -> "Problem":
@@ -50,7 +51,9 @@ class Problem:
             _check_alike(evaluate, self.tasks)
         if not isinstance(normalize, bool):
             raise TypeError(f"normalize must be True or False, got {normalize!r}")
-        return replace(self, disturbance=Disturbance.of(noise, drift), other=evaluate, normalize=normalize)
+        return replace(
+            self, disturbance=Disturbance.of(noise, drift), other=evaluate, normalize=normalize
+        )
 
     def names(self, metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
         """Return the validated metrics as engines name them."""
@@ -60,19 +63,28 @@ class Problem:
         if self.other is None:
             return names
         if "average_loss" not in names:
-            raise ValueError(f"evaluate= replaces the tasks of average_loss, which is not among metrics={metrics!r}")
+            raise ValueError(
+                "evaluate= replaces the tasks of average_loss, which is not among"
+                f" metrics={metrics!r}"
+            )
         return tuple(OTHER_LOSS if name == "average_loss" else name for name in names)
 
     def only_squared(self, loss: Any) -> None:
         """Raise ValueError if an option is used that only the squared loss has."""
-        options = {"evaluate": self.other, "noise or drift": self.disturbance, "normalize": self.normalize}
+        options = {
+            "evaluate": self.other,
+            "noise or drift": self.disturbance,
+            "normalize": self.normalize,
+        }
         used = [name for name, value in options.items() if value]
         if used:
             raise ValueError(f"{used[0]} needs loss='squared', got loss={loss!r}")
 
     def public(self, values: Mapping[str, Array], start: Any) -> dict[str, Array]:
         """Return metrics of an engine by their public names, normalized if asked for."""
-        named = {"average_loss" if name == OTHER_LOSS else name: value for name, value in values.items()}
+        named = {
+            "average_loss" if name == OTHER_LOSS else name: value for name, value in values.items()
+        }
         return normalized(named, self.tasks, start) if self.normalize else named
 
     def origin(self, call: str, **arguments: Any) -> Origin:
@@ -80,8 +92,15 @@ class Problem:
 
         def resolved() -> dict[str, Any]:
             codes = [code(each) or repr(each) for each in self.schedules]
-            schedule = dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
-            common = {"schedule": schedule, "k": self.k, "ordering": repr(self.ordering), "average": self.average}
+            schedule = (
+                dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
+            )
+            common = {
+                "schedule": schedule,
+                "k": self.k,
+                "ordering": repr(self.ordering),
+                "average": self.average,
+            }
             if self.disturbance is not None:
                 common |= {"noise": self.disturbance.noise, "drift": self.disturbance.drift}
             if self.other is not None:
@@ -107,8 +126,9 @@ class Problem:
         law = self.ordering.law(self.tasks.n_tasks, self.k)
         if law is None:
             raise NoExactLawError(
-                f"ordering {self.ordering!r} has no exact expectation, since its law() gives none; use simulate, or "
-                "one of WithReplacement, WithoutReplacement, RandomReshuffling, Cyclic and FixedOrder"
+                f"ordering {self.ordering!r} has no exact expectation, since its law() gives none;"
+                " use simulate, or one of WithReplacement, WithoutReplacement, RandomReshuffling,"
+                " Cyclic and FixedOrder"
             )
         check_law(law, self.ordering, self.tasks.n_tasks, self.k)
         return law
@@ -134,7 +154,9 @@ class Problem:
         for each in filters:
             check_contraction(each, tasks)
         power = None if average is None else averages.power(average)
-        return cls(tasks, filters, labels, k, ordering, recorded_steps(record, k), power, tuple(schedules))
+        return cls(
+            tasks, filters, labels, k, ordering, recorded_steps(record, k), power, tuple(schedules)
+        )
 
     @property
     def constant(self) -> bool:
@@ -148,12 +170,17 @@ class Problem:
         return self.law.probabilities
 
     def only_average_loss(self, names: tuple[str, ...]) -> None:
-        """Raise NoExactLawError for metrics of the path of an average: random orders have the average loss only."""
-        others = ["evaluate" if name == OTHER_LOSS else name for name in names if name != "average_loss"]
+        """Raise NoExactLawError for metrics of the path of an average: random orders have the
+        average loss only.
+        """
+        others = [
+            "evaluate" if name == OTHER_LOSS else name for name in names if name != "average_loss"
+        ]
         if others:
             raise NoExactLawError(
-                f"average={self.average:g} with {self.ordering!r} has an exact average_loss only, got "
-                f"metrics={', '.join(others)}; use simulate for it, or ask for metrics='average_loss'"
+                f"average={self.average:g} with {self.ordering!r} has an exact average_loss only,"
+                f" got metrics={', '.join(others)}; use simulate for it, or ask for"
+                " metrics='average_loss'"
             )
 
     def factors(self, first: int, last: int) -> Floats:
@@ -162,11 +189,14 @@ class Problem:
         window = first // size
         if self.constant or last > (window + 1) * size:
             return self._factors(first, last)
-        # Curves are recorded, and errors estimated, in many short intervals: filters are evaluated once for all.
+        # Curves are recorded, and errors estimated, in many short intervals: filters are evaluated
+        # once for all.
         if window not in self._windows:
             self._windows.clear()
             self._windows[window] = self._factors(window * size, min((window + 1) * size, self.k))
-        return np.ascontiguousarray(self._windows[window][:, first - window * size : last - window * size])
+        return np.ascontiguousarray(
+            self._windows[window][:, first - window * size : last - window * size]
+        )
 
     @cached_property
     def _windows(self) -> dict[int, Floats]:
@@ -180,26 +210,39 @@ class Problem:
     def factors_of(self, b: int, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr) of one schedule."""
         filter_ = self.filters[b].at(slice(first, last))
-        factors = checked_factors(filter_, filter_.spectrum(self.tasks.singular_values, self.tasks.radii))
+        factors = checked_factors(
+            filter_, filter_.spectrum(self.tasks.singular_values, self.tasks.radii)
+        )
         return np.broadcast_to(factors, (last - first, factors.shape[1]))
 
     @property
     def steps_at_once(self) -> int:
         """Number of steps in one window of factors; progress is reported after each."""
-        return max(1, min(2**13, _FACTORS_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))))
+        return max(
+            1,
+            min(
+                2**13, _FACTORS_AT_ONCE // (max(1, int(self.tasks.offsets[-1])) * len(self.filters))
+            ),
+        )
 
     def empty_curves(self, names: tuple[str, ...]) -> dict[str, Floats]:
-        """Return uninitialized curves of exact metrics, of shape (B, n_steps), or (B, n_steps, M) per task."""
+        """Return uninitialized curves of exact metrics, of shape (B, n_steps), or (B, n_steps, M)
+        per task.
+        """
         shape = (len(self.filters), len(self.steps))
         return {name: np.empty((*shape, *shape_of(name, self.tasks))) for name in names}
 
     def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
         """Return the result of an engine, in the array library of the tasks."""
         like, values = self.tasks[0].X, self.public(computed.values, start).items()
-        shaped = {name: from_numpy(value if self.grid else value[0], like=like) for name, value in values}
+        shaped = {
+            name: from_numpy(value if self.grid else value[0], like=like) for name, value in values
+        }
         errors = dict(zip(shaped, computed.errors.values(), strict=True))
         origin = self.origin("expect", start=start)
-        return Expectation(self.steps, shaped, computed.method, errors, labels=self.labels, origin=origin)
+        return Expectation(
+            self.steps, shaped, computed.method, errors, labels=self.labels, origin=origin
+        )
 
 
 _FACTORS_AT_ONCE = 2**20
@@ -221,8 +264,14 @@ class Computed(NamedTuple):
     def joined(cls, parts: list["Computed"]) -> "Computed":
         """Return the results of several schedules as one."""
         first = parts[0]
-        values = {name: np.concatenate([part.values[name] for part in parts]) for name in first.values}
-        return cls(values, first.method, {name: max(part.errors[name] for part in parts) for name in first.values})
+        values = {
+            name: np.concatenate([part.values[name] for part in parts]) for name in first.values
+        }
+        return cls(
+            values,
+            first.method,
+            {name: max(part.errors[name] for part in parts) for name in first.values},
+        )
 
 
 class Forms(NamedTuple):
@@ -235,32 +284,49 @@ class Forms(NamedTuple):
     @classmethod
     def of_curves(cls, curves: list[Array], method: str, error: float = 0.0) -> "Forms":
         """Return the forms from arrays (q, q, B), one for each recorded step."""
-        return cls([[curve[:, :, b] for curve in curves] for b in range(curves[0].shape[2])], method, error)
+        return cls(
+            [[curve[:, :, b] for curve in curves] for b in range(curves[0].shape[2])], method, error
+        )
 
 
 def _check_grid(schedules: Any, tasks: TaskCollection, random: bool) -> None:
-    """Raise MemoryError for too many varying schedules at once under independent draws, before they are resolved."""
-    varying = [each for each in schedules if not (isinstance(each, Filter) and each.horizon is None)]
-    numbers = len(varying) * tasks.span_dimension * (5.0 * tasks.span_dimension + 3.0 * float(tasks.offsets[-1]))
+    """Raise MemoryError for too many varying schedules at once under independent draws, before they
+    are resolved.
+    """
+    varying = [
+        each for each in schedules if not (isinstance(each, Filter) and each.horizon is None)
+    ]
+    numbers = (
+        len(varying)
+        * tasks.span_dimension
+        * (5.0 * tasks.span_dimension + 3.0 * float(tasks.offsets[-1]))
+    )
     if random:
         what = f"{len(varying)} schedules in {tasks.span_dimension} coordinates"
         check_memory(numbers, what, "ask for fewer schedules at once, or use simulate")
 
 
 def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
-    """Return the ordering, draws with replacement if None; ValueError if it is not defined for k steps."""
+    """Return the ordering, draws with replacement if None; ValueError if it is not defined for k
+    steps.
+    """
     chosen = as_ordering(ordering)
     chosen.check(tasks.n_tasks, k)
     return chosen
 
 
 def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
-    """Raise TypeError or ValueError for the law of a custom ordering that is not valid for the tasks."""
+    """Raise TypeError or ValueError for the law of a custom ordering that is not valid for the
+    tasks.
+    """
     prefix = f"{type(ordering).__name__}.law must give"
     if type(law) not in (Draws, Epochs, OneOrder):
         raise TypeError(f"{prefix} Draws, Epochs, OneOrder or None, got {law!r}")
     if isinstance(law, Draws) and law.probabilities.shape != (n_tasks,):
-        raise ValueError(f"{prefix} one probability for each of the {n_tasks} tasks, got {len(law.probabilities)}")
+        raise ValueError(
+            f"{prefix} one probability for each of the {n_tasks} tasks, got"
+            f" {len(law.probabilities)}"
+        )
     if isinstance(law, OneOrder):
         _check_indices(law, prefix, n_tasks, k)
 
@@ -268,11 +334,18 @@ def check_law(law: Any, ordering: Ordering, n_tasks: int, k: int) -> None:
 def _check_indices(law: OneOrder, prefix: str, n_tasks: int, k: int) -> None:
     indices = np.asarray(law.indices)
     if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
-        raise TypeError(f"{prefix} a vector of task indices, got dtype {indices.dtype} and shape {indices.shape}")
+        raise TypeError(
+            f"{prefix} a vector of task indices, got dtype {indices.dtype} and shape"
+            f" {indices.shape}"
+        )
     if not law.repeated and len(indices) < k:
-        raise ValueError(f"{prefix} the tasks of all {k} steps, got {len(indices)}; or set repeated=True")
+        raise ValueError(
+            f"{prefix} the tasks of all {k} steps, got {len(indices)}; or set repeated=True"
+        )
     if indices.min() < 0 or indices.max() >= n_tasks:
-        raise ValueError(f"{prefix} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}")
+        raise ValueError(
+            f"{prefix} indices in 0..{n_tasks - 1}, got {indices.min()}..{indices.max()}"
+        )
 
 
 def checked_factors(part: Filter, singular_values: Floats) -> Floats:
@@ -281,23 +354,27 @@ def checked_factors(part: Filter, singular_values: Floats) -> Floats:
     low, high = (float(factors.min()), float(factors.max())) if factors.size else (0.0, 0.0)
     if low < -ROUNDED or high > 2 + ROUNDED:
         raise ValueError(
-            f"{type(part).__name__}.factors must lie in [0, 2], so that errors do not grow, got values in "
-            f"[{low:.6g}, {high:.6g}]"
+            f"{type(part).__name__}.factors must lie in [0, 2], so that errors do not grow, got"
+            f" values in [{low:.6g}, {high:.6g}]"
         )
-    # The rest is rounding, and is clipped for all engines: (1 + 1e-12)^k would grow in some of them.
+    # The rest is rounding, and is clipped for all engines: (1 + 1e-12)^k would grow in some of
+    # them.
     return factors if low >= 0 and high <= 2 else np.clip(factors, 0.0, 2.0)
 
 
-ROUNDED = 1e-12  # distance of a factor from [0, 2] that is rounding, such as that of a step size of 2/R²
+# distance of a factor from [0, 2] that is rounding, such as that of a step size of 2/R²
+ROUNDED = 1e-12
 
 
 def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
-    """Return the values of a filter as finite rows of shape (T or 1, Σr); ValueError for anything else."""
+    """Return the values of a filter as finite rows of shape (T or 1, Σr); ValueError for anything
+    else.
+    """
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if rows.shape != (part.horizon or 1, n_directions) or not np.isfinite(rows).all():
         raise ValueError(
-            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got shape {rows.shape} for "
-            f"{n_directions} eigenvalues; return an array like its argument"
+            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got shape"
+            f" {rows.shape} for {n_directions} eigenvalues; return an array like its argument"
         )
     return np.ascontiguousarray(rows)
 
@@ -307,10 +384,11 @@ R = TypeVar("R")
 
 
 def with_few_threads(engine: Callable[P, R]) -> Callable[P, R]:
-    """Return an engine, whose first argument are tasks, that keeps BLAS to one thread unless single products are long.
+    """Return an engine, whose first argument are tasks, that keeps BLAS to one thread unless single
+    products are long.
 
-    Engines make many small products. Threads that wait for the next one use processors without saving time, and on a
-    busy machine each product waits for a thread that does not run.
+    Engines make many small products. Threads that wait for the next one use processors without
+    saving time, and on a busy machine each product waits for a thread that does not run.
     """
 
     @functools.wraps(engine)
@@ -325,24 +403,30 @@ def with_few_threads(engine: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_tasks(tasks: Any) -> None:
-    """Raise TypeError for anything but a task collection, ValueError for one whose squares are no floats."""
+    """Raise TypeError for anything but a task collection, ValueError for one whose squares are no
+    floats.
+    """
     if not isinstance(tasks, TaskCollection):
         raise TypeError(
-            f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as fl.TaskCollection(pairs)"
+            f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as"
+            " fl.TaskCollection(pairs)"
         )
     if tasks.radius > 0 and not 1e-153 <= tasks.radius <= 1e153:
         raise ValueError(
-            f"tasks.radius must be 0 or between 1e-153 and 1e153, got {tasks.radius:.3g}; rescale X towards 1"
+            f"tasks.radius must be 0 or between 1e-153 and 1e153, got {tasks.radius:.3g}; rescale X"
+            " towards 1"
         )
 
 
 def _check_alike(other: TaskCollection, tasks: TaskCollection) -> None:
-    """Raise ValueError for tasks to be evaluated that have other features or targets than those learned."""
+    """Raise ValueError for tasks to be evaluated that have other features or targets than those
+    learned.
+    """
     shapes = [(each.n_features, *each.target_shape) for each in (other, tasks)]
     if shapes[0] != shapes[1]:
         raise ValueError(
-            f"evaluate must hold tasks with weights of shape {shapes[1]}, as those learned, got {shapes[0]}; use the "
-            "same features and targets"
+            f"evaluate must hold tasks with weights of shape {shapes[1]}, as those learned, got"
+            f" {shapes[0]}; use the same features and targets"
         )
 
 
@@ -356,18 +440,22 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
         worst = np.max(np.abs(filter_.residual_factors(ends)))
     if not worst <= 1 + ROUNDED:
         raise ValueError(
-            f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be at most 2/R² = "
-            f"{2 / tasks.radius**2:.6g} for these tasks"
+            f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be at"
+            f" most 2/R² = {2 / tasks.radius**2:.6g} for these tasks"
         )
 
 
 def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
-    """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or a list of steps."""
+    """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or a
+    list of steps.
+    """
     if isinstance(record, str):
         return _named_steps(record, k)
     steps = np.atleast_1d(np.asarray(record))
     if steps.ndim != 1 or steps.size == 0 or steps.dtype.kind not in "iu":
-        raise TypeError(f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}')
+        raise TypeError(
+            f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}'
+        )
     if steps.min() < 0 or steps.max() > k:
         bad = steps.min() if steps.min() < 0 else steps.max()
         raise ValueError(f"record must hold steps in 0..{k}, got {bad}; raise k or drop the step")

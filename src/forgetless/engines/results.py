@@ -1,4 +1,6 @@
-"""Results of the engines: curves of metrics over recorded steps, and worst cases; their documents."""
+"""Results of the engines: curves of metrics over recorded steps, and worst cases; their
+documents.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -50,8 +52,8 @@ class Curves(_Printed):
         The recorded steps, in increasing order; 0 is before the first task.
     values : mapping from metric name to array
     labels : tuple
-        Of several schedules, along the first axis of every array: the keys of a dict, or positions in a list. Empty
-        for one schedule, without such an axis.
+        Of several schedules, along the first axis of every array: the keys of a dict, or positions
+        in a list. Empty for one schedule, without such an axis.
     """
 
     steps: NDArray[np.int64]
@@ -61,21 +63,34 @@ class Curves(_Printed):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that computed it, its seed, a digest of its tasks, versions, system and time; stored in files."""
+        """The call that computed it, its seed, a digest of its tasks, versions, system and time;
+        stored in files.
+        """
         return provenance_of(self.origin)
 
     average_loss = _metric("average_loss", "Mean loss over all tasks.")
     seen_loss = _metric("seen_loss", "Mean loss over the tasks seen so far; NaN at step 0.")
-    forgetting = _metric("forgetting", "Mean loss degradation since each task was learned; NaN at step 0.")
-    drift = _metric("drift", "Mean squared change of outputs since each task was learned; NaN at step 0.")
+    forgetting = _metric(
+        "forgetting", "Mean loss degradation since each task was learned; NaN at step 0."
+    )
+    drift = _metric(
+        "drift", "Mean squared change of outputs since each task was learned; NaN at step 0."
+    )
     next_loss = _metric("next_loss", "Mean loss over the next task, given the tasks so far.")
     distance = _metric(
-        "distance", "Mean squared distance of the weights from the teacher, for ensembles of the last task."
+        "distance",
+        "Mean squared distance of the weights from the teacher, for ensembles of the last task.",
     )
-    task_distances = _metric("task_distances", "Mean squared distance from every task's teacher, along the last axis.")
+    task_distances = _metric(
+        "task_distances", "Mean squared distance from every task's teacher, along the last axis."
+    )
     task_losses = _metric("task_losses", "Loss of every task, with the tasks along the last axis.")
-    task_forgetting = _metric("task_forgetting", "Mean loss degradation of every task; NaN before its first visit.")
-    task_drift = _metric("task_drift", "Mean squared change of every task's outputs; NaN before its first visit.")
+    task_forgetting = _metric(
+        "task_forgetting", "Mean loss degradation of every task; NaN before its first visit."
+    )
+    task_drift = _metric(
+        "task_drift", "Mean squared change of every task's outputs; NaN before its first visit."
+    )
 
     def _value(self, name: str) -> Array:
         if name not in self.values:
@@ -90,7 +105,9 @@ class Curves(_Printed):
         return self._alone(self.labels.index(label))
 
     def _alone(self, b: int) -> Self:
-        return replace(self, values={name: value[b, ...] for name, value in self.values.items()}, labels=())
+        return replace(
+            self, values={name: value[b, ...] for name, value in self.values.items()}, labels=()
+        )
 
     def _each(self) -> list[Self]:
         """Return the curves of every schedule."""
@@ -111,10 +128,16 @@ class Curves(_Printed):
         return [float(self.means(metric)[i]) for i in rows]
 
     def table(self) -> Table:
-        """Return the printed table: some of the recorded steps of one schedule, the last step of several."""
+        """Return the printed table: some of the recorded steps of one schedule, the last step of
+        several.
+        """
         several = bool(self.labels)
         each, n = self._each(), len(self.steps)
-        rows = [n - 1] if several else np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
+        rows = (
+            [n - 1]
+            if several
+            else np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
+        )
         columns: dict[str, list[Any]] = {"schedule": [*self.labels]} if several else {}
         columns["step"] = [int(self.steps[i]) for _ in each for i in rows]
         for name in self._names():
@@ -123,17 +146,25 @@ class Curves(_Printed):
 
     def _title(self) -> str:
         n, schedules = len(self.steps), f"{len(self.labels)} schedules, " if self.labels else ""
-        recorded = f"{n} steps in {self.steps[0]}..{self.steps[-1]}" if n > 1 else f"after {self.steps[0]} steps"
+        recorded = (
+            f"{n} steps in {self.steps[0]}..{self.steps[-1]}"
+            if n > 1
+            else f"after {self.steps[0]} steps"
+        )
         return f"{type(self).__name__}: {schedules}{recorded}"
 
     def plot(self, metric: str | None = None, ax: Any = None) -> Any:
-        """Draw a metric, by default the first, against the steps, one line for every schedule; returns the axes."""
+        """Draw a metric, by default the first, against the steps, one line for every schedule;
+        returns the axes.
+        """
         from forgetless.plots import plot_metric
 
         return plot_metric(self, metric or self._names()[0], ax)
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a file with its provenance and a note; ``fl.load`` reads it, as NumPy arrays."""
+        """Write it to a file with its provenance and a note; ``fl.load`` reads it, as NumPy
+        arrays.
+        """
         write(path, _to_document(self, self._facts(), note))
 
     def _facts(self) -> dict[str, Any]:
@@ -158,7 +189,9 @@ class Trace(Curves):
     weights: Array | None = field(default=None, repr=False)
 
     error = _metric("error", "Mean share of rows on the wrong side, for losses of two classes.")
-    max_violation = _metric("max_violation", "Largest distance of a margin below 1, for losses of two classes.")
+    max_violation = _metric(
+        "max_violation", "Largest distance of a margin below 1, for losses of two classes."
+    )
 
     @property
     def n_trials(self) -> int:
@@ -183,13 +216,20 @@ class Trace(Curves):
 
     def _cells(self, metric: str, rows: Sequence[int]) -> list[Any]:
         means, errors = self.means(metric), self.standard_errors(metric)
-        return [Noted(float(means[i]), "" if not errors[i] > 0 else f" ± {errors[i]:.1g}") for i in rows]
+        return [
+            Noted(float(means[i]), "" if not errors[i] > 0 else f" ± {errors[i]:.1g}") for i in rows
+        ]
 
     def _title(self) -> str:
-        return f"{super()._title()}, {'1 run' if self.n_trials == 1 else f'mean of {self.n_trials} runs'}"
+        return (
+            f"{super()._title()},"
+            f" {'1 run' if self.n_trials == 1 else f'mean of {self.n_trials} runs'}"
+        )
 
     def to_frame(self) -> Any:
-        """Return a tidy pandas data frame: one row per schedule, trial and step, one column per metric."""
+        """Return a tidy pandas data frame: one row per schedule, trial and step, one column per
+        metric.
+        """
         shape = (max(1, len(self.labels)), self.n_trials, len(self.steps))
         trials = np.broadcast_to(np.arange(shape[1])[:, None], shape)
         columns = {"trial": trials, "step": np.broadcast_to(self.steps, shape), **self._columns()}
@@ -200,14 +240,19 @@ def together(traces: Sequence[Trace], labels: Labels) -> Trace:
     """Return the runs of several schedules as one trace."""
     first = traces[0]
     xp = namespace_of(next(iter(first.values.values())))
-    values = {name: xp.stack([trace.values[name] for trace in traces], axis=0) for name in first.values}
-    weights = None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
+    values = {
+        name: xp.stack([trace.values[name] for trace in traces], axis=0) for name in first.values
+    }
+    weights = (
+        None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
+    )
     return Trace(first.steps, values, weights, labels=labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expectation(Curves):
-    """Exact expected metrics: arrays of shape (n_steps,), or (n_schedules, n_steps) for several schedules.
+    """Exact expected metrics: arrays of shape (n_steps,), or (n_schedules, n_steps) for several
+    schedules.
 
     Attributes
     ----------
@@ -216,8 +261,8 @@ class Expectation(Curves):
     method : str
         The method of computation.
     errors : mapping from metric name to float
-        Bound on the relative error of every recorded value of the metric, from rounding and from iterations; 1 if
-        no digit is certain.
+        Bound on the relative error of every recorded value of the metric, from rounding and from
+        iterations; 1 if no digit is certain.
     """
 
     method: str = ""
@@ -230,7 +275,10 @@ class Expectation(Curves):
         return max(losses or self.errors.values(), default=0.0)
 
     def _facts(self) -> dict[str, Any]:
-        return {"method": self.method, "errors": {name: float(error) for name, error in self.errors.items()}}
+        return {
+            "method": self.method,
+            "errors": {name: float(error) for name, error in self.errors.items()},
+        }
 
     def _title(self) -> str:
         exact = "approximate, off by about" if "approximate" in self.method else "exact to"
@@ -239,7 +287,11 @@ class Expectation(Curves):
     def to_frame(self) -> Any:
         """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""
         shape = (max(1, len(self.labels)), len(self.steps))
-        return frame(_labelled(self.labels, shape, {"step": np.broadcast_to(self.steps, shape), **self._columns()}))
+        return frame(
+            _labelled(
+                self.labels, shape, {"step": np.broadcast_to(self.steps, shape), **self._columns()}
+            )
+        )
 
 
 def from_document(document: Document) -> Trace | Expectation:
@@ -250,20 +302,22 @@ def from_document(document: Document) -> Trace | Expectation:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WorstCase(_Printed):
-    """The largest expected average loss over all teachers of unit norm, and a teacher that attains it.
+    """The largest expected average loss over all teachers of unit norm, and a teacher that attains
+    it.
 
     Attributes
     ----------
     loss : float, or array with the schedules and then the steps along its axes
-        For data y_m = X_m w⋆, ‖w⋆‖ = 1, learned from the origin; for ‖w₀ − w⋆‖ = D it scales with D².
+        For data y_m = X_m w⋆, ‖w⋆‖ = 1, learned from the origin; for ‖w₀ − w⋆‖ = D it scales with
+        D².
     teacher : array of shape loss.shape + (d,)
     steps : array of shape (n_steps,)
         The recorded steps, or several k, with schedules built for each of them.
     method : str
         The method of computation.
     error : float
-        Bound on the relative error of every loss, from rounding and from iterations; 1 if no digit is certain. Forms
-        are rounded relative to the mean of X_mᵀX_m.
+        Bound on the relative error of every loss, from rounding and from iterations; 1 if no digit
+        is certain. Forms are rounded relative to the mean of X_mᵀX_m.
     labels : tuple
         Of several schedules, as in ``Curves``.
     """
@@ -301,7 +355,10 @@ class WorstCase(_Printed):
             columns["schedule"] = [label for label in self.labels for _ in steps]
         columns["step"] = [int(self.steps[i]) for _ in self.curves for i in steps]
         columns["worst-case loss"] = [float(row[i]) for row in self.curves for i in steps]
-        title = f"WorstCase: over all unit teachers, exact to a relative {self.error:.1g} ({self.method})"
+        title = (
+            f"WorstCase: over all unit teachers, exact to a relative {self.error:.1g}"
+            f" ({self.method})"
+        )
         return Table(title, columns)
 
 
@@ -310,7 +367,10 @@ def _labelled(labels: Labels, shape: tuple[int, ...], columns: Mapping[str, Any]
     if not labels:
         return dict(columns)
     names = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
-    return {"schedule": np.broadcast_to(names.reshape(-1, *[1] * (len(shape) - 1)), shape), **columns}
+    return {
+        "schedule": np.broadcast_to(names.reshape(-1, *[1] * (len(shape) - 1)), shape),
+        **columns,
+    }
 
 
 def _to_document(curves: Any, facts: Mapping[str, Any], note: str) -> Document:
@@ -324,19 +384,33 @@ def _to_document(curves: Any, facts: Mapping[str, Any], note: str) -> Document:
 
 
 def _fields_from(document: Document) -> dict[str, Any]:
-    """Return the fields of the trace or expectation in a document; ValueError if one of them is not valid."""
+    """Return the fields of the trace or expectation in a document; ValueError if one of them is not
+    valid.
+    """
     header, stored, is_trace = document.header, Fields(document.arrays), document.kind == "trace"
     labels = _labels(header.get("labels"))
     steps = stored.array("steps", "i", (None,), low=0).astype(np.int64)
     if len(steps) == 0 or (np.diff(steps) <= 0).any():
         raise ValueError("steps do not increase")
-    before: tuple[int | None, ...] = ((len(labels),) if labels else ()) + ((None,) if is_trace else ())
+    before: tuple[int | None, ...] = ((len(labels),) if labels else ()) + (
+        (None,) if is_trace else ()
+    )
     values = _values(stored.part("value."), before, len(steps))
-    fields = {"steps": steps, "values": values, "labels": labels, "origin": RecordedOrigin(document.provenance)}
+    fields = {
+        "steps": steps,
+        "values": values,
+        "labels": labels,
+        "origin": RecordedOrigin(document.provenance),
+    }
     if is_trace:
-        fields["weights"] = _weights(stored, next(iter(values.values())).shape[: len(before)], len(steps))
+        fields["weights"] = _weights(
+            stored, next(iter(values.values())).shape[: len(before)], len(steps)
+        )
     else:
-        fields |= {"method": _text(header.get("method"), "method"), "errors": _errors(header.get("errors"), values)}
+        fields |= {
+            "method": _text(header.get("method"), "method"),
+            "errors": _errors(header.get("errors"), values),
+        }
     stored.end()
     return fields
 
@@ -346,11 +420,16 @@ def _values(stored: Fields, before: tuple[int | None, ...], n_steps: int) -> dic
     for name in (*ENSEMBLE_METRICS, *LABEL_METRICS):
         if name in stored:
             shape = (*before, n_steps, *([None] if name.startswith("task") else []))
-            values[name] = stored.array(name, "f", shape, finite=False).astype(np.float64, copy=False)
+            values[name] = stored.array(name, "f", shape, finite=False).astype(
+                np.float64, copy=False
+            )
     stored.end()
     if not values:
         raise ValueError("no metric was stored")
-    if len({value.shape[: len(before)] for value in values.values()}) > 1 or 0 in next(iter(values.values())).shape:
+    if (
+        len({value.shape[: len(before)] for value in values.values()}) > 1
+        or 0 in next(iter(values.values())).shape
+    ):
         raise ValueError("metrics have different numbers of runs, or none")
     return values
 

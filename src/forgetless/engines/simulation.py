@@ -1,4 +1,6 @@
-"""Simulation of many random runs of a continual learner at once, and the recorder of their metrics."""
+"""Simulation of many random runs of a continual learner at once, and the recorder of their
+metrics.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -38,13 +40,20 @@ from forgetless.metrics import (
     shape_of,
 )
 from forgetless.orderings import Law, draws
-from forgetless.reporting.progress import Progress, part_of_work, progress_callback, silent, with_eta_warning
+from forgetless.reporting.progress import (
+    Progress,
+    part_of_work,
+    progress_callback,
+    silent,
+    with_eta_warning,
+)
 from forgetless.tasks import TaskCollection
 
-_FACTORS = 2**17  # filter factors evaluated at once: they stay in the cache until the steps that use them
+# filter factors evaluated at once: they stay in the cache until the steps that use them
+_FACTORS = 2**17
 
 
-def simulate(
+def simulate(  # noqa: PLR0913
     tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
@@ -67,49 +76,57 @@ def simulate(
 ) -> Trace:
     """Return recorded losses of ``n_trials`` independent runs of k steps.
 
-    Each step t draws a task by ``ordering`` and applies w ← w − φ_t(XᵀX)(w − X⁺y) with the filter φ_t of ``schedule``,
-    or for another ``loss`` than the squared one w ← argmin_u Σ_i ℓ(x_iᵀu, y_i) + (λ_t/2)‖u − w‖².
+    Each step t draws a task by ``ordering`` and applies w ← w − φ_t(XᵀX)(w − X⁺y) with the filter
+    φ_t of ``schedule``, or for another ``loss`` than the squared one w ← argmin_u Σ_i ℓ(x_iᵀu, y_i)
+    + (λ_t/2)‖u − w‖².
 
     Parameters
     ----------
     tasks : TaskCollection or Ensemble
         For an ensemble (``fl.ensembles``) every trial has fresh random tasks.
     schedule : schedule, filter, name or number; or a list or a dict of these
-        A callable (k, radius) → filter, a filter for all steps, a name such as "increasing:0.5", or a fixed coefficient
-        λ. Several are run on the same orders; the keys of a dict are their labels in frames and plots.
+        A callable (k, radius) → filter, a filter for all steps, a name such as "increasing:0.5", or
+        a fixed coefficient λ. Several are run on the same orders; the keys of a dict are their
+        labels in frames and plots.
     k : int
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
     n_trials : int, default 1
         Independent runs. Trial i gives the same numbers whatever ``n_trials`` is.
     seed : int, SeedSequence, Generator or None
-        Source of randomness; the same integer gives the same numbers, up to rounding (``backend`` fixes the bits). A
-        Generator is advanced by one draw.
+        Source of randomness; the same integer gives the same numbers, up to rounding (``backend``
+        fixes the bits). A Generator is advanced by one draw.
     record : "log", "last", "all" or steps in 0..k, default "log"
         Steps at which metrics and weights are recorded. Memory grows with these, not with k.
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     average : float, optional
-        Record the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is recommended, 0 for
-        equal weights) instead of the last one, from which the iteration continues.
+        Record the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is
+        recommended, 0 for equal weights) instead of the last one, from which the iteration
+        continues.
     metrics : names, default the first four
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` (the mean over the next task,
-        given the tasks of the run), ``distance`` (‖w − w⋆‖², w⋆ being ``tasks.teacher(start)``), and per task
-        ``task_losses``, ``task_forgetting``, ``task_drift``. ``average_loss``, ``distance`` and ``task_losses`` alone
-        are faster: they do not depend on the path. For losses of two classes also ``error`` and ``max_violation``, and
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` (the mean
+        over the next task, given the tasks of the run), ``distance`` (‖w − w⋆‖², w⋆ being
+        ``tasks.teacher(start)``), and per task ``task_losses``, ``task_forgetting``,
+        ``task_drift``. ``average_loss``, ``distance`` and ``task_losses`` alone are faster: they do
+        not depend on the path. For losses of two classes also ``error`` and ``max_violation``, and
         neither ``next_loss`` nor ``distance``.
     loss : Loss or its name, default "squared"
-        "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``). Schedules are then
-        scaled by the smoothness β of the loss instead of R²; λ_t = 0 projects onto {w : y_i x_iᵀw ≥ 1}.
+        "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``).
+        Schedules are then scaled by the smoothness β of the loss instead of R²; λ_t = 0 projects
+        onto {w : y_i x_iᵀw ≥ 1}.
     evaluate, normalize
-        As in ``expect``: other tasks for the ``average_loss``, and metrics relative to the size of the problem.
+        As in ``expect``: other tasks for the ``average_loss``, and metrics relative to the size of
+        the problem.
     noise, drift : float, default 0
-        As in ``expect``, for every ordering: the standard deviation of label noise that is drawn anew at every visit,
-        and the root mean square step of a teacher that walks before every task but the first.
+        As in ``expect``, for every ordering: the standard deviation of label noise that is drawn
+        anew at every visit, and the root mean square step of a teacher that walks before every task
+        but the first.
     keep_weights : bool, default True
         Whether the trace contains the weights at the recorded steps.
     backend : "auto", "array" or "numba"
-        "auto" uses numba for NumPy tasks where it is installed and either loaded already or worth its start-up time.
+        "auto" uses numba for NumPy tasks where it is installed and either loaded already or worth
+        its start-up time.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
@@ -123,7 +140,8 @@ def simulate(
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.8, 0.6]], [1.4])])
     >>> trace = fl.simulate(tasks, fl.schedules.increasing(), k=100, n_trials=50, seed=0)
-    >>> trace.average_loss.shape, bool(trace.average_loss[:, -1].mean() < trace.average_loss[:, 0].mean())
+    >>> trace.average_loss.shape, bool(trace.average_loss[:, -1].mean() < trace.average_loss[:,
+    ...     0].mean())
     ((50, 30), True)
     """
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
@@ -131,14 +149,22 @@ def simulate(
         check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
         check_unused(backend=(backend, "auto"), loss=(loss, "squared"))
         check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
-        fresh = FreshProblem.of(tasks, schedule, k, record, METRICS if metrics is None else metrics, normalize)
+        fresh = FreshProblem.of(
+            tasks, schedule, k, record, METRICS if metrics is None else metrics, normalize
+        )
         shared = _shared(seed)
         with progress_callback(progress) as callback:
             trace = fresh_trials.simulated(fresh, n_trials, shared, keep_weights, callback)
         return replace(trace, origin=fresh.origin("simulate", n_trials=n_trials, seed=shared))
-    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(evaluate, noise, drift, normalize)
-    labelled = None if isinstance(chosen := named(loss), Squared) else MarginProblem.of(problem, chosen)
-    default, allowed = (METRICS, ALL_METRICS) if labelled is None else (_OF_LABELS, (*_OF_LABELS, *TASK_METRICS))
+    problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
+        evaluate, noise, drift, normalize
+    )
+    labelled = (
+        None if isinstance(chosen := named(loss), Squared) else MarginProblem.of(problem, chosen)
+    )
+    default, allowed = (
+        (METRICS, ALL_METRICS) if labelled is None else (_OF_LABELS, (*_OF_LABELS, *TASK_METRICS))
+    )
     if labelled is not None:
         problem.only_squared(loss)
     if metrics is None:
@@ -189,9 +215,12 @@ class Sampling:
     backend: str = "auto"
 
 
-def simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Progress = silent) -> Trace:
+def simulated(
+    problem: Problem, b: int, sampling: Sampling, report_progress: Progress = silent
+) -> Trace:
     """Return the runs of schedule number ``b`` of a problem."""
-    with one_blas_thread():  # threads of a product spin for a while and would slow down the steps after it
+    # threads of a product spin for a while and would slow down the steps after it
+    with one_blas_thread():
         return _simulated(problem, b, sampling, report_progress)
 
 
@@ -210,7 +239,9 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
         for first in range(0, size, at_once):
             last = min(size, first + at_once)
             part = problem.filters[b].at(slice(done + first, done + last))
-            factors, residuals = _evaluate(part, part.spectrum(tasks.singular_values, tasks.radii), track)
+            factors, residuals = _evaluate(
+                part, part.spectrum(tasks.singular_values, tasks.radii), track
+            )
             marks = (steps[(steps > done + first) & (steps <= done + last)] - done - first).tolist()
             low = 0
             while low < last - first:
@@ -220,7 +251,13 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
                 now, ends = indices[:, first + low : first + high], (low, high)
                 few = [mark - low for mark in few]
                 recorder.add(
-                    run.advance(now, part_of(factors, *ends), part_of(residuals, *ends), few, recorder.keeps_weights)
+                    run.advance(
+                        now,
+                        part_of(factors, *ends),
+                        part_of(residuals, *ends),
+                        few,
+                        recorder.keeps_weights,
+                    )
                 )
                 low = high
         done += size
@@ -239,13 +276,17 @@ def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Float
     return factors, factor_rows(part, part.residual_factors(singular_values), len(singular_values))
 
 
-def _check_size(problem: Problem, names: tuple[str, ...], n_trials: int, keep_weights: bool) -> None:
+def _check_size(
+    problem: Problem, names: tuple[str, ...], n_trials: int, keep_weights: bool
+) -> None:
     """Raise MemoryError for trials and records that do not fit into memory."""
     tasks, n_steps = problem.tasks, len(problem.steps)
     weights = tasks.n_features * tasks.n_targets
     state = (4.0 if problem.average is None else 6.0) * weights
     state += 2.0 * int(tasks.offsets[-1]) * tasks.n_targets + 2.0 * tasks.n_tasks
-    validate.check_memory(n_trials * state, f"the state of {n_trials:,} trials", "use fewer trials at a time")
+    validate.check_memory(
+        n_trials * state, f"the state of {n_trials:,} trials", "use fewer trials at a time"
+    )
     recorded = sum(tasks.n_tasks if name.startswith("task") else 1 for name in names)
     shape = f"{n_trials:,} trials at {n_steps:,} recorded steps"
     total = float(len(problem.filters)) * n_trials * n_steps
@@ -260,13 +301,18 @@ def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
     if backend not in ("auto", "array", "numba"):
         raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
     if backend == "numba" and not is_numpy_namespace(tasks.xp):
-        raise ValueError('backend="numba" needs NumPy tasks; use backend="array" or convert the tasks')
+        raise ValueError(
+            'backend="numba" needs NumPy tasks; use backend="array" or convert the tasks'
+        )
     gains = None if problem.average is None else problem.gains
     if problem.disturbance is not None:
         if backend == "numba":
-            raise ValueError('backend="numba" has no noise and no drift; use backend="auto" or "array"')
+            raise ValueError(
+                'backend="numba" has no noise and no drift; use backend="auto" or "array"'
+            )
         source = (problem.disturbance, sampling.seed)
-        gains = np.ones(problem.k) if gains is None else gains  # an average that is the last iterate
+        # an average that is the last iterate
+        gains = np.ones(problem.k) if gains is None else gains
         return NoisyRun(span_coordinates(tasks, sampling.origin), n_trials, track, gains, source)
     coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
     if backend == "auto":
@@ -282,7 +328,9 @@ def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
 
 
 def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordinates:
-    """Return the coordinates with the cheapest steps: gram where Σr is small, else the span, reduced if worth it."""
+    """Return the coordinates with the cheapest steps: gram where Σr is small, else the span,
+    reduced if worth it.
+    """
     total, d = int(tasks.offsets[-1]), tasks.n_features
     width = total / tasks.n_tasks
     reduction, stepping = 4.0 * d * min(d, total) * total, 2.0 * n_steps * width * min(d, total)
@@ -290,32 +338,44 @@ def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordina
         # A step costs 2rq in the span and rΣr in gram coordinates, whose matrix costs Σr²d.
         gram = total < 2 * tasks.span_dimension and total < d
         return gram_coordinates(tasks, origin) if gram else span_coordinates(tasks, origin)
-    # The Gram matrix is one large symmetric product, some 16 times faster per multiplication than the steps.
+    # The Gram matrix is one large symmetric product, some 16 times faster per multiplication than
+    # the steps.
     if total <= d and total * total * d / 16 < n_steps * width * (2.0 * d - total):
         return gram_coordinates(tasks, origin)
     return span_coordinates(tasks, origin, reduced=False)
 
 
 def _seconds(coordinates: Coordinates, k: int, n_trials: int) -> float:
-    """Return the estimated time of the array backend: calls per step, then products at a few GFLOP/s."""
+    """Return the estimated time of the array backend: calls per step, then products at a few
+    GFLOP/s.
+    """
     total, Q = coordinates.maps.shape
     width = total / coordinates.tasks.n_tasks
     seconds: float = k * (3e-5 + n_trials * coordinates.tasks.n_targets * (1e-7 + 1e-9 * width * Q))
     return seconds
 
 
-# Numbers in one batch of snapshots: in most runs all of them, in one product at the end. A threaded product between the
-# steps would slow these down, because its threads spin for a while after it.
+# Numbers in one batch of snapshots: in most runs all of them, in one product at the end. A threaded
+# product between the steps would slow these down, because its threads spin for a while after it.
 _TOGETHER = 2**22
 _WEIGHTS = 2**18  # temporary weights in memory at once
 
 
 class Recorder:
-    """A buffer of snapshots at the recorded steps: a product for many of them costs little more than for one."""
+    """A buffer of snapshots at the recorded steps: a product for many of them costs little more
+    than for one.
+    """
 
-    def __init__(self, run: Run, sampling: Sampling, problem: Problem, following: Law | None = None) -> None:
+    def __init__(
+        self, run: Run, sampling: Sampling, problem: Problem, following: Law | None = None
+    ) -> None:
         names, n_trials, steps = sampling.names, sampling.n_trials, problem.steps
-        self.coordinates, self.names, self.steps, self.n_trials = run.coordinates, names, steps, n_trials
+        self.coordinates, self.names, self.steps, self.n_trials = (
+            run.coordinates,
+            names,
+            steps,
+            n_trials,
+        )
         self.sums = run.task_sums
         self.track, self.following = follows_path(names) or following is not None, following
         self.done = 0
@@ -328,7 +388,11 @@ class Recorder:
         }
         shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
         self.weights = zeros(shape, tasks[0].X) if sampling.keep_weights else None
-        self.teacher = tasks.xp.reshape(tasks.teacher(sampling.origin), shape[2:]) if "distance" in names else None
+        self.teacher = (
+            tasks.xp.reshape(tasks.teacher(sampling.origin), shape[2:])
+            if "distance" in names
+            else None
+        )
         self.other = problem.other if OTHER_LOSS in names else None
 
     @property
@@ -348,7 +412,9 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Convert the buffered snapshots to metrics and weights, which depends on the base of the updates."""
+        """Convert the buffered snapshots to metrics and weights, which depends on the base of the
+        updates.
+        """
         if not self.pending:
             return
         parts, xp = self.pending, namespace_of(self.pending[0].state)
@@ -369,12 +435,16 @@ class Recorder:
         self.pending = []
 
     def _measure_weights(self, state: Array) -> None:
-        """Compute the weights of the buffered snapshots in blocks, for their metrics and for the trace."""
+        """Compute the weights of the buffered snapshots in blocks, for their metrics and for the
+        trace.
+        """
         parts, xp, tasks = self.pending, namespace_of(state), self.coordinates.tasks
         at_once = max(1, _WEIGHTS // max(1, self.n_trials * tasks.n_features * tasks.n_targets))
         for first in range(0, len(parts), at_once):
             few = parts[first : first + at_once]
-            updates = None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
+            updates = (
+                None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
+            )
             walks = None if few[0].walk is None else xp.stack([part.walk for part in few], axis=0)
             base = few[0].base if walks is None else xp.stack([part.base for part in few], axis=0)
             block = self.coordinates.weights(state[first : first + len(few), ...], updates, base)
@@ -393,7 +463,9 @@ class Recorder:
         if not self.track:
             empty = np.zeros((len(parts), self.n_trials, 0))
             return Visits(np.zeros((len(parts), self.n_trials), np.int64), empty, empty, empty)
-        steps = np.broadcast_to(self.steps[self.done : self.done + len(parts), None], (len(parts), self.n_trials))
+        steps = np.broadcast_to(
+            self.steps[self.done : self.done + len(parts), None], (len(parts), self.n_trials)
+        )
         visits = [part.visits for part in parts if part.visits is not None]
         counts, means, spread = (np.stack([each[i] for each in visits], axis=0) for i in range(3))
         upcoming = None if self.following is None else probabilities(self.following, counts, steps)

@@ -1,7 +1,8 @@
 """The next task: its probabilities after the tasks so far, and the expected loss on it.
 
-With replacement the next task has the probabilities of every draw. Within an epoch it is one of the tasks not yet seen,
-so that after t steps of M tasks, e = ⌊t/M⌋ full epochs among them, the expected loss on it is
+With replacement the next task has the probabilities of every draw. Within an epoch it is one of the
+tasks not yet seen, so that after t steps of M tasks, e = ⌊t/M⌋ full epochs among them, the expected
+loss on it is
 
     (M(e+1)·average_loss − t·seen_loss) / (M(e+1) − t).
 
@@ -30,21 +31,29 @@ def is_defined(ordering: Ordering, n_tasks: int, step: int) -> bool:
 
 
 def law_of_next(problem: Problem) -> Law:
-    """Return the law of one step more than the last recorded one; ValueError where there is no task after that."""
+    """Return the law of one step more than the last recorded one; ValueError where there is no task
+    after that.
+    """
     ordering, n_tasks, step = problem.ordering, problem.tasks.n_tasks, int(problem.steps[-1])
     try:
         ordering.check(n_tasks, step + 1)
     except ValueError as error:
-        raise ValueError(f"next_loss after step {step} needs one task more, and there is none: {error}") from None
+        raise ValueError(
+            f"next_loss after step {step} needs one task more, and there is none: {error}"
+        ) from None
     law = ordering.law(n_tasks, step + 1)
     if law is None:
-        raise NoExactLawError(f"next_loss needs the probabilities of the next task, and {ordering!r} has no law()")
+        raise NoExactLawError(
+            f"next_loss needs the probabilities of the next task, and {ordering!r} has no law()"
+        )
     check_law(law, ordering, n_tasks, step + 1)
     return law
 
 
 def probabilities(law: Law, counts: Floats, n_steps: Any) -> Floats:
-    """Return the probabilities of the next task, from visits of each task (..., M) in n_steps (...) steps."""
+    """Return the probabilities of the next task, from visits of each task (..., M) in n_steps (...)
+    steps.
+    """
     steps, n_tasks = np.asarray(n_steps), counts.shape[-1]
     if isinstance(law, Draws):
         return np.broadcast_to(law.probabilities, counts.shape)
@@ -56,7 +65,9 @@ def probabilities(law: Law, counts: Floats, n_steps: Any) -> Floats:
 
 
 def engine_names(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the metrics from which ``next_loss`` follows in its place; those of the engine if it computes it."""
+    """Return the metrics from which ``next_loss`` follows in its place; those of the engine if it
+    computes it.
+    """
     if NAME not in names:
         return names
     law = law_of_next(problem)
@@ -67,7 +78,9 @@ def engine_names(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def with_next_loss(problem: Problem, names: tuple[str, ...], computed: Computed) -> Computed:
-    """Return the requested metrics of an engine, with ``next_loss`` derived where the engine did not compute it."""
+    """Return the requested metrics of an engine, with ``next_loss`` derived where the engine did
+    not compute it.
+    """
     values, errors = dict(computed.values), dict(computed.errors)
     if NAME in names and NAME not in values:
         average = values["average_loss"]

@@ -1,4 +1,6 @@
-"""Ensembles: tasks drawn anew at every step, in place of a task collection in expect, simulate and optimal_schedule."""
+"""Ensembles: tasks drawn anew at every step, in place of a task collection in expect, simulate and
+optimal_schedule.
+"""
 
 from forgetless.ensembles import teachers
 from forgetless.ensembles.anisotropic import Anisotropic

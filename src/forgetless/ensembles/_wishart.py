@@ -1,12 +1,14 @@
 """Exact means and variances of sums over the singular values of a Gaussian matrix.
 
-The r singular values of a standard Gaussian matrix with n rows and d columns have a density proportional to
-∏ s^{m−r} exp(−s²/2) |∏_{i<j}(s_i² − s_j²)|, with r = min(n, d) and m = max(n, d). By de Bruijn's formula E ∏ g(s_i) is
-a quotient of Pfaffians of the pairings ⟨ψ_i g, ψ_j g⟩ = ∬ sgn(y − x) ψ_i(x)g(x) ψ_j(y)g(y) dx dy, ψ_j being Laguerre
-functions of s²; for odd r there is one border. Its first logarithmic derivative at g = 1 is E Σ f(s_i), a quadrature
-rule whose weights are computed once; the second one is the variance.
+The r singular values of a standard Gaussian matrix with n rows and d columns have a density
+proportional to ∏ s^{m−r} exp(−s²/2) |∏_{i<j}(s_i² − s_j²)|, with r = min(n, d) and m = max(n, d).
+By de Bruijn's formula E ∏ g(s_i) is a quotient of Pfaffians of the pairings ⟨ψ_i g, ψ_j g⟩ = ∬
+sgn(y − x) ψ_i(x)g(x) ψ_j(y)g(y) dx dy, ψ_j being Laguerre functions of s²; for odd r there is one
+border. Its first logarithmic derivative at g = 1 is E Σ f(s_i), a quadrature rule whose weights are
+computed once; the second one is the variance.
 
-Reference: N. G. de Bruijn, "On some multiple integrals involving determinants", J. Indian Math. Soc. 19 (1955).
+Reference: N. G. de Bruijn, "On some multiple integrals involving determinants", J. Indian Math.
+Soc. 19 (1955).
 """
 
 import math
@@ -19,13 +21,16 @@ from forgetless._core.arrays import Floats
 
 _ORDER = 16  # Gauss–Legendre nodes in one panel
 _TAIL = (
-    9.0  # distance beyond √m ± √r: singular values lie outside with a probability below exp(−81/2) (Davidson, Szarek)
+    # distance beyond √m ± √r: singular values lie outside with a probability below exp(−81/2)
+    # (Davidson, Szarek)
+    9.0
 )
 _HALVINGS = 28  # panels towards s = 0, down to 1e-9, for weak regularization of square tasks
 
 
 class Wishart:
-    """The singular values of a standard Gaussian matrix with ``n_rows`` rows and ``n_features`` columns.
+    """The singular values of a standard Gaussian matrix with ``n_rows`` rows and ``n_features``
+    columns.
 
     Attributes
     ----------
@@ -41,14 +46,18 @@ class Wishart:
         self._panels = _Panels(_edges(self.rank, max(n_rows, n_features)))
         self.singular_values = self._panels.nodes
         numbers = 4.0 * self.rank * len(self.singular_values)
-        validate.check_memory(numbers, f"the law of {n_rows} × {n_features} Gaussian entries", "use simulate")
+        validate.check_memory(
+            numbers, f"the law of {n_rows} × {n_features} Gaussian entries", "use simulate"
+        )
         self._functions = _laguerre_functions(self.singular_values, self.rank, self.gap)
         self._paired = self._panels.paired(self._functions.T)  # (q, r)
         self._inverse = np.linalg.inv(
             self._bordered(self._functions @ self._paired, np.ones_like(self.singular_values))
         )
         r = self.rank
-        self.weights = np.einsum("qa,ab,bq->q", self._paired, self._inverse[:r, :r], self._functions, optimize=True)
+        self.weights = np.einsum(
+            "qa,ab,bq->q", self._paired, self._inverse[:r, :r], self._functions, optimize=True
+        )
         if r % 2:
             self.weights -= (self._inverse[:r, r] @ self._functions) * self._panels.weights
 
@@ -76,14 +85,25 @@ class Wishart:
 
     @cached_property
     def error(self) -> float:
-        """The largest relative error of means with a closed form, times ten: an estimate for those without."""
+        """The largest relative error of means with a closed form, times ten: an estimate for those
+        without.
+        """
         n, d, x = self.n_rows, self.n_features, self.singular_values**2
         exact = {"rank": self.rank, "trace": n * d, "square": n * d * (n + d + 1.0)}
-        computed = {"rank": self.sum(np.ones_like(x)), "trace": self.sum(x), "square": self.sum(x * x)}
-        return 10.0 * max(abs(float(computed[name]) / value - 1.0) for name, value in exact.items()) + 1e-14
+        computed = {
+            "rank": self.sum(np.ones_like(x)),
+            "trace": self.sum(x),
+            "square": self.sum(x * x),
+        }
+        return (
+            10.0 * max(abs(float(computed[name]) / value - 1.0) for name, value in exact.items())
+            + 1e-14
+        )
 
     def _bordered(self, pairing: Floats, values: Floats, halved: bool = True) -> Floats:
-        """Return an antisymmetric matrix, for odd r with the integrals of ψ f as its last row and column."""
+        """Return an antisymmetric matrix, for odd r with the integrals of ψ f as its last row and
+        column.
+        """
         matrix = (pairing - pairing.T) / 2.0 if halved else pairing
         if self.rank % 2 == 0:
             return matrix
@@ -98,7 +118,9 @@ def wishart(n_rows: int, n_features: int) -> Wishart:
 
 
 def _edges(r: int, m: int) -> Floats:
-    """Return the edges of panels that hold the singular values, some four zeros of the functions in each."""
+    """Return the edges of panels that hold the singular values, some four zeros of the functions in
+    each.
+    """
     low, high = max(math.sqrt(m) - math.sqrt(r) - _TAIL, 0.0), math.sqrt(m) + math.sqrt(r) + _TAIL
     width = min(max(0.25, min(1.0, (high - low) / 40.0)), 2.0 * math.pi / math.sqrt(r + m))
     edges = np.linspace(low, high, math.ceil((high - low) / width) + 1)
@@ -123,9 +145,11 @@ class _Panels:
         self._inner = half[:, None, None] * (integrals @ np.linalg.inv(P[:, :-1]))  # (p, 16, 16)
 
     def paired(self, functions: Floats) -> Floats:
-        """Return w(x) ∫ sgn(y − x) f(y) dy at every node for f of shape (q, m), as an antisymmetric operator.
+        """Return w(x) ∫ sgn(y − x) f(y) dy at every node for f of shape (q, m), as an antisymmetric
+        operator.
 
-        It and its transpose agree up to the error of the quadrature, and their mean is exactly antisymmetric.
+        It and its transpose agree up to the error of the quadrature, and their mean is exactly
+        antisymmetric.
         """
         w, shape = self.weights[:, None], (len(self._inner), _ORDER, functions.shape[1])
         panels = (w * functions).reshape(shape)
@@ -142,7 +166,8 @@ class _Panels:
 def _laguerre_functions(s: Floats, r: int, gap: int) -> Floats:
     """Return p_j(s²) s^gap exp(−s²/2), j < r, orthonormal on s > 0, of shape (r, q).
 
-    The recurrence is scaled at every step, with logarithms of the scales, since its factors leave the range of floats.
+    The recurrence is scaled at every step, with logarithms of the scales, since its factors leave
+    the range of floats.
     """
     alpha, x = gap - 0.5, s * s
     scale = gap * np.log(s) - x / 2.0 + (math.log(2.0) - math.lgamma(alpha + 1.0)) / 2.0

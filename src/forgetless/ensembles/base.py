@@ -1,15 +1,18 @@
-"""The interface of ensembles: laws of fresh random tasks, and the moments of their steps that expectations need.
+"""The interface of ensembles: laws of fresh random tasks, and the moments of their steps that
+expectations need.
 
-Task t is drawn anew: X_t with n rows, y_t = X_t v_t + σε with a teacher v_t. A step is w ← w − Φ_t(w − X_t⁺y_t),
-Φ_t = φ_t(X_tᵀX_t). In coordinates in which flipping the sign of any one does not change the law of X, the second
-moments E_t[i] = E (w_t − v_i)², taken along each coordinate, obey **the ensemble equation**
+Task t is drawn anew: X_t with n rows, y_t = X_t v_t + σε with a teacher v_t. A step is w ← w −
+Φ_t(w − X_t⁺y_t), Φ_t = φ_t(X_tᵀX_t). In coordinates in which flipping the sign of any one does not
+change the law of X, the second moments E_t[i] = E (w_t − v_i)², taken along each coordinate, obey
+**the ensemble equation**
 
     E_t[i] = (I − A) E_{t−1}[i] + A D_ti − (A − S) E_{t−1}[t] + σ²ν,
 
-with A = diag(E Φ), S_jl = E Φ_jl², ν the diagonal of E Φ X⁺X⁺ᵀ Φ, and D_ti the second moments of v_t − v_i. Proof:
-along coordinate j, w_t − v_i = Σ_l (I − Φ)_jl z_l + Φ_jl u_l plus noise, z = w_{t−1} − v_i, u = v_t − v_i; products of
-two different columns vanish by the flips, and 2 z_l u_l = z_l² + u_l² − (w_{t−1} − v_t)_l². If no rotation changes the
-law of X, the sum over the coordinates obeys the same equation with a = E tr Φ/d, a₂ = E tr Φ²/d and ν = E Σφ²/ξ.
+with A = diag(E Φ), S_jl = E Φ_jl², ν the diagonal of E Φ X⁺X⁺ᵀ Φ, and D_ti the second moments of
+v_t − v_i. Proof: along coordinate j, w_t − v_i = Σ_l (I − Φ)_jl z_l + Φ_jl u_l plus noise, z =
+w_{t−1} − v_i, u = v_t − v_i; products of two different columns vanish by the flips, and 2 z_l u_l =
+z_l² + u_l² − (w_{t−1} − v_t)_l². If no rotation changes the law of X, the sum over the coordinates
+obeys the same equation with a = E tr Φ/d, a₂ = E tr Φ²/d and ν = E Σφ²/ξ.
 """
 
 from abc import ABC, abstractmethod
@@ -44,13 +47,19 @@ class Ensemble(ABC):
 
     def _check(self, **values: Any) -> None:
         """Set validated fields, and validate what all ensembles have."""
-        for name, value in {**values, "noise": validate.number("noise", self.noise, NOISE_HINT)}.items():
+        for name, value in {
+            **values,
+            "noise": validate.number("noise", self.noise, NOISE_HINT),
+        }.items():
             object.__setattr__(self, name, value)
         for name in ("n_features", "n_rows"):
-            object.__setattr__(self, name, validate.integer(name, getattr(self, name), 1, "a task is not empty"))
+            object.__setattr__(
+                self, name, validate.integer(name, getattr(self, name), 1, "a task is not empty")
+            )
         if not isinstance(self.teachers, Teachers):
             raise TypeError(
-                f"teachers must be one of fl.ensembles.teachers, such as teachers.one(), got {self.teachers!r}"
+                "teachers must be one of fl.ensembles.teachers, such as teachers.one(), got"
+                f" {self.teachers!r}"
             )
         self.teachers.check(self.n_features)
 
@@ -71,7 +80,9 @@ class Ensemble(ABC):
     @property
     @abstractmethod
     def row_weights(self) -> Floats:
-        """The mean of ‖X z‖² for a z with second moments 1 along one coordinate and 0 along others, of shape (c,)."""
+        """The mean of ‖X z‖² for a z with second moments 1 along one coordinate and 0 along others,
+        of shape (c,).
+        """
 
     @abstractmethod
     def mean_outputs(self, z: Floats) -> Floats:
@@ -93,7 +104,9 @@ class Ensemble(ABC):
 
     @abstractmethod
     def distances(self, k: int) -> Floats:
-        """Return the second moments of differences of the start and the teachers, of shape (P + 1, P + 1, c)."""
+        """Return the second moments of differences of the start and the teachers, of shape (P + 1,
+        P + 1, c).
+        """
 
     @property
     @abstractmethod
@@ -108,8 +121,12 @@ class Ensemble(ABC):
 
 def checked_factors(filter_: Filter, singular_values: Floats) -> tuple[Floats, Floats]:
     """Return φ and 1 − φ of shape (T, q)."""
-    factors = np.atleast_2d(np.asarray(filter_.factors_of_singular(singular_values), dtype=np.float64))
-    residuals = np.atleast_2d(np.asarray(filter_.residual_factors(singular_values), dtype=np.float64))
+    factors = np.atleast_2d(
+        np.asarray(filter_.factors_of_singular(singular_values), dtype=np.float64)
+    )
+    residuals = np.atleast_2d(
+        np.asarray(filter_.residual_factors(singular_values), dtype=np.float64)
+    )
     if not (np.isfinite(factors).all() and np.isfinite(residuals).all()):
         raise ValueError(f"{filter_!r} has factors that are not finite on this ensemble")
     return factors, residuals

@@ -1,4 +1,6 @@
-"""Ensembles whose law no rotation of the features changes: Gaussian rows, and one matrix rotated at random."""
+"""Ensembles whose law no rotation of the features changes: Gaussian rows, and one matrix rotated at
+random.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -14,8 +16,10 @@ from forgetless.ensembles.teachers import Teachers, one
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, PerTask
 
-_OUTER, _NEGLIGIBLE = 16, 1e-13  # outermost nodes, and the fraction of a mean that they may contribute
-_WEAKEST = 1e-15  # smallest λ > 0 that the nodes near s = 0 resolve, where n and d differ by less than two
+# outermost nodes, and the fraction of a mean that they may contribute
+_OUTER, _NEGLIGIBLE = 16, 1e-13
+# smallest λ > 0 that the nodes near s = 0 resolve, where n and d differ by less than two
+_WEAKEST = 1e-15
 
 
 class Spectrum(Protocol):
@@ -43,7 +47,9 @@ class FixedSpectrum:
 
     def __init__(self, X: Floats) -> None:
         values = np.linalg.svd(X, compute_uv=False)
-        self.singular_values = values[values > values.max(initial=0.0) * max(X.shape) * np.finfo(float).eps]
+        self.singular_values = values[
+            values > values.max(initial=0.0) * max(X.shape) * np.finfo(float).eps
+        ]
         self.rank = len(self.singular_values)
 
     def sum(self, values: Floats) -> Floats:
@@ -67,8 +73,9 @@ class FixedSpectrum:
 class RowMoments(NamedTuple):
     """Moments of T steps for metrics on the rows that were learned, each of shape (T,); A is XᵀX.
 
-    For a task and the steps after it, z = w − v of its own teacher: E zᵀAz and E (tr A/d)‖z‖² obey linear recursions,
-    since E ΦAΦ = pA + q tr(A) I for a rotation-invariant Φ that is independent of A.
+    For a task and the steps after it, z = w − v of its own teacher: E zᵀAz and E (tr A/d)‖z‖² obey
+    linear recursions, since E ΦAΦ = pA + q tr(A) I for a rotation-invariant Φ that is independent
+    of A.
     """
 
     p: Floats
@@ -113,9 +120,14 @@ class Invariant(Ensemble):
         factors, residuals = self._factors(filter_)
         noise = spectrum.sum((factors / spectrum.singular_values) ** 2)
         noise = np.where(is_unregularized(filter_)[:, 0], spectrum.mean_inverse, noise)
-        squared, remaining = spectrum.sum(factors**2) / d, (spectrum.sum(residuals**2) + (d - spectrum.rank)) / d
+        squared, remaining = (
+            spectrum.sum(factors**2) / d,
+            (spectrum.sum(residuals**2) + (d - spectrum.rank)) / d,
+        )
         learned = spectrum.sum(factors)[:, None] / d
-        return StepMoments(learned, squared[:, None, None], noise[:, None], remaining[:, None, None])
+        return StepMoments(
+            learned, squared[:, None, None], noise[:, None], remaining[:, None, None]
+        )
 
     def row_moments(self, filter_: Filter) -> RowMoments:
         """Return the moments of the steps of a filter for metrics on rows that were learned."""
@@ -125,9 +137,14 @@ class Invariant(Ensemble):
         total, square = spectrum.sum(factors), spectrum.sum(factors**2)
         variances = np.array([spectrum.variance(each) for each in factors])
         p, q = _isotropic(square, variances + total**2, d)
-        unlearned = (d - spectrum.rank) * d * self.mean_square  # directions that no row of the task has
+        # directions that no row of the task has
+        unlearned = (d - spectrum.rank) * d * self.mean_square
         noise = spectrum.with_trace((factors**2) / xi, 2.0 * factors * rates / xi - factors**2 / xi)
-        inverse = spectrum.with_trace(1.0 / xi, -1.0 / xi) if np.isfinite(spectrum.mean_inverse) else np.inf
+        inverse = (
+            spectrum.with_trace(1.0 / xi, -1.0 / xi)
+            if np.isfinite(spectrum.mean_inverse)
+            else np.inf
+        )
         return RowMoments(
             p,
             q,
@@ -164,8 +181,8 @@ class Gaussian(Invariant):
 
     Examples
     --------
-    Without regularization every task halves the squared distance to the teacher, if it has half as many rows as
-    features (Lin et al., 2023):
+    Without regularization every task halves the squared distance to the teacher, if it has half as
+    many rows as features (Lin et al., 2023):
 
     >>> import forgetless as fl
     >>> tasks = fl.ensembles.Gaussian(n_features=10, n_rows=5)
@@ -205,20 +222,24 @@ class Gaussian(Invariant):
     def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
         if isinstance(filter_, PerTask):
             raise NoExactLawError(
-                "schedules with each task's own norm have no exact expectation over Gaussian tasks; use simulate"
+                "schedules with each task's own norm have no exact expectation over Gaussian tasks;"
+                " use simulate"
             )
         factors, residuals = super()._factors(filter_)
         # What lies beyond the nodes is less than what the outermost ones contribute.
         outer = np.abs(residuals[:, -_OUTER:] ** 2 @ self.spectrum.weights[-_OUTER:])
         if (outer > _NEGLIGIBLE * np.abs(residuals**2 @ self.spectrum.weights)).any():
             raise ValueError(
-                f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks, which dominate the "
-                f"expectation; use step sizes of at most {2 / self.spectrum.singular_values[-1] ** 2:.3g}"
+                f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
+                " which dominate the expectation; use step sizes of at most"
+                f" {2 / self.spectrum.singular_values[-1] ** 2:.3g}"
             )
         strengths = np.atleast_1d(filter_.strength())
         weak = strengths[(strengths > 0) & (strengths < _WEAKEST)]
         if weak.size and abs(self.n_rows - self.n_features) < 2:
-            raise ValueError(f"λ must be 0 or at least {_WEAKEST:g} for square tasks, got {weak[0]:.3g}")
+            raise ValueError(
+                f"λ must be 0 or at least {_WEAKEST:g} for square tasks, got {weak[0]:.3g}"
+            )
         return factors, residuals
 
     def fill(self, X: Floats, rng: np.random.Generator) -> None:
@@ -256,7 +277,9 @@ class Rotated(Invariant):
         except (TypeError, ValueError):
             raise TypeError(f"X must be an array of numbers, got {type(self.X).__name__}") from None
         if X.ndim != 2 or X.size == 0 or not np.isfinite(X).all():
-            raise ValueError(f"X must be a finite matrix with at least one row, got shape {X.shape}")
+            raise ValueError(
+                f"X must be a finite matrix with at least one row, got shape {X.shape}"
+            )
         self._check(X=X, n_rows=X.shape[0], n_features=X.shape[1])
 
     @property
@@ -280,7 +303,9 @@ class Rotated(Invariant):
         return 1e-14
 
     def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
-        return checked_factors(filter_, filter_.spectrum(self.spectrum.singular_values, self.radius))
+        return checked_factors(
+            filter_, filter_.spectrum(self.spectrum.singular_values, self.radius)
+        )
 
     def fill(self, X: Floats, rng: np.random.Generator) -> None:
         Q, R = np.linalg.qr(rng.standard_normal((len(X), self.n_features, self.n_features)))

@@ -1,8 +1,9 @@
 """Teachers of an ensemble: the solutions of its tasks, through their mean squared distances.
 
-A teacher v_t gives the labels of task t, y = X v_t + noise. Expectations over rotation-invariant rows depend on the
-teachers through E‖v_s − v_t‖² alone, with the start w₀ as one more point. All but ``given`` are random and isotropic,
-with start 0: their coordinates are Gaussian, and ``norm`` is the root of their mean squared norm.
+A teacher v_t gives the labels of task t, y = X v_t + noise. Expectations over rotation-invariant
+rows depend on the teachers through E‖v_s − v_t‖² alone, with the start w₀ as one more point. All
+but ``given`` are random and isotropic, with start 0: their coordinates are Gaussian, and ``norm``
+is the root of their mean squared norm.
 """
 
 from abc import ABC, abstractmethod
@@ -27,24 +28,32 @@ class Teachers(ABC):
 
     @abstractmethod
     def distances(self, k: int) -> Floats:
-        """Return the mean squared distances of the start and the P teachers of k tasks, of shape (P + 1, P + 1)."""
+        """Return the mean squared distances of the start and the P teachers of k tasks, of shape (P
+        + 1, P + 1).
+        """
 
     @abstractmethod
     def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        """Return points of shape (n_trials, P + 1, d): the start, then independent draws of the teachers."""
+        """Return points of shape (n_trials, P + 1, d): the start, then independent draws of the
+        teachers.
+        """
 
     def _zeros(self, k: int) -> Floats:
         """Return an array for distances."""
         n_points = int(self.order(k).max()) + 1
-        validate.check_memory(2.0 * n_points**2, f"distances of {n_points:,} teachers", "use fewer steps")
+        validate.check_memory(
+            2.0 * n_points**2, f"distances of {n_points:,} teachers", "use fewer steps"
+        )
         return np.zeros((n_points, n_points))
 
     def coordinate_distances(self, k: int, basis: Floats) -> Floats:
-        """Return the same along every column of an orthonormal ``basis``, of shape (P + 1, P + 1, d)."""
+        """Return the same along every column of an orthonormal ``basis``, of shape (P + 1, P + 1,
+        d).
+        """
         d = len(basis)
         return np.repeat(self.distances(k)[:, :, None] / d, d, axis=2)
 
-    def check(self, n_features: int) -> None:  # noqa: B027 - isotropic teachers have any number of features
+    def check(self, n_features: int) -> None:  # noqa: B027
         """Raise ValueError where the teachers do not have so many features."""
 
 
@@ -55,13 +64,16 @@ class Exchangeable(Teachers):
     norm: float = 1.0
     similarity: float = 0.0
     n_teachers: int | None = None  # used in turn; None for a new one in every task
-    change_after: int | None = None  # tasks with the first teacher, after which there is a second one
+    # tasks with the first teacher, after which there is a second one
+    change_after: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", validate.number("norm", self.norm, "use 1"))
         similarity = validate.number("similarity", self.similarity, "use 0 for unrelated teachers")
         if similarity > 1:
-            raise ValueError(f"similarity must lie in [0, 1], got {similarity!r}; 1 is one teacher for all tasks")
+            raise ValueError(
+                f"similarity must lie in [0, 1], got {similarity!r}; 1 is one teacher for all tasks"
+            )
         object.__setattr__(self, "similarity", similarity)
 
     def order(self, k: int) -> NDArray[np.int64]:
@@ -79,7 +91,9 @@ class Exchangeable(Teachers):
     def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
         points = np.zeros((n_trials, int(self.order(k).max()) + 1, n_features))
         common = np.sqrt(self.similarity) * rng.standard_normal((n_trials, 1, n_features))
-        own = np.sqrt(1.0 - self.similarity) * rng.standard_normal((n_trials, points.shape[1] - 1, n_features))
+        own = np.sqrt(1.0 - self.similarity) * rng.standard_normal(
+            (n_trials, points.shape[1] - 1, n_features)
+        )
         points[:, 1:] = self.norm / np.sqrt(n_features) * (common + own)
         return points
 
@@ -93,7 +107,9 @@ class Walk(Teachers):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", validate.number("norm", self.norm, "use 1"))
-        object.__setattr__(self, "drift", validate.number("drift", self.drift, "use 0 for a teacher that stays"))
+        object.__setattr__(
+            self, "drift", validate.number("drift", self.drift, "use 0 for a teacher that stays")
+        )
 
     def order(self, k: int) -> NDArray[np.int64]:
         return np.arange(1, k + 1)
@@ -105,7 +121,9 @@ class Walk(Teachers):
         return distances
 
     def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        steps = np.concatenate([[0.0, self.norm], np.full(k - 1, self.drift)])[:, None] / np.sqrt(n_features)
+        steps = np.concatenate([[0.0, self.norm], np.full(k - 1, self.drift)])[:, None] / np.sqrt(
+            n_features
+        )
         return np.cumsum(steps * rng.standard_normal((n_trials, k + 1, n_features)), axis=1)
 
 
@@ -134,8 +152,8 @@ class Given(Teachers):
     def check(self, n_features: int) -> None:
         if self.vectors.shape[1] != n_features:
             raise ValueError(
-                f"teachers have {self.vectors.shape[1]} features, but the ensemble has {n_features}; give vectors of "
-                f"shape (n_teachers, {n_features})"
+                f"teachers have {self.vectors.shape[1]} features, but the ensemble has"
+                f" {n_features}; give vectors of shape (n_teachers, {n_features})"
             )
 
     def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
@@ -155,23 +173,32 @@ def one(norm: float = 1.0) -> Teachers:
 
 
 def exchangeable(norm: float = 1.0, similarity: float = 0.0) -> Teachers:
-    """Return a new teacher for every task, E⟨v_s, v_t⟩ = similarity · norm² for s ≠ t; similarity in [0, 1]."""
+    """Return a new teacher for every task, E⟨v_s, v_t⟩ = similarity · norm² for s ≠ t; similarity
+    in [0, 1].
+    """
     return Exchangeable(norm, similarity)
 
 
 def recurring(n_teachers: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     """Return exchangeable teachers that come in turn: task t has number t mod ``n_teachers``."""
-    return Exchangeable(norm, similarity, validate.integer("n_teachers", n_teachers, 1, "use one() for a single one"))
+    return Exchangeable(
+        norm,
+        similarity,
+        validate.integer("n_teachers", n_teachers, 1, "use one() for a single one"),
+    )
 
 
 def change(after: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
-    """Return one teacher for the first ``after`` tasks and another one, exchangeable with it, for the others."""
+    """Return one teacher for the first ``after`` tasks and another one, exchangeable with it, for
+    the others.
+    """
     after = validate.integer("after", after, 1, "use one() for a teacher that stays")
     return Exchangeable(norm, similarity, change_after=after)
 
 
 def walk(norm: float = 1.0, drift: float = 0.0) -> Teachers:
-    """Return a teacher that moves before every task but the first: E‖v_1‖² = norm², E‖v_{t+1} − v_t‖² = drift².
+    """Return a teacher that moves before every task but the first: E‖v_1‖² = norm², E‖v_{t+1} −
+    v_t‖² = drift².
 
     Examples
     --------
@@ -183,7 +210,8 @@ def walk(norm: float = 1.0, drift: float = 0.0) -> Teachers:
 
 
 def given(vectors: Any, start: Any = None) -> Teachers:
-    """Return given teachers: ``vectors`` of shape (n_teachers, d), in turn where there are more tasks.
+    """Return given teachers: ``vectors`` of shape (n_teachers, d), in turn where there are more
+    tasks.
 
     ``start`` are the weights before the first task, of shape (d,); the origin if omitted.
     """
@@ -192,7 +220,9 @@ def given(vectors: Any, start: Any = None) -> Teachers:
         raise ValueError(f"vectors must have shape (n_teachers, n_features), got {checked.shape}")
     first = np.zeros(checked.shape[1]) if start is None else _finite("start", start)
     if first.shape != checked.shape[1:]:
-        raise ValueError(f"start must have shape {checked.shape[1:]}, as a row of vectors, got {first.shape}")
+        raise ValueError(
+            f"start must have shape {checked.shape[1:]}, as a row of vectors, got {first.shape}"
+        )
     return Given(checked, first)
 
 
@@ -200,7 +230,9 @@ def _finite(name: str, values: Any) -> Floats:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of numbers, got {type(values).__name__}") from None
+        raise TypeError(
+            f"{name} must be an array of numbers, got {type(values).__name__}"
+        ) from None
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got NaN or infinity")
     return array

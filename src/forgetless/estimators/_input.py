@@ -1,4 +1,6 @@
-"""Inputs of a streaming estimator: arrays, groups, row blocks and dask arrays, checked and relative to its weights."""
+"""Inputs of a streaming estimator: arrays, groups, row blocks and dask arrays, checked and relative
+to its weights.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -38,15 +40,25 @@ from forgetless.solvers.rows import (
 
 
 def dispatched(X: Any) -> bool:
-    """Return whether X is an array of another library, and scikit-learn is configured to keep these."""
-    if not get_config()["array_api_dispatch"] or is_sparse(X) or isinstance(X, np.ndarray | np.generic):
+    """Return whether X is an array of another library, and scikit-learn is configured to keep
+    these.
+    """
+    if (
+        not get_config()["array_api_dispatch"]
+        or is_sparse(X)
+        or isinstance(X, np.ndarray | np.generic)
+    ):
         return False
     return hasattr(X, "dtype") and not hasattr(X, "iloc")
 
 
 def check_dispatch(coef: Array) -> None:
     """Raise ValueError for a model of tensors where scikit-learn is not configured to keep them."""
-    if coef is not None and not isinstance(coef, np.ndarray) and not get_config()["array_api_dispatch"]:
+    if (
+        coef is not None
+        and not isinstance(coef, np.ndarray)
+        and not get_config()["array_api_dispatch"]
+    ):
         raise ValueError(
             f"the model holds {type(coef).__module__.split('.')[0]} arrays; use it inside "
             "sklearn.config_context(array_api_dispatch=True), as when it was fitted"
@@ -57,24 +69,33 @@ def check_namespace(coef: Array, X: Any, method: str) -> None:
     """Raise ValueError for an X of another array library than that of the fitted model."""
     if not (dispatched(X) or dispatched(coef)):
         return
-    ours, theirs = namespace_of(coef), namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np
+    ours, theirs = (
+        namespace_of(coef),
+        (namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np),
+    )
     if ours is not theirs and ours.__name__ != theirs.__name__:
         raise ValueError(
-            f"Inputs passed to {method}() must use the same namespace and the same device as "
-            f"those passed to fit(); the model holds {ours.__name__} arrays and X is of {theirs.__name__}. Convert X."
+            f"Inputs passed to {method}() must use the same namespace and the same device as those"
+            f" passed to fit(); the model holds {ours.__name__} arrays and X is of"
+            f" {theirs.__name__}. Convert X."
         )
 
 
 def checked_indices(X: Any) -> Any:
-    """Return X; raises an error for a mask, or indices outside a sparse X, before anything multiplies with it."""
+    """Return X; raises an error for a mask, or indices outside a sparse X, before anything
+    multiplies with it.
+    """
     check_unmasked("X", X)
     return check_sparse(X) if is_sparse(X) and hasattr(X, "format") and X.ndim == 2 else X
 
 
 def is_plain(state: State, X: Any, y: Any) -> bool:
-    """Return whether X and y are finite float arrays that need no conversion: the light but complete check."""
+    """Return whether X and y are finite float arrays that need no conversion: the light but
+    complete check.
+    """
     coef = state.coef
-    with np.errstate(all="ignore"):  # a sum of two infinities is NaN, which is all that is asked here
+    # a sum of two infinities is NaN, which is all that is asked here
+    with np.errstate(all="ignore"):
         return bool(
             type(X) is np.ndarray
             and type(y) is np.ndarray
@@ -92,9 +113,11 @@ def is_plain(state: State, X: Any, y: Any) -> bool:
 
 
 def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the weights so far.
+    """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the
+    weights so far.
 
-    scikit-learn takes names and tags from ``model``, and writes the features of the first rows to it.
+    scikit-learn takes names and tags from ``model``, and writes the features of the first rows to
+    it.
     """
     coef, reset = state.coef, state.origin.n_features is None
     if is_operator(X):
@@ -107,7 +130,14 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
     floats = [xp.float64, xp.float32] if coef is None else [coef.dtype]
     with np.errstate(invalid="ignore"):  # the check for infinities adds them up
         X, y = validate_data(
-            model, X, y, reset=reset, accept_sparse="csr", dtype=floats, multi_output=True, y_numeric=True
+            model,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=floats,
+            multi_output=True,
+            y_numeric=True,
         )
     if is_sparse(X) and not X.has_canonical_format:
         X = X.copy()
@@ -120,10 +150,18 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
 def _in_one_library(X: Any, y: Any, *, generic: bool) -> tuple[Any, Any, Any]:
     """Return X and y as arrays of one library, that of X or NumPy, and its namespace."""
     # A graph through a fit is never wanted, and would pin every task in memory.
-    X, y = (value.detach() if dispatched(value) and hasattr(value, "detach") else value for value in (X, y))
+    X, y = (
+        value.detach() if dispatched(value) and hasattr(value, "detach") else value
+        for value in (X, y)
+    )
     if dispatched(X) and not generic:
         X = to_numpy(X)
-    if y is not None and not dispatched(X) and is_array_api_obj(y) and not isinstance(y, np.ndarray):
+    if (
+        y is not None
+        and not dispatched(X)
+        and is_array_api_obj(y)
+        and not isinstance(y, np.ndarray)
+    ):
         y = to_numpy(y)
     X = checked_indices(X)
     if not dispatched(X):
@@ -135,15 +173,19 @@ def _in_one_library(X: Any, y: Any, *, generic: bool) -> tuple[Any, Any, Any]:
 def _check_targets(coef: Array, y: Any, n: int) -> None:
     if coef is not None and tuple(y.shape[1:]) != tuple(coef.shape[:-1]):
         expected = (n, *coef.shape[:-1])
-        raise ValueError(f"y must have shape {expected} like that of the first task, got {tuple(y.shape)}")
+        raise ValueError(
+            f"y must have shape {expected} like that of the first task, got {tuple(y.shape)}"
+        )
 
 
 def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return X, of which there are products only, and y; raises ValueError for options that need single rows."""
+    """Return X, of which there are products only, and y; raises ValueError for options that need
+    single rows.
+    """
     if not model._generic_arrays:
         raise TypeError(
-            f"{type(model).__name__} reads rows, and X is an operator, which gives products only; use ContinualRidge "
-            "or ContinualGD, or give X as an array"
+            f"{type(model).__name__} reads rows, and X is an operator, which gives products only;"
+            " use ContinualRidge or ContinualGD, or give X as an array"
         )
     options = {
         "schedule='auto'": hasattr(state.rule, "prior"),
@@ -154,7 +196,9 @@ def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
     }
     for name, is_used in options.items():
         if is_used:
-            raise ValueError(f"{name} needs the rows of X, which an operator does not give; leave {name} out")
+            raise ValueError(
+                f"{name} needs the rows of X, which an operator does not give; leave {name} out"
+            )
     check_operator(model, state, X)
     y = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y")
     if len(y) != X.shape[0]:
@@ -164,12 +208,16 @@ def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
 
 
 def check_operator(model: Any, state: State, X: Any) -> None:
-    """Raise ValueError for an operator with another number of features than that of the first task."""
+    """Raise ValueError for an operator with another number of features than that of the first
+    task.
+    """
     if state.origin.n_features is None:
         model.n_features_in_ = int(X.shape[1])
     elif X.shape[1] != state.origin.n_features:
         name, expected = type(model).__name__, state.origin.n_features
-        raise ValueError(f"X has {X.shape[1]} features, but {name} is expecting {expected} features")
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {name} is expecting {expected} features"
+        )
 
 
 def _weight(sample_weight: Any, X: Any) -> Any:
@@ -183,9 +231,13 @@ def _weight(sample_weight: Any, X: Any) -> Any:
         weight = np.full(n, weight)
     weight = check_array(weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weight.shape != (n,):
-        raise ValueError(f"sample_weight must have one value per row, shape ({n},), got {weight.shape}")
+        raise ValueError(
+            f"sample_weight must have one value per row, shape ({n},), got {weight.shape}"
+        )
     if weight.min() < 0:
-        raise ValueError(f"sample_weight must be nonnegative, got {weight.min()}; drop the row or use 0")
+        raise ValueError(
+            f"sample_weight must be nonnegative, got {weight.min()}; drop the row or use 0"
+        )
     return weight if is_sparse(X) else from_numpy(weight, like=X)
 
 
@@ -199,7 +251,9 @@ def group_codes(groups: Any, n: int) -> tuple[Any, int]:
     try:
         _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     except TypeError:
-        raise TypeError("groups must hold labels of one kind, such as strings or integers; convert them") from None
+        raise TypeError(
+            "groups must hold labels of one kind, such as strings or integers; convert them"
+        ) from None
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[codes], len(first)
@@ -219,7 +273,9 @@ def whole(state: State, X: Any, y: Any, weight: Any) -> TaskData:
         residual = weighted(residual, weight)
     rows = _rows(X, weight, state.fit_intercept, residual.dtype)
     before = _error_before(state, X, y, weight) if state.predicts_otherwise else None
-    return TaskData(start, rows, residual, total, n, tuple(y.shape[1:]), before=before, weight=weight)
+    return TaskData(
+        start, rows, residual, total, n, tuple(y.shape[1:]), before=before, weight=weight
+    )
 
 
 def _error_before(state: State, X: Any, y: Any, weight: Any) -> float:
@@ -231,10 +287,16 @@ def _error_before(state: State, X: Any, y: Any, weight: Any) -> float:
 
 
 def _rows(X: Any, weight: Any, intercept: bool, dtype: Any) -> Rows:
-    if is_operator(X) or (weight is None and not intercept and X.dtype == dtype and not is_sparse(X)):
+    if is_operator(X) or (
+        weight is None and not intercept and X.dtype == dtype and not is_sparse(X)
+    ):
         return Rows.of(X)
     n, d = int(X.shape[0]), int(X.shape[1]) + intercept
-    if is_sparse(X) or not isinstance(X, np.ndarray) or 16 * n * d <= environment.FACTORIZATION_LIMIT:
+    if (
+        is_sparse(X)
+        or not isinstance(X, np.ndarray)
+        or 16 * n * d <= environment.FACTORIZATION_LIMIT
+    ):
         return Rows.of(plain(X, weight, intercept, dtype))
     step = max(1, BLOCK_BYTES // (8 * d))
 
@@ -247,29 +309,45 @@ def _rows(X: Any, weight: Any, intercept: bool, dtype: Any) -> Rows:
 
 
 def on_cluster(state: State, X: Any, y: Any, weight: Any, check: "Check") -> tuple[TaskData, State]:
-    """Return a task given as dask arrays, relative to the weights of a state, and the state; after one pass over it."""
+    """Return a task given as dask arrays, relative to the weights of a state, and the state; after
+    one pass over it.
+    """
     y = y if hasattr(y, "shape") else np.asarray(y)
     blocks = blocks_of(X, y, weight)
     wide = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)  # as for tasks in memory
     targets = tuple(int(each) for each in y.shape[1:])
     # Shapes and types are checked like those of any task, by a row of them.
-    one, _, _, state = check(state, np.zeros((1, int(X.shape[1])), dtype=wide), np.zeros((1, *targets)), None)
+    one, _, _, state = check(
+        state, np.zeros((1, int(X.shape[1])), dtype=wide), np.zeros((1, *targets)), None
+    )
     start = state.start(one, np.zeros((1, *targets)))
     predicting = start if state.iterate is None else state.weights
-    rows, seen = RemoteRows.looked_at(blocks, View(start, predicting, state.fit_intercept, one.dtype))
+    rows, seen = RemoteRows.looked_at(
+        blocks, View(start, predicting, state.fit_intercept, one.dtype)
+    )
     if seen.gram is not None and not np.isfinite(seen.gram).all():
-        raise OverflowError("the rows of this task are too large for XᵀX on a cluster; rescale X towards 1")
+        raise OverflowError(
+            "the rows of this task are too large for XᵀX on a cluster; rescale X towards 1"
+        )
     if seen.counts[0] and not seen.counts[2]:
-        raise ValueError("sample_weight is zero for every row of a task: nothing to learn; leave it out")
+        raise ValueError(
+            "sample_weight is zero for every row of a task: nothing to learn; leave it out"
+        )
     if not seen.counts[3]:
-        raise ValueError("X must hold at least one row that is not zero, got none; leave this task out")
+        raise ValueError(
+            "X must hold at least one row that is not zero, got none; leave this task out"
+        )
     size = np.sqrt(seen.squares)[None, :].astype(one.dtype)
     before = None if state.iterate is None else float(seen.shown.sum())
-    return TaskData(start, rows, size, seen.total, int(seen.counts[2]), targets, seen.right, before), state
+    return (
+        TaskData(start, rows, size, seen.total, int(seen.counts[2]), targets, seen.right, before),
+        state,
+    )
 
 
 Check = Callable[[State, Any, Any, Any], tuple[Any, Any, Any, State]]
-"""Returns X, y and weights of a block, checked, and the state with the features of the first block."""
+"""Returns X, y and weights of a block, checked, and the state with the features of the first
+block."""
 
 
 def reads_once(blocks: Any) -> bool:
@@ -301,7 +379,9 @@ class _Blocks:
         if state.predicts_otherwise:
             self.before = (self.before or 0.0) + _error_before(state, X, y, weight)
         self.rows_read += X.shape[0]
-        self.stored += X.nnz + X.shape[0] * intercept if is_sparse(X) else X.shape[0] * len(self.start)
+        self.stored += (
+            X.nnz + X.shape[0] * intercept if is_sparse(X) else X.shape[0] * len(self.start)
+        )
         self.n += X.shape[0] if weight is None else int(np.count_nonzero(weight))
         self.total += float(X.shape[0]) if weight is None else float(weight.sum())
         counted = X if weight is None else X[np.flatnonzero(weight)]
@@ -316,30 +396,45 @@ class _Blocks:
         d = len(self.start)
         if not gram_fits(d):
             raise MemoryError(
-                f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of blocks or a "
-                "function that returns an iterator, or allow more with FORGETLESS_MEMORY_LIMIT"
+                f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of"
+                " blocks or a function that returns an iterator, or allow more with"
+                " FORGETLESS_MEMORY_LIMIT"
             )
         gram, right = normal_equations(X, r, weight, intercept, self.start.dtype)
-        self.gram, self.right = (gram, right) if self.gram is None else (self.gram + gram, self.right + right)
+        self.gram, self.right = (
+            (gram, right) if self.gram is None else (self.gram + gram, self.right + right)
+        )
         self.squares = self.squares + np.einsum("ij,ij->j", r, r, dtype=np.float64)
 
 
 def in_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskData, State]:
-    """Return a task given as blocks (X, y) or (X, y, sample_weight), relative to the weights of a state, and the state.
+    """Return a task given as blocks (X, y) or (X, y, sample_weight), relative to the weights of a
+    state, and the state.
 
-    ``blocks`` is iterable or returns an iterator. Blocks that can be read again are; of the rest XᵀX is added up.
+    ``blocks`` is iterable or returns an iterator. Blocks that can be read again are; of the rest
+    XᵀX is added up.
     """
     sums = _Blocks(once=reads_once(blocks))
     for block in blocks() if callable(blocks) else blocks:
         X, y, weight, state = check(state, *triple(block))
         sums.add(state, X, y, weight)
     if sums.empty:
-        raise ValueError("blocks must hold at least one row that is not zero, got none; leave this task out")
+        raise ValueError(
+            "blocks must hold at least one row that is not zero, got none; leave this task out"
+        )
     start, d = sums.start, len(sums.start)
     counts = (sums.total, sums.n, sums.targets, sums.right, sums.before)
     if sums.once:
         # Of the residual only its norm is left, which together with Xᵀr is enough for a step.
-        return TaskData(start, Rows.of_gram(sums.gram, sums.rows_read), np.sqrt(sums.squares)[None, :], *counts), state
+        return (
+            TaskData(
+                start,
+                Rows.of_gram(sums.gram, sums.rows_read),
+                np.sqrt(sums.squares)[None, :],
+                *counts,
+            ),
+            state,
+        )
 
     def again() -> Iterator[Any]:
         for block in blocks() if callable(blocks) else blocks:
@@ -353,9 +448,13 @@ def in_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskData, State]
 def triple(block: Any) -> tuple[Any, Any, Any]:
     """Return X, y and weights of a block."""
     if not isinstance(block, tuple | list) or len(block) not in (2, 3):
-        raise TypeError("blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple")
+        raise TypeError(
+            "blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple"
+        )
     if dispatched(block[0]):
-        raise TypeError("blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole")
+        raise TypeError(
+            "blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole"
+        )
     return block[0], block[1], block[2] if len(block) == 3 else None
 
 

@@ -1,8 +1,10 @@
-"""Short path for tasks of one row: the state after the row without the overhead of the general path.
+"""Short path for tasks of one row: the state after the row without the overhead of the general
+path.
 
-With a memory, rows are appended to its vectors, and truncated when there is no room left. A truncation costs as much as
-dozens of rows. Between two of them a row costs two products with B and two triangular solves: the Cholesky factor of
-B·Bᵀ + λ is carried from one row to the next, and rows are written behind those already there.
+With a memory, rows are appended to its vectors, and truncated when there is no room left. A
+truncation costs as much as dozens of rows. Between two of them a row costs two products with B and
+two triangular solves: the Cholesky factor of B·Bᵀ + λ is carried from one row to the next, and rows
+are written behind those already there.
 """
 
 import math
@@ -19,18 +21,39 @@ if TYPE_CHECKING:
     from forgetless.estimators.rules import Scheduled
 
 SINGLE = 1e4
-"""Up to this ratio of the largest eigenvalue to λ products in float32 give the step to three digits or more."""
+"""Up to this ratio of the largest eigenvalue to λ products in float32 give the step to three digits
+or more."""
 
 EXACT = 1e8
-"""Up to this ratio the factor gives the step to nine digits or more, as is promised for a memory in float64."""
+"""Up to this ratio the factor gives the step to nine digits or more, as is promised for a memory in
+float64."""
 
 SHIFTED = 1e4
 """Up to this ratio of λ to the largest eigenvalue B·Bᵀ + λ determines B·Bᵀ to twelve digits."""
 
 
-def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
-    """Return the state after a task of one row; None where the general path has to learn it or to raise an error."""
-    origin, history, coef, intercept, n_tasks, radius, _, memory, plan, iterate, _, counts, _, _, _, _ = state
+def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:  # noqa: C901, PLR0912
+    """Return the state after a task of one row; None where the general path has to learn it or to
+    raise an error.
+    """
+    (
+        origin,
+        history,
+        coef,
+        intercept,
+        n_tasks,
+        radius,
+        _,
+        memory,
+        plan,
+        iterate,
+        _,
+        counts,
+        _,
+        _,
+        _,
+        _,
+    ) = state
     if not _is_plain(state, X, y) or (memory is None) != (rule.memory is None):
         return None
     x, dtype, fit_intercept = X[0], coef.dtype, state.fit_intercept
@@ -38,7 +61,8 @@ def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
     if not 1e-10 < square < 1e30:
         return None
     average, before = (coef, intercept), y.item() - float(x.dot(coef))
-    error = before - float(intercept)  # of the prediction; the same as ``before`` where that is the last iterate
+    # of the prediction; the same as ``before`` where that is the last iterate
+    error = before - float(intercept)
     if iterate is not None:
         weights = iterate.weights[:, 0]
         coef, intercept = (weights[:-1], weights[-1]) if fit_intercept else (weights, 0.0)
@@ -57,7 +81,8 @@ def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
         return None
     if memory is None:
         gain = before / (square + strength)
-        if -1e-290 < gain < 1e-290 and before != 0.0:  # digits would be lost below the range of a float
+        # digits would be lost below the range of a float
+        if -1e-290 < gain < 1e-290 and before != 0.0:
             return None
         after = before - gain * square
         change, last = x * gain, gain
@@ -77,13 +102,29 @@ def step_row(rule: "Scheduled", state: State, X: Any, y: Any) -> State | None:
         weights = np.append(coef, intercept) if fit_intercept else coef
         iterate = Iterate(weights[:, None], total)
         coef = average[0] + (coef - average[0]) / total
-        intercept = dtype.type(average[1] + (intercept - average[1]) / total) if fit_intercept else 0.0
-    parts = (origin, history, coef, intercept, task, radius, None, memory, plan, iterate, None, counts)
+        intercept = (
+            dtype.type(average[1] + (intercept - average[1]) / total) if fit_intercept else 0.0
+        )
+    parts = (
+        origin,
+        history,
+        coef,
+        intercept,
+        task,
+        radius,
+        None,
+        memory,
+        plan,
+        iterate,
+        None,
+        counts,
+    )
     return tuple.__new__(State, (*parts, None, None, None, 0.0))
 
 
 def _is_plain(state: State, X: Any, y: Any) -> bool:
-    """Return whether X and y are one row of the type, dtype and shape that the general path has established.
+    """Return whether X and y are one row of the type, dtype and shape that the general path has
+    established.
 
     Finiteness shows in the two inner products.
     """
@@ -111,15 +152,21 @@ def _learn_with_memory(
 
 
 class Row(NamedTuple):
-    """Result of a row: the change of the weights (d,), the residual after it, and the memory after it."""
+    """Result of a row: the change of the weights (d,), the residual after it, and the memory after
+    it.
+    """
 
     change: Array
     left: float
     memory: Subspace
 
 
-def learn_row(memory: Subspace, x: Array, square: float, residual: float, strength: float, rank: int) -> Row | None:
-    """Return the result of learning a row x with ‖x‖² = ``square``; None where the general path has to do it."""
+def learn_row(
+    memory: Subspace, x: Array, square: float, residual: float, strength: float, rank: int
+) -> Row | None:
+    """Return the result of learning a row x with ‖x‖² = ``square``; None where the general path has
+    to do it.
+    """
     q, room = len(memory.norms), min(rank, len(x))
     double = memory.vectors.dtype == np.float64
     if room < 4 or q > room or (double and max(square, _top(memory)) > EXACT * strength):
@@ -145,7 +192,11 @@ def learn_row(memory: Subspace, x: Array, square: float, residual: float, streng
     change = (-gain * back * norms).astype(work) @ vectors.astype(work, copy=False) + gain * x
     trace = memory.trace + square
     if q < room:
-        beside = along if vectors.dtype == work else _solved(factor, (vectors.astype(work) @ stored) * norms)
+        beside = (
+            along
+            if vectors.dtype == work
+            else _solved(factor, (vectors.astype(work) @ stored) * norms)
+        )
         corner = float(stored @ stored) + strength - float(beside @ beside)
         if not corner > 0.5 * strength:
             return None
@@ -187,7 +238,9 @@ def _with_factor(memory: Subspace, strength: float, count: int) -> Subspace | No
 
 
 def _gram(memory: Subspace, strength: float) -> Floats:
-    """Return B·Bᵀ: from the factor where that is accurate, else from the rows, as exactly as a step with λ needs it."""
+    """Return B·Bᵀ: from the factor where that is accurate, else from the rows, as exactly as a step
+    with λ needs it.
+    """
     q = len(memory.norms)
     if memory.factor is not None and memory.shift <= SHIFTED * _top(memory):
         lower = np.tril(memory.factor[:q, :q])
@@ -217,7 +270,11 @@ def _solved(factor: Floats, right: Floats, *, transposed: bool = False) -> Float
     from scipy.linalg import blas
 
     q = len(right)
-    return np.asarray(blas.dtrsv(factor[:q, :q], right, lower=1, trans=int(transposed))) if q else right
+    return (
+        np.asarray(blas.dtrsv(factor[:q, :q], right, lower=1, trans=int(transposed)))
+        if q
+        else right
+    )
 
 
 def _truncated(memory: Subspace, system: Floats, x: Array, rank: int) -> Subspace:

@@ -1,8 +1,10 @@
-"""Standard deviations of predictions and coefficients, from the memory of all rows and the errors so far.
+"""Standard deviations of predictions and coefficients, from the memory of all rows and the errors
+so far.
 
-A prediction at x has the variance σ²(1 + xᵀCx). σ² is the mean squared error of rows before they were learned, over the
-later half of the tasks in the history; C is the inverse of the remembered Σ XᵀX, plus λ. For a low-rank memory,
-the trace that truncations removed is taken to be spread evenly over all directions.
+A prediction at x has the variance σ²(1 + xᵀCx). σ² is the mean squared error of rows before they
+were learned, over the later half of the tasks in the history; C is the inverse of the remembered Σ
+XᵀX, plus λ. For a low-rank memory, the trace that truncations removed is taken to be spread evenly
+over all directions.
 """
 
 import math
@@ -21,17 +23,23 @@ from forgetless.solvers.rows import is_sparse
 def noise(state: State) -> float:
     """Return σ²: the error of rows not yet learned, over the later half of the history."""
     history = state.history.columns()
-    rows, before, after = (history[name].astype(np.float64) for name in ("n_rows", "mse_before", "mse_after"))
+    rows, before, after = (
+        history[name].astype(np.float64) for name in ("n_rows", "mse_before", "mse_after")
+    )
     if len(rows) == 0:
         return state.history.prequential_mse
     if len(rows) == 1:
-        return float(after[0] * rows[0] / max(rows[0] - min(rows[0] - 1, state.coef.shape[-1] + 1), 1))
+        return float(
+            after[0] * rows[0] / max(rows[0] - min(rows[0] - 1, state.coef.shape[-1] + 1), 1)
+        )
     late = slice(max(1, len(rows) // 2), None)
     return float(np.average(before[late], weights=rows[late]))
 
 
 def leverage(state: State, rows: Floats, loss: str) -> Floats:
-    """Return xᵀCx of rows (n, d), in the units of the state, the last column being 1 where there is an intercept."""
+    """Return xᵀCx of rows (n, d), in the units of the state, the last column being 1 where there is
+    an intercept.
+    """
     memory = state.memory
     if memory is None:
         return np.zeros(len(rows))
@@ -46,32 +54,43 @@ def leverage(state: State, rows: Floats, loss: str) -> Floats:
     ridge = max(ridge, 1e-12 * memory.trace / rows.shape[1])
     inner = rows @ B.T
     explained = np.linalg.solve(ridge * np.eye(len(B)) + B @ B.T, inner.T).T if len(B) else inner
-    values: Floats = (np.einsum("ij,ij->i", rows, rows) - np.einsum("ij,ij->i", inner, explained)) / ridge
+    values: Floats = (
+        np.einsum("ij,ij->i", rows, rows) - np.einsum("ij,ij->i", inner, explained)
+    ) / ridge
     return np.asarray(np.maximum(values, 0.0) / rows_per_task)
 
 
 def prediction_std(state: State, X: Any, loss: str, variances: Any = None) -> Floats:
     """Return the standard deviation of the targets of rows X, in the units of the state.
 
-    ``variances`` are those of the targets around the true function where they are known for a row; NaN elsewhere.
+    ``variances`` are those of the targets around the true function where they are known for a row;
+    NaN elsewhere.
     """
     rows = np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)
     rows = np.column_stack([rows, np.ones(len(rows))]) if state.fit_intercept else rows
-    errors = noise(state) if variances is None else np.where(np.isnan(variances), noise(state), variances)
+    errors = (
+        noise(state)
+        if variances is None
+        else np.where(np.isnan(variances), noise(state), variances)
+    )
     return np.sqrt(errors * (1.0 + leverage(state, rows, loss)))
 
 
 def coefficient_std(state: State, loss: str, groups: Sequence[Sequence[int]] = ()) -> Floats | None:
-    """Return the standard deviation of every coefficient, in the user's units; None where nothing is remembered.
+    """Return the standard deviation of every coefficient, in the user's units; None where nothing
+    is remembered.
 
-    Features of a group add up to 1, like those of the categories of a column: beside an intercept only differences of
-    their coefficients are known. Theirs is that of β_i − Σ p_j β_j, the difference to the mean over all rows, where p_j
-    is the share of rows that have feature j. NaN where a feature has not varied yet.
+    Features of a group add up to 1, like those of the categories of a column: beside an intercept
+    only differences of their coefficients are known. Theirs is that of β_i − Σ p_j β_j, the
+    difference to the mean over all rows, where p_j is the share of rows that have feature j. NaN
+    where a feature has not varied yet.
     """
     d = state.coef.shape[-1]
     if state.memory is None or d > 5000:
         return None
-    scale, mean = (np.ones(d), np.ones(d)) if state.units is None else (state.units.scale, state.units.mean)
+    scale, mean = (
+        (np.ones(d), np.ones(d)) if state.units is None else (state.units.scale, state.units.mean)
+    )
     rows = np.eye(d + state.fit_intercept)[:d]
     for group in map(list, groups):
         share = np.maximum(mean[group], 0.0)

@@ -1,9 +1,10 @@
 """Units of columns for ``standardize=True``: the mean and scale of every column so far, in O(d).
 
-Inside a model a column x is (x − m)/s. Statistics change with every task, and weights and memory are then converted
-from the old units to the new ones (``UnitChange``), so that the function and the memory stay as they were. Only dense
-rows with an intercept are centred: without an intercept the function could not be converted, and sparse rows would
-become dense. A column that never varied has no scale yet; it counts as zero until it has one.
+Inside a model a column x is (x − m)/s. Statistics change with every task, and weights and memory
+are then converted from the old units to the new ones (``UnitChange``), so that the function and the
+memory stay as they were. Only dense rows with an intercept are centred: without an intercept the
+function could not be converted, and sparse rows would become dense. A column that never varied has
+no scale yet; it counts as zero until it has one.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +15,8 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless.solvers.rows import is_sparse
 
 ROUNDING = 1e-10
-"""A standard deviation below this share of the root mean square of a column is taken for rounding."""
+"""A standard deviation below this share of the root mean square of a column is taken for
+rounding."""
 
 
 class Units(NamedTuple):
@@ -27,7 +29,8 @@ class Units(NamedTuple):
     mean, spread : arrays of shape (d,)
         The mean m of every column, and Σ(x − m)².
     scale : array of shape (d,)
-        s, the root mean square of x − m, or of x where columns are not centred; 0 where it is not known yet.
+        s, the root mean square of x − m, or of x where columns are not centred; 0 where it is not
+        known yet.
     centred : bool
     """
 
@@ -59,7 +62,9 @@ class Units(NamedTuple):
         return self.with_moments(*_moments(X, weight), dense=not is_sparse(X))
 
     def with_moments(self, n: float, mean: Floats, spread: Floats, *, dense: bool) -> "Units":
-        """Return the same from the weight of the rows, their mean, and the sum of squares around it."""
+        """Return the same from the weight of the rows, their mean, and the sum of squares around
+        it.
+        """
         if n == 0:
             return self
         total = self.total + n
@@ -88,7 +93,8 @@ class Units(NamedTuple):
             return _inward(X, self.center, _inverse(self.scale))
         xp = namespace_of(X)
         center, inverse = (from_numpy(each, like=X) for each in (self.center, _inverse(self.scale)))
-        # Rows in single precision lose what lies below a large mean if that is subtracted in single precision.
+        # Rows in single precision lose what lies below a large mean if that is subtracted in single
+        # precision.
         wide = xp.astype(X, center.dtype, copy=False)
         return xp.astype((wide - center[None, :]) * inverse[None, :], X.dtype, copy=False)
 
@@ -96,7 +102,8 @@ class Units(NamedTuple):
         """Return the product of rows in these units with coefficients (d,) or (c, d)."""
         if not (isinstance(X, np.ndarray) and X.dtype == coef.dtype == np.float64):
             return self.inward(X) @ coef.T
-        # As X times weights in the user's units, but for columns whose mean would take their digits.
+        # As X times weights in the user's units, but for columns whose mean would take their
+        # digits.
         slope = coef * _inverse(self.scale)
         far = np.flatnonzero(far_from_zero(self.center, self.scale))
         near = slope.copy()
@@ -104,18 +111,24 @@ class Units(NamedTuple):
         return X @ near.T - near @ self.center + (X[:, far] - self.center[far]) @ slope[..., far].T
 
     def outward(self, weights: Array) -> Array:
-        """Return weights (d, c), the last row being the intercept where columns are centred, in the user's units."""
+        """Return weights (d, c), the last row being the intercept where columns are centred, in the
+        user's units.
+        """
         return UnitChange(_inverse(self.scale), -self.center).weights(weights)
 
     def widened(self, count: int) -> "Units":
         """Return the units of ``count`` more columns, which were zero in all rows so far."""
         zero = np.zeros(count)
-        mean, spread, scale = (np.concatenate([each, zero]) for each in (self.mean, self.spread, self.scale))
+        mean, spread, scale = (
+            np.concatenate([each, zero]) for each in (self.mean, self.spread, self.scale)
+        )
         return self._replace(mean=mean, spread=spread, scale=scale)
 
 
 class UnitChange(NamedTuple):
-    """From units (m, s) to (m′, s′): what weights are multiplied with, s′/s, and the shift (m′ − m)/s′."""
+    """From units (m, s) to (m′, s′): what weights are multiplied with, s′/s, and the shift (m′ −
+    m)/s′.
+    """
 
     ratio: Floats
     shift: Floats
@@ -130,7 +143,9 @@ class UnitChange(NamedTuple):
         return cls(ratio, (new.center - old.center) * _inverse(new.scale))
 
     def weights(self, weights: Array) -> Array:
-        """Return weights (…, d, c) of the same function; the last row is the intercept, where there is one."""
+        """Return weights (…, d, c) of the same function; the last row is the intercept, where there
+        is one.
+        """
         ratio, shift, xp = self._like(weights)
         d = len(self.ratio)
         columns = weights[..., :d, :] * ratio[:, None]
@@ -140,7 +155,9 @@ class UnitChange(NamedTuple):
         return xp.concat([columns, weights[..., d:, :] + added], axis=-2)
 
     def rows(self, rows: Array) -> Array:
-        """Return sums of rows (n, d), the last column being that of the intercept, where there is one."""
+        """Return sums of rows (n, d), the last column being that of the intercept, where there is
+        one.
+        """
         ratio, shift, xp = self._like(rows)
         d = len(self.ratio)
         columns = rows[:, :d] / ratio[None, :]
@@ -153,7 +170,9 @@ class UnitChange(NamedTuple):
         return self.rows(self.rows(gram).T)
 
     def squares(self, squares: Array) -> Array:
-        """Return Σx² of every column, taking Σ(x − m) for zero, as it is where all rows count the same."""
+        """Return Σx² of every column, taking Σ(x − m) for zero, as it is where all rows count the
+        same.
+        """
         ratio, shift, xp = self._like(squares)
         d = len(self.ratio)
         columns = squares[:d] / ratio**2
@@ -163,12 +182,16 @@ class UnitChange(NamedTuple):
 
     def _like(self, array: Array) -> tuple[Array, Array, Any]:
         xp = namespace_of(array)
-        converted = (xp.astype(from_numpy(each, like=array), array.dtype, copy=False) for each in self)
+        converted = (
+            xp.astype(from_numpy(each, like=array), array.dtype, copy=False) for each in self
+        )
         return (*converted, xp)
 
 
 def far_from_zero(mean: Floats, scale: Floats) -> Any:
-    """Return which columns lie so far from zero that XᵀX about zero would lose more than four of its sixteen digits."""
+    """Return which columns lie so far from zero that XᵀX about zero would lose more than four of
+    its sixteen digits.
+    """
     return np.abs(mean) > 100.0 * scale
 
 

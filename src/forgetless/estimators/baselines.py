@@ -62,7 +62,8 @@ class InverseGram(NamedTuple):
     def in_units(self, change: UnitChange, total: float) -> "InverseGram":
         """Return the inverse in other units of the columns, after rows of weight ``total``."""
         P = change.weights(change.weights(self.inverse).T)
-        # In standardized units every column has a mean square of 1, and the prior is converted with the rest.
+        # In standardized units every column has a mean square of 1, and the prior is converted with
+        # the rest.
         return self._replace(inverse=P, energy=total * len(P))
 
     def widened(self, d: int, count: int) -> "InverseGram":
@@ -105,7 +106,9 @@ class JointRule(Rule):
         weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
         change = weights - start
         with np.errstate(over="ignore", invalid="ignore"):  # the state rejects infinite weights
-            after = np.maximum(_squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0)
+            after = np.maximum(
+                _squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0
+            )
         memory = NormalEquations(total, moment, self.alpha)
         return Change(change, after, self.alpha, error=10 * EPS / rcond, parts={"memory": memory})
 
@@ -125,8 +128,8 @@ class RecursiveRule(Rule):
             rows = Rows.of(X)
         if not rows.readable:
             raise ConvergenceError(
-                "RecursiveLeastSquares reads the rows of a task twice, which a generator does not allow; "
-                "give a list of blocks, or use JointRidge"
+                "RecursiveLeastSquares reads the rows of a task twice, which a generator does not"
+                " allow; give a list of blocks, or use JointRidge"
             )
         P, energy = np.eye(d) / self.alpha, 0.0
         if state.memory is not None:
@@ -140,13 +143,16 @@ class RecursiveRule(Rule):
         # ‖P‖·‖P⁻¹‖ is at most this, which bounds the effect of rounding.
         condition = float(np.abs(P).sum(axis=0).max()) * (self.alpha + energy)
         memory = InverseGram(P, energy, self.alpha)
-        return Change(total, _squares(left), self.alpha, error=10 * EPS * condition, parts={"memory": memory})
+        return Change(
+            total, _squares(left), self.alpha, error=10 * EPS * condition, parts={"memory": memory}
+        )
 
 
 class JointRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     """Ridge regression on all tasks together, from the sums XᵀX and Xᵀy of the tasks seen.
 
-    The solution minimizes Σ_t ½‖X_t w − y_t‖² + (alpha/2)‖w‖² over the tasks so far: O(d²) memory and O(d³) a task.
+    The solution minimizes Σ_t ½‖X_t w − y_t‖² + (alpha/2)‖w‖² over the tasks so far: O(d²) memory
+    and O(d³) a task.
 
     Parameters
     ----------
@@ -165,25 +171,35 @@ class JointRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
 
     _generic_arrays = False
 
-    gram_ = Learned(lambda state: state.memory and state.memory.gram, "The sum of XᵀX of all tasks.")
-    moment_ = Learned(lambda state: state.memory and state.memory.moment, "The sum of Xᵀy of all tasks.")
+    gram_ = Learned(
+        lambda state: state.memory and state.memory.gram, "The sum of XᵀX of all tasks."
+    )
+    moment_ = Learned(
+        lambda state: state.memory and state.memory.moment, "The sum of Xᵀy of all tasks."
+    )
 
-    def __init__(self, alpha: float = 1.0, *, fit_intercept: bool = False, standardize: bool = False) -> None:
+    def __init__(
+        self, alpha: float = 1.0, *, fit_intercept: bool = False, standardize: bool = False
+    ) -> None:
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
         return JointRule(_checked_alpha(self.alpha))
 
     def _read_memory(self, fields: Fields, d: int, c: int) -> NormalEquations:
-        return NormalEquations(fields.array("gram", "f", (d, d)), fields.array("moment", "f", (d, c)), self.alpha)
+        return NormalEquations(
+            fields.array("gram", "f", (d, d)), fields.array("moment", "f", (d, c)), self.alpha
+        )
 
 
 class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
-    """Recursive least squares: the penalty on a change of the weights is measured by Σ XᵀX of the tasks seen.
+    """Recursive least squares: the penalty on a change of the weights is measured by Σ XᵀX of the
+    tasks seen.
 
-    Stores P = (alpha·I + Σ_t X_tᵀX_t)⁻¹ and equals :class:`JointRidge` in exact arithmetic; with ``standardize`` the
-    prior alpha·I stays in the units of the first task, where ``JointRidge`` has it in those of all. Where one model
-    fits all tasks the loss on seen tasks vanishes with alpha. O(d²) memory, O(n d²) a task of n ≤ d rows.
+    Stores P = (alpha·I + Σ_t X_tᵀX_t)⁻¹ and equals :class:`JointRidge` in exact arithmetic; with
+    ``standardize`` the prior alpha·I stays in the units of the first task, where ``JointRidge`` has
+    it in those of all. Where one model fits all tasks the loss on seen tasks vanishes with alpha.
+    O(d²) memory, O(n d²) a task of n ≤ d rows.
 
     Parameters
     ----------
@@ -195,13 +211,15 @@ class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore
     Examples
     --------
     >>> from forgetless import RecursiveLeastSquares
-    >>> model = RecursiveLeastSquares(alpha=1.0).partial_fit([[1.0]], [2.0]).partial_fit([[1.0]], [5.0])
+    >>> model = RecursiveLeastSquares(alpha=1.0).partial_fit([[1.0]], [2.0]).partial_fit([[1.0]],
+    ...     [5.0])
     >>> round(float(model.coef_[0]), 4)
     2.3333
 
     References
     ----------
-    Chong & Żak (2004), Section 12.2; for zero loss on seen tasks, Evron et al. (2023), Proposition 5.5.
+    Chong & Żak (2004), Section 12.2; for zero loss on seen tasks, Evron et al. (2023), Proposition
+    5.5.
     """
 
     _generic_arrays = False
@@ -209,17 +227,26 @@ class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore
 
     _fixed_names = (*StreamingRegressor._fixed_names, "alpha")  # a part of the first inverse
 
-    inverse_ = Learned(lambda state: state.memory and state.memory.inverse, "P, the inverse of alpha·I + Σ XᵀX.")
-    energy_ = Learned(lambda state: state.memory and state.memory.energy, "The sum of ‖X‖² (Frobenius) of all tasks.")
+    inverse_ = Learned(
+        lambda state: state.memory and state.memory.inverse, "P, the inverse of alpha·I + Σ XᵀX."
+    )
+    energy_ = Learned(
+        lambda state: state.memory and state.memory.energy,
+        "The sum of ‖X‖² (Frobenius) of all tasks.",
+    )
 
-    def __init__(self, alpha: float = 1.0, *, fit_intercept: bool = False, standardize: bool = False) -> None:
+    def __init__(
+        self, alpha: float = 1.0, *, fit_intercept: bool = False, standardize: bool = False
+    ) -> None:
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
         return RecursiveRule(_checked_alpha(self.alpha))
 
     def _read_memory(self, fields: Fields, d: int, c: int) -> InverseGram:
-        return InverseGram(fields.array("inverse", "f", (d, d)), fields.number("energy"), self.alpha)
+        return InverseGram(
+            fields.array("inverse", "f", (d, d)), fields.number("energy"), self.alpha
+        )
 
 
 def _checked_alpha(alpha: float) -> float:
@@ -230,13 +257,16 @@ def _check_memory(name: str, d: int) -> None:
     limit = environment.FACTORIZATION_LIMIT
     if 16 * d * d > limit:
         raise MemoryError(
-            f"{name} stores a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it, more than the limit of "
-            f"{limit:,}; use ContinualRidge, whose memory is O(d), or allow more with FORGETLESS_MEMORY_LIMIT"
+            f"{name} stores a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it,"
+            f" more than the limit of {limit:,}; use ContinualRidge, whose memory is O(d), or allow"
+            " more with FORGETLESS_MEMORY_LIMIT"
         )
 
 
 def _updated(P: Array, X: Array, r: Array) -> tuple[Array, Array]:
-    """Return P and the change of the weights after some rows; half as many at a time where they are ill-conditioned."""
+    """Return P and the change of the weights after some rows; half as many at a time where they are
+    ill-conditioned.
+    """
     PX = P @ X.T
     system = X @ PX
     system.flat[:: len(system) + 1] += 1.0
@@ -259,8 +289,8 @@ def _solve_positive(A: Array, b: Array) -> tuple[Array, float]:
     rcond = lapack.dpocon(factor, norm1, uplo="L")[0] if info == 0 and np.isfinite(norm1) else 0.0
     if rcond == 0:
         raise ConvergenceError(
-            "the tasks are too ill-conditioned together for this alpha, or too large to be squared; use a larger "
-            "alpha, or rescale X towards 1"
+            "the tasks are too ill-conditioned together for this alpha, or too large to be squared;"
+            " use a larger alpha, or rescale X towards 1"
         )
     return lapack.dpotrs(factor, b, lower=1)[0], float(rcond)
 
@@ -270,7 +300,9 @@ def _primal_gram(rows: Rows) -> Array:
 
 
 def _few_rows(rows: Rows, residual: Array, d: int) -> Any:
-    """Yield dense float64 blocks of at most d rows with their residuals: an update costs n³ beyond that."""
+    """Yield dense float64 blocks of at most d rows with their residuals: an update costs n³ beyond
+    that.
+    """
     step = max(1, min(d, BLOCK_BYTES // (8 * d)))
     first = 0
     for block in rows.blocks():

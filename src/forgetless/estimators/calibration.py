@@ -1,8 +1,10 @@
-"""The temperature of class probabilities: softmax(scores/T), with T fitted while a stream is learned.
+"""The temperature of class probabilities: softmax(scores/T), with T fitted while a stream is
+learned.
 
-T minimizes the log-loss of rows of every task before it is learned, and of the same rows afterwards, with residuals
-enlarged by n/(n − f) for the f degrees of freedom that the rows learned have used (generalized cross-validation). The
-first know how predictions generalize to the next task, the second exist also for classes that have just come.
+T minimizes the log-loss of rows of every task before it is learned, and of the same rows
+afterwards, with residuals enlarged by n/(n − f) for the f degrees of freedom that the rows learned
+have used (generalized cross-validation). The first know how predictions generalize to the next
+task, the second exist also for classes that have just come.
 """
 
 import math
@@ -16,7 +18,8 @@ INVERSES = 2.0 ** np.arange(-2.0, 9.01, 0.5)
 """Values of 1/T at which the log-loss is known; in between it is interpolated."""
 
 DECAY = 0.95
-"""Weight of the rows so far at the next task, as predictions get better while a stream is learned."""
+"""Weight of the rows so far at the next task, as predictions get better while a stream is
+learned."""
 
 LEAST_ROWS = 100
 """Rows that are not decayed further."""
@@ -38,11 +41,13 @@ class Calibration(NamedTuple):
 
     @property
     def temperature(self) -> float:
-        """T with the smallest log-loss: by a parabola through the three values around it; 1 without any row.
+        """T with the smallest log-loss: by a parabola through the three values around it; 1 without
+        any row.
 
         Examples
         --------
-        >>> scores, targets = np.array([[0.6, 0.4], [0.45, 0.55], [0.6, 0.4]]), np.array([[1, 0], [1, 0], [1, 0]])
+        >>> scores, targets = np.array([[0.6, 0.4], [0.45, 0.55], [0.6, 0.4]]), np.array([[1, 0],
+        ...     [1, 0], [1, 0]])
         >>> round(Calibration.empty().with_rows(scores, targets, np.ones(3)).temperature, 2)
         0.13
         """
@@ -61,7 +66,9 @@ class Calibration(NamedTuple):
         return Calibration(factor * self.losses, factor * self.rows)
 
     def with_rows(self, scores: Floats, targets: Floats, weights: Floats) -> "Calibration":
-        """Return the sums with rows of predicted scores and one-hot targets, both (n, c), and of weights (n,)."""
+        """Return the sums with rows of predicted scores and one-hot targets, both (n, c), and of
+        weights (n,).
+        """
         scaled = INVERSES[:, None, None] * (scores - np.max(scores, axis=1, keepdims=True))
         losses = np.log(np.sum(np.exp(scaled), axis=2)) - np.sum(scaled * targets, axis=2)
         return Calibration(self.losses + losses @ weights, self.rows + float(weights.sum()))

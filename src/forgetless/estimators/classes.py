@@ -1,4 +1,6 @@
-"""Base of the streaming classifiers: labels as one-hot targets, classes that come at any time, weights of classes."""
+"""Base of the streaming classifiers: labels as one-hot targets, classes that come at any time,
+weights of classes.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -18,7 +20,9 @@ from forgetless.estimators.state import Learned, State
 
 
 class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[misc]
-    """Base of the classifiers here: a target for every class, 1 for the rows of that class and 0 for others."""
+    """Base of the classifiers here: a target for every class, 1 for the rows of that class and 0
+    for others.
+    """
 
     class_weight: Any
     _has_classes = True
@@ -26,7 +30,9 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
 
     classes_ = Learned(lambda state: state.origin.classes, "All classes so far, sorted.")
     class_counts_ = Learned(lambda state: state.class_counts, "Rows learned of each class.")
-    radius_ = Learned(lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known.")
+    radius_ = Learned(
+        lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known."
+    )
 
     def partial_fit(  # type: ignore[override]  # the order of arguments is that of scikit-learn's classifiers
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -61,26 +67,36 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
         """Return the state of a stream with the classes among ``labels`` added."""
         return with_classes(state, labels)
 
-    def _validated(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
+    def _validated(
+        self, state: State, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, State]:
         labels = _checked(y)
         state = _counted(self._with_classes(state, labels), labels)
         sample_weight = _row_weights(state, labels, self.class_weight, sample_weight)
         return super()._validated(state, X, _one_hot(state, labels), sample_weight)
 
-    def _validated_block(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
+    def _validated_block(
+        self, state: State, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, State]:
         labels, classes = _checked(y), state.origin.classes
         if self.class_weight is not None:
-            raise ValueError("class_weight needs tasks as arrays; give sample_weight with the blocks instead")
+            raise ValueError(
+                "class_weight needs tasks as arrays; give sample_weight with the blocks instead"
+            )
         new = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
         if len(new):
             raise ValueError(
                 f"y holds labels {new.tolist()[:5]} of new classes; in blocks these must be "
                 "declared: partial_fit_blocks(blocks, classes=...)"
             )
-        return super()._validated(_counted(state, labels), X, _one_hot(state, labels), sample_weight)
+        return super()._validated(
+            _counted(state, labels), X, _one_hot(state, labels), sample_weight
+        )
 
     def decision_function(self, X: Any) -> Array:
-        """Return the scores of all classes (n, c); for two classes the second minus the first, (n,)."""
+        """Return the scores of all classes (n, c); for two classes the second minus the first,
+        (n,).
+        """
         state = self._fitted()
         scores = self._linear(state, X, "decision_function")
         return scores[:, 1] - scores[:, 0] if len(state.origin.classes) == 2 else scores
@@ -91,10 +107,16 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
         scores = self._linear(state, X, "predict")
         xp = namespace_of(scores)
         labels = state.origin.classes[to_numpy(xp.argmax(scores, axis=1))]
-        return from_numpy(labels, like=scores) if dispatched(scores) and labels.dtype.kind in "iufb" else labels
+        return (
+            from_numpy(labels, like=scores)
+            if dispatched(scores) and labels.dtype.kind in "iufb"
+            else labels
+        )
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of all classes, of shape (n, c); their order is that of ``classes_``."""
+        """Return the probabilities of all classes, of shape (n, c); their order is that of
+        ``classes_``.
+        """
         return probabilities(self._linear(self._fitted(), X, "predict_proba"))
 
     def __sklearn_tags__(self) -> Any:
@@ -132,26 +154,36 @@ def _labels_of(y: Any) -> Any:
 def with_classes(state: State, labels: Any) -> State:
     """Return the state of a stream with the classes among ``labels`` added.
 
-    Targets of a new class were 0 at every row so far, so its weights would be zero had it been declared at first.
+    Targets of a new class were 0 at every row so far, so its weights would be zero had it been
+    declared at first.
     """
     new, old = np.unique(labels), state.origin.classes
     if old is None:
-        return state._replace(origin=state.origin._replace(classes=new), class_counts=np.zeros(len(new)))
+        return state._replace(
+            origin=state.origin._replace(classes=new), class_counts=np.zeros(len(new))
+        )
     if len(np.setdiff1d(new, old)) == 0:
         return state
     if (new.dtype.kind in "US") != (old.dtype.kind in "US"):
         raise ValueError(
-            f"labels {new.tolist()[:5]} are of another kind than the classes {old.tolist()[:5]}; convert them"
+            f"labels {new.tolist()[:5]} are of another kind than the classes {old.tolist()[:5]};"
+            " convert them"
         )
     classes = np.union1d(old, new)
     place = np.where(np.isin(classes, old), np.searchsorted(old, classes), -1)
     counts = _placed(state.class_counts, place)
     state = state._replace(origin=state.origin._replace(classes=classes), class_counts=counts)
     if state.coef is not None:
-        intercept = _placed(state.intercept, place) if state.fit_intercept else zeros((len(classes),), state.coef)
+        intercept = (
+            _placed(state.intercept, place)
+            if state.fit_intercept
+            else zeros((len(classes),), state.coef)
+        )
         state = state._replace(coef=_placed(state.coef, place), intercept=intercept)
     if state.iterate is not None:
-        state = state._replace(iterate=state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T))
+        state = state._replace(
+            iterate=state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T)
+        )
     if isinstance(state.memory, Experts):
         state = state._replace(memory=state.memory.with_classes(place))
     return state
@@ -160,7 +192,9 @@ def with_classes(state: State, labels: Any) -> State:
 def _placed(array: Array, place: Any) -> Array:
     """Return lines of an array in another order, with lines of zeros where ``place`` is -1."""
     empty = zeros((1, *array.shape[1:]), array)
-    return namespace_of(array).concat([array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0)
+    return namespace_of(array).concat(
+        [array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0
+    )
 
 
 def _counted(state: State, labels: Any) -> State:
@@ -175,7 +209,9 @@ def check_class_weight(class_weight: Any) -> None:
     if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
         return
     if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be None, 'balanced' or a dict of weights, got {class_weight!r}")
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a dict of weights, got {class_weight!r}"
+        )
     for label, weight in class_weight.items():
         validate.number(f"class_weight[{label!r}]", weight, "use 1 for a class like any other")
 
@@ -195,5 +231,7 @@ def _row_weights(state: State, labels: Any, class_weight: Any, sample_weight: An
     check_unmasked("sample_weight", sample_weight)
     own = np.asarray(_labels_of(sample_weight), dtype=np.float64)
     if own.ndim and own.shape != rows.shape:
-        raise ValueError(f"sample_weight must have one value per row, shape {rows.shape}, got {own.shape}")
+        raise ValueError(
+            f"sample_weight must have one value per row, shape {rows.shape}, got {own.shape}"
+        )
     return rows * own

@@ -22,16 +22,17 @@ def _temperature(state: State) -> float:
 class ContinualRidgeClassifier(StreamingClassifier):
     """Classification on a stream of tasks by :class:`forgetless.ContinualRidge` on one-hot targets.
 
-    The class with the largest prediction wins. Classes may come at any time, declared or not: until then their weights
-    are zero, as they would be had they been declared with the first task.
+    The class with the largest prediction wins. Classes may come at any time, declared or not: until
+    then their weights are zero, as they would be had they been declared with the first task.
 
     Parameters
     ----------
     alpha : float, optional
-        λ at every task, if no schedule is given. If both are omitted, the strength is chosen by evidence.
+        λ at every task, if no schedule is given. If both are omitted, the strength is chosen by
+        evidence.
     class_weight : "balanced" or dict, optional
-        Weights of classes in the loss of a task, or N/(K·N_k) for the N_k of N rows so far, the task included,
-        that are of class k, one of K.
+        Weights of classes in the loss of a task, or N/(K·N_k) for the N_k of N rows so far, the
+        task included, that are of class k, one of K.
     schedule, n_tasks, radius, memory, average, loss, standardize, solver, tol
         As in :class:`forgetless.ContinualRidge`.
     fit_intercept : bool, default True
@@ -44,8 +45,9 @@ class ContinualRidgeClassifier(StreamingClassifier):
     coef_ : array of shape (c, d)
     intercept_ : array of shape (c,)
     temperature_ : float
-        Scores are divided by it before the softmax of ``predict_proba``; fitted to the log-loss of rows before they
-        are learned, and of the same rows afterwards with residuals corrected for the fit.
+        Scores are divided by it before the softmax of ``predict_proba``; fitted to the log-loss of
+        rows before they are learned, and of the same rows afterwards with residuals corrected for
+        the fit.
     n_tasks_seen_, radius_, history_, prequential_mse_, retained_fraction_, nbytes_
         As in :class:`forgetless.ContinualRidge`, of the one-hot targets.
 
@@ -63,7 +65,7 @@ class ContinualRidgeClassifier(StreamingClassifier):
     temperature_ = Learned(_temperature, "Temperature of the class probabilities.")
     retained_fraction_ = RETAINED_FRACTION
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         alpha: float | None = None,
         *,
@@ -89,13 +91,18 @@ class ContinualRidgeClassifier(StreamingClassifier):
         return chosen_value(self, name)
 
     def _fixed(self) -> dict[str, Any]:
-        return {**super()._fixed(), "schedule": "auto" if is_automatic(self) else "one of its own strength"}
+        return {
+            **super()._fixed(),
+            "schedule": "auto" if is_automatic(self) else "one of its own strength",
+        }
 
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         at = some_rows(int(X.shape[0]))
         rows, targets = X[at, ...] if not is_sparse(X) else X[at], to_numpy(y[at, ...])
         weights = np.ones(len(targets)) if weight is None else to_numpy(weight)[at]
-        calibration = Calibration.empty() if state.calibration is None else state.calibration.decayed()
+        calibration = (
+            Calibration.empty() if state.calibration is None else state.calibration.decayed()
+        )
         if state.n_tasks:
             # Rows of classes that the model has not seen say nothing of the others.
             mask = targets @ (state.class_counts - to_numpy(y).sum(axis=0) > 0) > 0
@@ -104,14 +111,17 @@ class ContinualRidgeClassifier(StreamingClassifier):
         after = super()._after(state, X, y, weight)
         if isinstance(after.memory, Experts):
             residual = targets - to_numpy(self._predicted(after, rows))
-            calibration = calibration.with_rows(targets - residual * after.memory.inflation, targets, weights)
+            calibration = calibration.with_rows(
+                targets - residual * after.memory.inflation, targets, weights
+            )
         return after._replace(calibration=calibration)
 
     def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of all classes, of shape (n, c): the softmax of the scores over ``temperature_``.
+        """Return the probabilities of all classes, of shape (n, c): the softmax of the scores over
+        ``temperature_``.
 
-        The order of classes is that of ``classes_``. The temperature is fitted to rows of the tasks learned, not to
-        those of tasks given as blocks or dask arrays.
+        The order of classes is that of ``classes_``. The temperature is fitted to rows of the tasks
+        learned, not to those of tasks given as blocks or dask arrays.
         """
         state = self._fitted()
         return probabilities(self._linear(state, X, "predict_proba") / _temperature(state))

@@ -1,7 +1,9 @@
-"""Rows of an encoded table before they are written down: each column in the form in which it is smallest.
+"""Rows of an encoded table before they are written down: each column in the form in which it is
+smallest.
 
-A table of some words and dates is a few codes a row, and many features. It is written down some rows at a time where
-rows are read once, so that they are used while they are in the processor's cache.
+A table of some words and dates is a few codes a row, and many features. It is written down some
+rows at a time where rows are read once, so that they are used while they are in the processor's
+cache.
 """
 
 from typing import Any, NamedTuple
@@ -60,10 +62,16 @@ class Encoded(NamedTuple):
 
     def whole(self) -> Any:
         """Return all rows."""
-        return _sparse(self.shape, self.pieces) if self.sparse else np.ascontiguousarray(self.block(0, self.shape[0]))
+        return (
+            _sparse(self.shape, self.pieces)
+            if self.sparse
+            else np.ascontiguousarray(self.block(0, self.shape[0]))
+        )
 
     def block(self, low: int, high: int) -> Floats:
-        """Return some rows as a dense array, which is written and lies in memory column by column."""
+        """Return some rows as a dense array, which is written and lies in memory column by
+        column.
+        """
         assert not self.sparse, "sparse rows are written as a whole"
         n, d = min(high, self.shape[0]) - low, self.shape[1]
         columns = np.zeros((d, n))
@@ -105,9 +113,14 @@ class Encoded(NamedTuple):
                 numeric.append((int(places[piece.part]), piece.values))
                 continue
             assert not isinstance(piece, Hashed), "texts are sparse"
-            codes, table = (piece.parts, _one_hot(len(places))) if isinstance(piece, OneHot) else piece
+            codes, table = (
+                (piece.parts, _one_hot(len(places))) if isinstance(piece, OneHot) else piece
+            )
             if len(places) < FEWEST or len(table) > MOST:
-                numeric += [(place, values[codes]) for place, values in zip(places.tolist(), table.T, strict=True)]
+                numeric += [
+                    (place, values[codes])
+                    for place, values in zip(places.tolist(), table.T, strict=True)
+                ]
             else:
                 coded.append((np.where(codes < 0, len(table) - 1, codes), table, places))
         # Column by column, in which they are written, centred and multiplied several times as fast.
@@ -115,7 +128,9 @@ class Encoded(NamedTuple):
         for i, (_, values) in enumerate(numeric):
             mean[i] = values.mean()
             np.subtract(values, mean[i], out=dense[i])
-        return Summed((n, d), dense.T, mean, np.array([place for place, _ in numeric], dtype=np.int64), coded)
+        return Summed(
+            (n, d), dense.T, mean, np.array([place for place, _ in numeric], dtype=np.int64), coded
+        )
 
 
 def written(X: Any) -> Any:
@@ -124,23 +139,29 @@ def written(X: Any) -> Any:
 
 
 FEWEST = 8
-"""Features of a coded column below which they are cheaper to multiply than its codes are to count."""
+"""Features of a coded column below which they are cheaper to multiply than its codes are to
+count."""
 
 MOST = 1024
 """Different values of a coded column up to which pairs of two columns are counted."""
 
 
 class Summed:
-    """Rows X (n, d) of which columns with few values are stored as codes: sums over rows of one value are products.
+    """Rows X (n, d) of which columns with few values are stored as codes: sums over rows of one
+    value are products.
 
     X counts from ``center``, which is the mean of columns of numbers, and zero for those of codes.
     """
 
-    def __init__(self, shape: tuple[int, int], dense: Floats, mean: Floats, places: Any, coded: list[Any]) -> None:
+    def __init__(
+        self, shape: tuple[int, int], dense: Floats, mean: Floats, places: Any, coded: list[Any]
+    ) -> None:
         self.shape, self._dense, self._places = shape, dense, places
         self.center = np.zeros(shape[1])
         self.center[places] = mean
-        self._coded = [(codes, self._matrix(codes, len(table)), table, at) for codes, table, at in coded]
+        self._coded = [
+            (codes, self._matrix(codes, len(table)), table, at) for codes, table, at in coded
+        ]
 
     def _matrix(self, codes: Any, size: int) -> Any:
         """Return the matrix (size, n) that sums up the rows of every code."""
@@ -162,7 +183,12 @@ class Summed:
             _put(gram, places, places, (table.T * counts) @ table)
             _put(gram, places, last, (table.T @ counts)[:, None])
             if len(at):  # column by column, as they lie in memory
-                _put(gram, places, at, table.T @ np.column_stack([matrix @ column for column in self._dense.T]))
+                _put(
+                    gram,
+                    places,
+                    at,
+                    table.T @ np.column_stack([matrix @ column for column in self._dense.T]),
+                )
             for others, _, other, there in self._coded[:i]:
                 pairs = np.bincount(codes * len(other) + others, minlength=len(table) * len(other))
                 _put(gram, places, there, table.T @ pairs.reshape(len(table), -1) @ other)
@@ -199,7 +225,11 @@ def _one_hot(count: int) -> Floats:
 def _sparse(shape: tuple[int, int], pieces: list[tuple[Piece, NDArray[np.int64]]]) -> Any:
     from scipy import sparse
 
-    parts = [(rows, at, values) for piece, places in pieces for rows, at, values in _entries(piece, places)]
+    parts = [
+        (rows, at, values)
+        for piece, places in pieces
+        for rows, at, values in _entries(piece, places)
+    ]
     if not parts:
         return sparse.csr_array(shape)
     rows, at, values = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -210,7 +240,9 @@ def _entries(piece: Piece, places: NDArray[np.int64]) -> list[tuple[Any, Any, An
     """Return the rows, places and values of the entries that are not zero."""
     if isinstance(piece, Given):
         rows = np.flatnonzero(piece.values)
-        return [(rows, np.full(len(rows), places[piece.part]), piece.values[rows].astype(np.float64))]
+        return [
+            (rows, np.full(len(rows), places[piece.part]), piece.values[rows].astype(np.float64))
+        ]
     if isinstance(piece, OneHot):
         rows = np.flatnonzero(piece.parts >= 0)
         return [(rows, places[piece.parts[rows]], np.ones(len(rows)))]

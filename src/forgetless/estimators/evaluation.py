@@ -1,4 +1,6 @@
-"""Evaluation of a model on a stream: every task is predicted, learned, and watched on held-out rows until the end."""
+"""Evaluation of a model on a stream: every task is predicted, learned, and watched on held-out rows
+until the end.
+"""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +14,15 @@ from sklearn.base import is_classifier
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import read_once
-from forgetless.estimators.held_out import HeldOut, Outcomes, has_levels, last_step, row_losses, rows_of, split_rows
+from forgetless.estimators.held_out import (
+    HeldOut,
+    Outcomes,
+    has_levels,
+    last_step,
+    row_losses,
+    rows_of,
+    split_rows,
+)
 from forgetless.estimators.history import BEFORE
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.solvers.rows import is_sparse
@@ -22,7 +32,9 @@ WIDEST = 500
 
 
 class TargetMeans(NamedTuple):
-    """Targets learned so far: the number of rows, their mean, and the mean of those of the last task."""
+    """Targets learned so far: the number of rows, their mean, and the mean of those of the last
+    task.
+    """
 
     rows: int = 0
     mean: Any = np.nan
@@ -31,7 +43,9 @@ class TargetMeans(NamedTuple):
     def after(self, y: Any) -> "TargetMeans":
         """Return the means after one more task."""
         rows, last = self.rows + len(y), y.mean(axis=0)
-        return TargetMeans(rows, self.mean + (last - self.mean) * (len(y) / rows) if self.rows else last, last)
+        return TargetMeans(
+            rows, self.mean + (last - self.mean) * (len(y) / rows) if self.rows else last, last
+        )
 
 
 class ClassCounts(NamedTuple):
@@ -47,14 +61,18 @@ class ClassCounts(NamedTuple):
 
     @property
     def mean(self) -> Any:
-        """The most frequent class; the first of them in the order of labels if there are several."""
+        """The most frequent class; the first of them in the order of labels if there are
+        several.
+        """
         return max(sorted(self.counts), key=lambda label: self.counts[label], default=None)
 
     def after(self, y: Any) -> "ClassCounts":
         """Return the counts after one more task."""
         labels, counts = np.unique(y, return_counts=True)
         more = dict(zip(labels.tolist(), counts.tolist(), strict=True))
-        both = {label: self.counts.get(label, 0) + more.get(label, 0) for label in {*self.counts, *more}}
+        both = {
+            label: self.counts.get(label, 0) + more.get(label, 0) for label in {*self.counts, *more}
+        }
         return ClassCounts(both, labels[np.argmax(counts)].item())
 
 
@@ -66,8 +84,8 @@ class Baselines(NamedTuple):
     means : TargetMeans or ClassCounts
         Of the tasks that the model has learned before, where they are known.
     joint : unfitted estimator or None
-        Learns all tasks together at the end, with the features as they are then, up to 500 of them; every task counts
-        the same, as it does in the errors.
+        Learns all tasks together at the end, with the features as they are then, up to 500 of them;
+        every task counts the same, as it does in the errors.
     """
 
     means: TargetMeans | ClassCounts | None = None
@@ -78,8 +96,8 @@ class Baselines(NamedTuple):
 class StreamResult:
     """Errors of a model on a stream of T tasks.
 
-    For classifiers the error is the fraction of rows that are predicted wrongly instead of the mean squared error, and
-    the most frequent class stands for the mean.
+    For classifiers the error is the fraction of rows that are predicted wrongly instead of the mean
+    squared error, and the most frequent class stands for the mean.
 
     Attributes
     ----------
@@ -89,15 +107,18 @@ class StreamResult:
     rows : array of shape (T,)
         Rows learned of each task.
     errors : array of shape (T, T)
-        Mean squared error on the held-out rows of task m (column) after task t ≥ m (row) was learned; NaN for later
-        tasks, and everywhere without held-out rows. The last row is of the features as they are at the end.
+        Mean squared error on the held-out rows of task m (column) after task t ≥ m (row) was
+        learned; NaN for later tasks, and everywhere without held-out rows. The last row is of the
+        features as they are at the end.
     change : array of shape (T, 2)
-        Increase of the error of each task since it was learned, and the standard error of that, from the same rows.
+        Increase of the error of each task since it was learned, and the standard error of that,
+        from the same rows.
     before, mean_before, last_before : arrays of shape (T,)
-        Mean squared error on the rows of a task before it was learned: of the model, of the mean of all targets so far,
-        and of the mean of the task before. NaN for the first task of all.
+        Mean squared error on the rows of a task before it was learned: of the model, of the mean of
+        all targets so far, and of the mean of the task before. NaN for the first task of all.
     constant : array of shape (T,)
-        The error on held-out rows of the mean of the trained rows of all tasks, which needs no features.
+        The error on held-out rows of the mean of the trained rows of all tasks, which needs no
+        features.
     joint : array of shape (T,) or None
         The same for ridge regression on all tasks together, where it was a baseline.
     begin, end : TargetMeans or ClassCounts
@@ -143,21 +164,34 @@ class StreamResult:
 
     @property
     def forgetting(self) -> Floats:
-        """Error of each task at the end minus that just after it was learned; negative if later tasks helped."""
+        """Error of each task at the end minus that just after it was learned; negative if later
+        tasks helped.
+        """
         return np.asarray(self.errors[-1] - np.diag(self.errors))
 
     @property
     def prequential_mse(self) -> float:
-        """Mean squared error over all rows before they were learned, from the second task of the stream on."""
+        """Mean squared error over all rows before they were learned, from the second task of the
+        stream on.
+        """
         mask = np.isfinite(self.before)
-        return float(np.average(self.before[mask], weights=self.rows[mask])) if mask.any() else float("nan")
+        return (
+            float(np.average(self.before[mask], weights=self.rows[mask]))
+            if mask.any()
+            else float("nan")
+        )
 
     def __repr__(self) -> str:
-        text = f"StreamResult of {len(self.tasks)} tasks: RMSE {self.prequential_mse**0.5:.4g} before learning"
+        text = (
+            f"StreamResult of {len(self.tasks)} tasks: RMSE {self.prequential_mse**0.5:.4g} before"
+            " learning"
+        )
         if not self.watched:
             return text
         then, end = np.sqrt(np.diag(self.errors).mean()), np.sqrt(self.errors[-1].mean())
-        return f"{text}; on held-out rows {then:.4g} after learning their task, {end:.4g} at the end"
+        return (
+            f"{text}; on held-out rows {then:.4g} after learning their task, {end:.4g} at the end"
+        )
 
 
 def evaluate_stream(
@@ -174,19 +208,20 @@ def evaluate_stream(
     Parameters
     ----------
     model : estimator with ``partial_fit`` and ``predict``, or a pipeline with both
-        Learned in place, on the rows that are not held out. One that has learned tasks before continues: which rows of
-        a task are held out depends on its number in the whole stream.
+        Learned in place, on the rows that are not held out. One that has learned tasks before
+        continues: which rows of a task are held out depends on its number in the whole stream.
     tasks : iterable of (X, y) or (label, X, y)
     holdout : float, default 0.0
-        Fraction of the rows of each task that is held out, at least one row; tasks of one row are watched on that row.
-        0 for none. At most 20 000 rows are watched in all, about the same number of every task.
+        Fraction of the rows of each task that is held out, at least one row; tasks of one row are
+        watched on that row. 0 for none. At most 20 000 rows are watched in all, about the same
+        number of every task.
     seed : int, default 0
         Chooses the held-out rows.
     baselines : Baselines, optional
         Targets of earlier tasks, and a joint model.
     progress : True or callable, optional
-        True for a bar; a callable is called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N rows/s")`` before
-        each task; ``n_tasks`` is 0 where it is unknown.
+        True for a bar; a callable is called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N
+        rows/s")`` before each task; ``n_tasks`` is 0 where it is unknown.
 
     Returns
     -------
@@ -197,11 +232,14 @@ def evaluate_stream(
     >>> import numpy as np, forgetless as fl
     >>> rng = np.random.default_rng(0)
     >>> tasks = [(X := rng.standard_normal((50, 3)), X @ [1.0, 2.0, 3.0]) for _ in range(4)]
-    >>> fl.evaluate_stream(fl.ContinualRidge(alpha=0.1), tasks, holdout=0.2).prequential_mse.__round__(4)
+    >>> fl.evaluate_stream(fl.ContinualRidge(alpha=0.1), tasks,
+    ...     holdout=0.2).prequential_mse.__round__(4)
     0.0
     """
     if not 0.0 <= holdout < 1.0:
-        raise ValueError(f"holdout must be a fraction of the rows in [0, 1), got {holdout!r}; use e.g. 0.2")
+        raise ValueError(
+            f"holdout must be a fraction of the rows in [0, 1), got {holdout!r}; use e.g. 0.2"
+        )
     n_tasks = length_hint(tasks, 0)
     with progress_callback(progress) as report_progress:
         run = _Run(model, holdout, seed, baselines or Baselines())
@@ -241,17 +279,27 @@ class _Run:
         model = self.model
         X = np.asarray(X) if isinstance(X, list) else X
         X = read_once(X) if getattr(model, "_reads_columns", False) else X
-        train, test = split_rows(len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)])
+        train, test = split_rows(
+            len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)]
+        )
         rows, targets = rows_of(X, train), y[train]
         past = self.means.rows > 0
         own_error = (self.classes or not hasattr(last_step(model), "history_")) and past
-        before = float(row_losses(model.predict(rows), targets, classes=self.classes).mean()) if own_error else np.nan
+        before = (
+            float(row_losses(model.predict(rows), targets, classes=self.classes).mean())
+            if own_error
+            else np.nan
+        )
         model.partial_fit(rows, targets, **({"task": label} if has_levels(model) else {}))
         if past and not own_error:
             before = last_step(model)._fitted().history.rows[-1][BEFORE]
         means = self.means
         constants = [
-            float(row_losses(_constant(mean, targets), targets, classes=self.classes).mean()) if past else np.nan
+            (
+                float(row_losses(_constant(mean, targets), targets, classes=self.classes).mean())
+                if past
+                else np.nan
+            )
             for mean in (means.mean, means.last)
         ]
         self.befores.append((before, constants[0], constants[1]))
@@ -270,7 +318,12 @@ class _Run:
         if not self.labels:
             raise ValueError("there are no tasks to learn; pass at least one (X, y)")
         T, held_out, mean = len(self.labels), self.held_out, self.means.mean
-        table, change, constant, joint = np.full((T, T), np.nan), np.full((T, 2), np.nan), np.full(T, np.nan), None
+        table, change, constant, joint = (
+            np.full((T, T), np.nan),
+            np.full((T, 2), np.nan),
+            np.full(T, np.nan),
+            None,
+        )
         if self.holdout > 0:
             held_out.refresh()  # as new rows would be encoded now
             self.errors[-1] = held_out.errors()
@@ -281,13 +334,27 @@ class _Run:
             joint = self._joint_errors()
         before, mean_before, last_before = np.array(self.befores).T
         return StreamResult(
-            self.model, self.labels, np.array(self.counts), table, change, before, mean_before, last_before, constant,
-            joint, begin=self.begin, end=self.means, earlier=self.earlier, single=self.single,
+            self.model,
+            self.labels,
+            np.array(self.counts),
+            table,
+            change,
+            before,
+            mean_before,
+            last_before,
+            constant,
+            joint,
+            begin=self.begin,
+            end=self.means,
+            earlier=self.earlier,
+            single=self.single,
             outcomes=held_out.outcomes() if self.classes and self.holdout > 0 else None,
-        )  # fmt: skip
+        )
 
     def _joint_errors(self) -> Floats | None:
-        """Return the errors of the joint model on held-out rows; None where there is none, or it would be too wide."""
+        """Return the errors of the joint model on held-out rows; None where there is none, or it
+        would be too wide.
+        """
         if self.joint is None or self.held_out.features.all().shape[1] > WIDEST:
             return None
         mean_rows = float(np.mean(self.counts))
@@ -303,7 +370,11 @@ class _Run:
             for X, y in self.learned:
                 rows = self.held_out.encoded(X)
                 weight = np.full(len(y), mean_rows / len(y))
-                yield rows.toarray() if is_sparse(rows) else np.asarray(rows), numbers(y) - mean, weight
+                yield (
+                    rows.toarray() if is_sparse(rows) else np.asarray(rows),
+                    numbers(y) - mean,
+                    weight,
+                )
 
         self.joint.partial_fit_blocks(blocks)
 
@@ -315,14 +386,17 @@ class _Run:
 
 
 def _past(model: Any) -> tuple[int, Floats]:
-    """Return the number of tasks a model has learned, and the errors before learning in its history."""
+    """Return the number of tasks a model has learned, and the errors before learning in its
+    history.
+    """
     estimator = last_step(model)
     if getattr(estimator, "_state", None) is None:
         return 0, np.zeros(0)
     if is_classifier(estimator):  # whose history has squared errors
         return int(estimator.n_tasks_seen_), np.zeros(0)
     history = estimator.history_
-    return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]  # the first was not predicted
+    # the first was not predicted
+    return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]
 
 
 def _constant(value: Any, like: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Models as documents: parameters in the header, the state as arrays, each of which is validated when it is read.
+"""Models as documents: parameters in the header, the state as arrays, each of which is validated
+when it is read.
 
 Rows that a model was trained on are not among them.
 """
@@ -48,7 +49,7 @@ def save(model: Any, path: Any, part: str) -> None:
     write(path, to_document(model, part))
 
 
-def to_document(model: Any, part: str = "learn") -> Document:
+def to_document(model: Any, part: str = "learn") -> Document:  # noqa: C901, PLR0912
     """Return the document of a fitted model; ``part`` is "predict" for the weights alone."""
     if part not in STATES:
         raise ValueError(f"state must be one of {', '.join(STATES)}, got {part!r}")
@@ -62,16 +63,23 @@ def to_document(model: Any, part: str = "learn") -> Document:
             levels = levels._replace(weights=weights)
         state = state.in_user_units
     else:
-        model._current()  # parameters that contradict the state would make a file that cannot be loaded
+        # parameters that contradict the state would make a file that cannot be loaded
+        model._current()
     parameters = {name: _encoded(value) for name, value in model.get_params(deep=False).items()}
-    if any(map(_is_note, parameters.values())):  # without its schedule the model must not be an automatic one
+    # without its schedule the model must not be an automatic one
+    if any(map(_is_note, parameters.values())):
         parameters |= {name: _encoded(value) for name, value in _without_schedule(model).items()}
     if predict:  # a function that cannot be stored is needed for learning only
-        parameters = {name: None if _is_note(value) else value for name, value in parameters.items()}
+        parameters = {
+            name: None if _is_note(value) else value for name, value in parameters.items()
+        }
     header = {"class": type(model).__name__, "state": STATES[predict], "parameters": parameters}
     arrays: dict[str, Any] = {"coef": state.coef, "n_tasks": state.n_tasks}
     if state.calibration is not None:
-        arrays |= {"calibration.losses": state.calibration.losses, "calibration.rows": state.calibration.rows}
+        arrays |= {
+            "calibration.losses": state.calibration.losses,
+            "calibration.rows": state.calibration.rows,
+        }
     if type(state.intercept) is not float:
         arrays["intercept"] = state.intercept
     if state.ranges is not None:
@@ -88,15 +96,26 @@ def to_document(model: Any, part: str = "learn") -> Document:
 
 def _without_schedule(model: Any) -> dict[str, Any]:
     """Return the parameters with which a model whose schedule is missing has the same state."""
-    values = {name: model._value(name) for name in ("fit_intercept", "standardize", "memory") if hasattr(model, name)}
+    values = {
+        name: model._value(name)
+        for name in ("fit_intercept", "standardize", "memory")
+        if hasattr(model, name)
+    }
     return values | ({"alpha": 1.0} if hasattr(model, "alpha") and model.alpha is None else {})
 
 
 def _learning_arrays(state: State) -> dict[str, Any]:
-    """Return the parts of a state that prediction does not need; not the rule, which follows from the parameters."""
+    """Return the parts of a state that prediction does not need; not the rule, which follows from
+    the parameters.
+    """
     history = state.history
-    arrays: dict[str, Any] = {"radius": float(state.radius), "inverse_strength": float(state.inverse_strength)}
-    parts = {"history": {**history.columns(), "prequential": np.array([history.total, history.mean])}}
+    arrays: dict[str, Any] = {
+        "radius": float(state.radius),
+        "inverse_strength": float(state.inverse_strength),
+    }
+    parts = {
+        "history": {**history.columns(), "prequential": np.array([history.total, history.mean])}
+    }
     if state.iterate is not None:
         parts["iterate"] = state.iterate._asdict()
     if state.memory is not None:
@@ -107,16 +126,24 @@ def _learning_arrays(state: State) -> dict[str, Any]:
         arrays["n_groups"] = state.origin.n_groups
     if state.class_counts is not None:
         arrays["class_counts"] = state.class_counts
-    return arrays | {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+    return arrays | {
+        f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()
+    }
 
 
 def _numpy(value: Any) -> Any:
     """Return an array of any library, or a number, as a NumPy array."""
-    return to_numpy(value) if hasattr(value, "shape") and not isinstance(value, np.generic) else np.asarray(value)
+    return (
+        to_numpy(value)
+        if hasattr(value, "shape") and not isinstance(value, np.generic)
+        else np.asarray(value)
+    )
 
 
 def _store_labels(values: Any, name: str, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Store names or classes: numbers as an array, times as integers with their dtype, text in the header."""
+    """Store names or classes: numbers as an array, times as integers with their dtype, text in the
+    header.
+    """
     if values is None:
         return
     labels = np.asarray(values)
@@ -133,7 +160,9 @@ def from_document(document: Document) -> Any:
     header = document.header
     name, state, parameters = (header.get(key) for key in ("class", "state", "parameters"))
     if not isinstance(name, str) or name not in CLASSES:
-        raise ValueError(f"it holds a {printable(str(name), 60)}, which is none of {', '.join(CLASSES)}")
+        raise ValueError(
+            f"it holds a {printable(str(name), 60)}, which is none of {', '.join(CLASSES)}"
+        )
     if state not in STATES or not isinstance(parameters, dict):
         raise ValueError("its header lacks the state or the parameters of the model")
     cls = getattr(import_module(f"forgetless.estimators.{CLASSES[name]}"), name)
@@ -159,9 +188,11 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
     coef = fields.array("coef", "f")
     if coef.ndim not in (1, 2) or coef.size == 0:
         raise ValueError(f"coef has the shape {coef.shape}")
-    coef = np.ascontiguousarray(coef.T).T  # as a step leaves it: products round by the order of rows in memory
+    # as a step leaves it: products round by the order of rows in memory
+    coef = np.ascontiguousarray(coef.T).T
     d, targets = coef.shape[-1], coef.shape[:-1]
-    intercept: Any = 0.0  # Python's float where none was learned: it leaves the dtype of predictions as it is
+    # Python's float where none was learned: it leaves the dtype of predictions as it is
+    intercept: Any = 0.0
     if "intercept" in fields:
         intercept = fields.array("intercept", "f", targets)
         intercept = intercept if intercept.ndim else intercept[()]
@@ -176,10 +207,23 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
     levels = None
     if model.task_levels:
         form = TaskLevels if header["state"] == "predict" else TaskMeans
-        levels = form.from_fields(fields.part("levels."), header.get("tasks"), d, targets[0] if targets else 1)
+        levels = form.from_fields(
+            fields.part("levels."), header.get("tasks"), d, targets[0] if targets else 1
+        )
     n_tasks = fields.integer("n_tasks", 1)
-    calibration = _calibration(fields.part("calibration.")) if "calibration.rows" in fields else None
-    return State(origin, History([]), coef, intercept, n_tasks, ranges=ranges, levels=levels, calibration=calibration)
+    calibration = (
+        _calibration(fields.part("calibration.")) if "calibration.rows" in fields else None
+    )
+    return State(
+        origin,
+        History([]),
+        coef,
+        intercept,
+        n_tasks,
+        ranges=ranges,
+        levels=levels,
+        calibration=calibration,
+    )
 
 
 def _calibration(fields: Fields) -> Calibration:
@@ -192,7 +236,11 @@ def _calibration(fields: Fields) -> Calibration:
 def _labels(fields: Fields, header: Mapping[str, Any], name: str, count: int) -> Any:
     if name in header:
         labels = header[name]
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or len(labels) != count:
+        if (
+            not isinstance(labels, list)
+            or not all(isinstance(label, str) for label in labels)
+            or len(labels) != count
+        ):
             raise ValueError(f"{name} are not {count} strings")
         return np.array(labels, dtype=object if name == "feature_names" else np.str_)
     labels = fields.array(name, "biuf", (count,))
@@ -223,9 +271,17 @@ def _with_learning_parts(state: State, fields: Fields, model: Any) -> State:
         radius=fields.number("radius"),
         inverse_strength=fields.number("inverse_strength"),
         memory=model._read_memory(memory, d, c),
-        iterate=None if fixed.get("average") is None else _iterate(fields.part("iterate."), state.weights, n_tasks),
-        units=_units(fields.part("units."), d, state.fit_intercept) if fixed["standardize"] else None,
-        class_counts=fields.array("class_counts", "f", (c,), low=0.0) if model._has_classes else None,
+        iterate=(
+            None
+            if fixed.get("average") is None
+            else _iterate(fields.part("iterate."), state.weights, n_tasks)
+        ),
+        units=(
+            _units(fields.part("units."), d, state.fit_intercept) if fixed["standardize"] else None
+        ),
+        class_counts=(
+            fields.array("class_counts", "f", (c,), low=0.0) if model._has_classes else None
+        ),
     )
     memory.end()
     return state
@@ -235,7 +291,11 @@ def _history(fields: Fields, n_tasks: int) -> History:
     task = fields.array("task", "i", (None,), low=1, high=n_tasks)
     columns = {"task": task, "n_rows": fields.array("n_rows", "i", task.shape, low=0)}
     # Values that are unknown for a task are NaN; nothing is computed from these columns.
-    columns |= {name: fields.array(name, "f", task.shape, finite=False) for name in COLUMNS if name not in COUNTS}
+    columns |= {
+        name: fields.array(name, "f", task.shape, finite=False)
+        for name in COLUMNS
+        if name not in COUNTS
+    }
     if len(task) > SIZE:
         raise ValueError(f"history.task has {len(task)} tasks, more than {SIZE}")
     total, mean = fields.array("prequential", "f", (2,), low=0.0).tolist()
@@ -257,11 +317,15 @@ def _iterate(fields: Fields, average: Any, n_tasks: int) -> Iterate:
 def _units(fields: Fields, n_weights: int, intercept: bool) -> Units:
     d, total = n_weights - intercept, fields.number("total")
     mean = fields.array("mean", "f", (d,)).astype(np.float64)
-    spread, scale = (fields.array(name, "f", (d,), low=0.0).astype(np.float64) for name in ("spread", "scale"))
+    spread, scale = (
+        fields.array(name, "f", (d,), low=0.0).astype(np.float64) for name in ("spread", "scale")
+    )
     centred = bool(fields.array("centred", "b", ()))
     fields.end()
     if not total > 0 or (centred and not intercept):
-        raise ValueError("units contradict the model: without rows, or centred without an intercept")
+        raise ValueError(
+            "units contradict the model: without rows, or centred without an intercept"
+        )
     return Units(total, mean, spread, scale, centred)
 
 
@@ -287,8 +351,8 @@ def _encoded(value: Any) -> Any:
 def _decoded(value: Any, name: str) -> Any:
     if _is_note(value):
         warnings.warn(
-            f"{name}={printable(str(value['not_stored']), 200)} could not be stored; set it again with "
-            f"model.set_params({name}=...) before the model learns more",
+            f"{name}={printable(str(value['not_stored']), 200)} could not be stored; set it again"
+            f" with model.set_params({name}=...) before the model learns more",
             UserWarning,
             stacklevel=2,
         )

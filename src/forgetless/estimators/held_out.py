@@ -1,4 +1,6 @@
-"""Held-out rows of a stream: which they are, the rows as a model takes them, and its errors on them."""
+"""Held-out rows of a stream: which they are, the rows as a model takes them, and its errors on
+them.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,7 +41,9 @@ def has_levels(model: Any) -> bool:
 
 
 def predict_with_levels(model: Any, X: Any, tasks: Any) -> Any:
-    """Return the predictions of the last step for encoded rows, with the levels of their tasks where it knows them."""
+    """Return the predictions of the last step for encoded rows, with the levels of their tasks
+    where it knows them.
+    """
     return last_step(model).predict(X, **({"tasks": tasks} if has_levels(model) else {}))
 
 
@@ -64,8 +68,8 @@ ROWS = 20_000
 class HeldOut:
     """The held-out rows of the tasks so far, as the model takes them.
 
-    Features keep their places, so rows are encoded once, and get zeros for features that come later; ``refresh``
-    encodes all of them again.
+    Features keep their places, so rows are encoded once, and get zeros for features that come
+    later; ``refresh`` encodes all of them again.
     """
 
     def __init__(self, model: Any) -> None:
@@ -100,15 +104,21 @@ class HeldOut:
             self.features.add(self.encoded(X))
 
     def errors(self, predict: Callable[[Any], Any] | None = None) -> list[float]:
-        """Return the mean squared error of every task, of the model or of another function of the features."""
+        """Return the mean squared error of every task, of the model or of another function of the
+        features.
+        """
         return [float(part.mean()) for part in self._by_task(predict or self._predict)]
 
     def change(self) -> Floats:
-        """Return the increase of the error of each task since it was learned, and the standard error of that."""
+        """Return the increase of the error of each task since it was learned, and the standard
+        error of that.
+        """
         increases = []
         for now, then in zip(self._by_task(self._predict), self.learned, strict=True):
             gap = now - then
-            increases.append((gap.mean(), gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan))
+            increases.append(
+                (gap.mean(), gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan)
+            )
         return np.array(increases)
 
     def outcomes(self) -> Outcomes | None:
@@ -117,7 +127,9 @@ class HeldOut:
         if not hasattr(model, "predict_proba"):
             return None
         return Outcomes(
-            np.concatenate(self.targets), np.asarray(model.predict_proba(self.features.all())), model.classes_
+            np.concatenate(self.targets),
+            np.asarray(model.predict_proba(self.features.all())),
+            model.classes_,
         )
 
     def encoded(self, X: Any) -> Any:
@@ -139,7 +151,9 @@ class HeldOut:
 
 
 def row_losses(predictions: Any, y: Any, *, classes: bool = False) -> Floats:
-    """Return the squared error of every row, the mean of several targets; of classes 1 where wrong, else 0."""
+    """Return the squared error of every row, the mean of several targets; of classes 1 where wrong,
+    else 0.
+    """
     if classes:
         return np.asarray(np.asarray(predictions) != y, dtype=np.float64)
     gap = np.asarray(predictions) - y
@@ -147,7 +161,9 @@ def row_losses(predictions: Any, y: Any, *, classes: bool = False) -> Floats:
 
 
 class _Stack:
-    """Rows of several tasks one below the other: in one array that has room for more, or as sparse parts."""
+    """Rows of several tasks one below the other: in one array that has room for more, or as sparse
+    parts.
+    """
 
     def __init__(self) -> None:
         self.counts: list[int] = []
@@ -163,7 +179,8 @@ class _Stack:
         X = np.asarray(X)
         end, more, room = sum(self.counts), len(X), len(self._dense)
         if self._dense.shape[1] < X.shape[1] or room < end + more:
-            room = room if room >= end + more else max(2 * room, end + more)  # doubled, so that few rows take little
+            # doubled, so that few rows take little
+            room = room if room >= end + more else max(2 * room, end + more)
             larger = np.zeros((room, max(X.shape[1], self._dense.shape[1])))
             larger[:end, : self._dense.shape[1]] = self._dense[:end]
             self._dense = larger
@@ -173,7 +190,10 @@ class _Stack:
     def truncate(self, most: int) -> None:
         """Remove all but the first ``most`` rows of every task."""
         inside = np.concatenate([np.arange(count) for count in self.counts])
-        X, self.counts = self.all()[np.flatnonzero(inside < most)], [min(count, most) for count in self.counts]
+        X, self.counts = (
+            self.all()[np.flatnonzero(inside < most)],
+            [min(count, most) for count in self.counts],
+        )
         if self._sparse:
             self._sparse = [X]
         else:
@@ -188,7 +208,9 @@ class _Stack:
 
             width = max(int(part.shape[1]) for part in self._sparse)
             wider = [
-                sparse.csr_array((part.data, part.indices, part.indptr), shape=(part.shape[0], width))
+                sparse.csr_array(
+                    (part.data, part.indices, part.indptr), shape=(part.shape[0], width)
+                )
                 for part in map(sparse.csr_array, self._sparse)
             ]
             self._sparse = [sparse.csr_array(sparse.vstack(wider, format="csr"))]
@@ -196,7 +218,8 @@ class _Stack:
 
 
 def _rounded_up(count: int) -> int:
-    """Return a slightly larger number with few binary digits, so that rows are not removed with every task.
+    """Return a slightly larger number with few binary digits, so that rows are not removed with
+    every task.
 
     Examples
     --------

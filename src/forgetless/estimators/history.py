@@ -1,4 +1,6 @@
-"""History of a stream: its last tasks in bounded memory, the prequential error of all tasks, and the printed table."""
+"""History of a stream: its last tasks in bounded memory, the prequential error of all tasks, and
+the printed table.
+"""
 
 import math
 from typing import Any, NamedTuple
@@ -21,10 +23,12 @@ PRINTED = 12
 
 
 class History(NamedTuple):
-    """The last ``SIZE`` tasks, and the prequential error of all: the ``mean`` over rows of weight ``total``.
+    """The last ``SIZE`` tasks, and the prequential error of all: the ``mean`` over rows of weight
+    ``total``.
 
-    Successive histories share one ``log``, of which each owns the first ``length`` rows. Those are never changed; a row
-    behind them belongs to a task that was interrupted before its state was published, and is overwritten.
+    Successive histories share one ``log``, of which each owns the first ``length`` rows. Those are
+    never changed; a row behind them belongs to a task that was interrupted before its state was
+    published, and is overwritten.
     """
 
     log: list[tuple[float, ...]]
@@ -33,17 +37,23 @@ class History(NamedTuple):
     mean: float = 0.0
 
     def with_row(self, row: tuple[float, ...], weight: float) -> "History":
-        """Return the history with one more task: its ``COLUMNS``, and the sum of its row weights."""
+        """Return the history with one more task: its ``COLUMNS``, and the sum of its row
+        weights.
+        """
         log, length, total, mean = self
         total += weight
-        if length >= SIZE + SIZE // 8:  # a list is cut from time to time only, which costs O(1) per task
+        # a list is cut from time to time only, which costs O(1) per task
+        if length >= SIZE + SIZE // 8:
             log, length = log[length - SIZE + 1 : length], SIZE - 1
         elif len(log) > length:
             del log[length:]
         log.append(row)
-        # Through ``tuple``, here and in ``State``: half the time of the constructor, which counts for one-row tasks.
-        # A running mean: a sum of squares could become infinite, and would remain so.
-        return tuple.__new__(History, (log, length + 1, total, mean + (row[BEFORE] - mean) * (weight / total)))
+        # Through ``tuple``, here and in ``State``: half the time of the constructor, which counts
+        # for one-row tasks. A running mean: a sum of squares could become infinite, and would
+        # remain so.
+        return tuple.__new__(
+            History, (log, length + 1, total, mean + (row[BEFORE] - mean) * (weight / total))
+        )
 
     @property
     def rows(self) -> list[tuple[float, ...]]:
@@ -51,7 +61,9 @@ class History(NamedTuple):
         return self.log[max(self.length - SIZE, 0) : self.length]
 
     def detached(self) -> "History":
-        """Return a history with a log of its own: two histories that share one must not both be continued."""
+        """Return a history with a log of its own: two histories that share one must not both be
+        continued.
+        """
         rows = self.rows
         return History(rows, len(rows), self.total, self.mean)
 
@@ -89,7 +101,9 @@ class TaskHistory(dict[str, Any]):
     def table(self) -> Table:
         """Return the last tasks as a table."""
         n_tasks = len(self["task"])
-        title = "Tasks learned" + (f", the last {PRINTED} of {n_tasks} stored" if n_tasks > PRINTED else "")
+        title = "Tasks learned" + (
+            f", the last {PRINTED} of {n_tasks} stored" if n_tasks > PRINTED else ""
+        )
         return Table(title, {name: column[-PRINTED:].tolist() for name, column in self.items()})
 
     def to_frame(self) -> Any:
@@ -97,7 +111,9 @@ class TaskHistory(dict[str, Any]):
         return frame(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the error before and after learning each task, and the strength; returns the axes."""
+        """Draw the error before and after learning each task, and the strength; returns the
+        axes.
+        """
         from forgetless.plots import plot_history
 
         return plot_history(self, ax)

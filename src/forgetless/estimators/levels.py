@@ -1,11 +1,13 @@
-"""Levels of tasks: linear models with a random intercept for every task, for rows whose task is known.
+"""Levels of tasks: linear models with a random intercept for every task, for rows whose task is
+known.
 
-Rows of task t are y = xᵀw + b + o_t + noise with o_t ~ N(0, σ²/μ). Beside the statistics of all rows, from which ridge
-regression is solved (``statistics``), only the mean row x̄_t and the mean target ȳ_t of every task are needed. With M_t
-and r_t the deviations of x̄_t from the mean and of ȳ_t from the present solution, the rows of a task without their mean
-have the statistics G − Σ n_t M_t M_tᵀ, and the means of tasks count n_tμ/(n_t + μ) rows each instead of n_t. λ and μ
-have the largest evidence (restricted maximum likelihood, as b has a flat prior), and the level of a task is its mean
-residual times n_t/(n_t + μ), the best linear prediction of o_t (Robinson 1991).
+Rows of task t are y = xᵀw + b + o_t + noise with o_t ~ N(0, σ²/μ). Beside the statistics of all
+rows, from which ridge regression is solved (``statistics``), only the mean row x̄_t and the mean
+target ȳ_t of every task are needed. With M_t and r_t the deviations of x̄_t from the mean and of
+ȳ_t from the present solution, the rows of a task without their mean have the statistics G − Σ n_t
+M_t M_tᵀ, and the means of tasks count n_tμ/(n_t + μ) rows each instead of n_t. λ and μ have the
+largest evidence (restricted maximum likelihood, as b has a flat prior), and the level of a task is
+its mean residual times n_t/(n_t + μ), the best linear prediction of o_t (Robinson 1991).
 """
 
 import math
@@ -52,7 +54,12 @@ class TaskMeans(NamedTuple):
         """Return the means in the arrays of a file; ValueError where one is not valid."""
         T = len(check_labels(labels))
         totals = fields.array("totals", "f", (T,), low=0.0)
-        means = cls(tuple(labels), totals, fields.array("rows", "f", (T, d)), fields.array("targets", "f", (T, c)))
+        means = cls(
+            tuple(labels),
+            totals,
+            fields.array("rows", "f", (T, d)),
+            fields.array("targets", "f", (T, c)),
+        )
         fields.end()
         return means
 
@@ -87,7 +94,8 @@ class TaskMeans(NamedTuple):
     def solved(self, statistics: Statistics, units: Units | None) -> "TaskLevels":
         """Return the model of largest evidence on statistics of all rows, in their units.
 
-        Where the memory is truncated, the slopes are those of ridge regression on all rows, without levels.
+        Where the memory is truncated, the slopes are those of ridge regression on all rows, without
+        levels.
         """
         d, weights = len(statistics.mean), statistics.weights
         rows = self.rows if units is None else units.inward(self.rows)
@@ -140,8 +148,13 @@ class TaskLevels(NamedTuple):
     def from_fields(cls, fields: Fields, labels: Any, d: int, c: int) -> "TaskLevels":
         """Return the levels in the arrays of a file; ValueError where one is not valid."""
         T = len(check_labels(labels))
-        weights, levels = fields.array("weights", "f", (d + 1, c)), fields.array("levels", "f", (T, c))
-        result = cls(tuple(labels), weights, levels, fields.array("variances", "f", (T, c), low=0.0))
+        weights, levels = (
+            fields.array("weights", "f", (d + 1, c)),
+            fields.array("levels", "f", (T, c)),
+        )
+        result = cls(
+            tuple(labels), weights, levels, fields.array("variances", "f", (T, c), low=0.0)
+        )
         fields.end()
         return result
 
@@ -150,12 +163,16 @@ class TaskLevels(NamedTuple):
         return {"weights": self.weights, "levels": self.levels, "variances": self.variances}
 
     def numbers_of(self, tasks: Any, n: int) -> Any:
-        """Return the number of the task of each of n rows by its label; T for those that were never learned."""
+        """Return the number of the task of each of n rows by its label; T for those that were never
+        learned.
+        """
         if isinstance(tasks, str) or not hasattr(tasks, "__len__") or len(tasks) != n:
             raise ValueError(f"tasks must be one label for each of {n} rows, got {tasks!r:.100}")
         numbers = {label: number for number, label in enumerate(self.labels)}
         labels = tasks.tolist() if hasattr(tasks, "tolist") else tasks
-        return np.array([numbers.get(label_of(label), len(numbers)) for label in labels], dtype=np.int64)
+        return np.array(
+            [numbers.get(label_of(label), len(numbers)) for label in labels], dtype=np.int64
+        )
 
 
 def check_labels(labels: Any) -> list[str]:
@@ -175,11 +192,17 @@ def label_of(task: Any) -> str:
     >>> label_of(3), label_of(3.0), label_of("May")
     ('3', '3', 'May')
     """
-    return str(int(task)) if isinstance(task, float | np.floating) and float(task).is_integer() else str(task)
+    return (
+        str(int(task))
+        if isinstance(task, float | np.floating) and float(task).is_integer()
+        else str(task)
+    )
 
 
 def _means(task: "TaskData") -> tuple[float, Floats, Floats]:
-    """Return the weight of the rows of a task with an intercept, their mean, and that of their targets."""
+    """Return the weight of the rows of a task with an intercept, their mean, and that of their
+    targets.
+    """
     rows = task.rows
     if rows.readable:
         unit = np.zeros((rows.shape[1], 1))
@@ -195,9 +218,14 @@ def _means(task: "TaskData") -> tuple[float, Floats, Floats]:
 
 
 def _joined(within: Statistics, M: Floats, residual: Floats, means: Floats) -> Statistics:
-    """Return the statistics of rows without the means of their tasks, and of these means with some weights."""
+    """Return the statistics of rows without the means of their tasks, and of these means with some
+    weights.
+    """
     total = means.sum()
-    M, residual = M - np.sum(means * M, axis=0) / total, residual - np.sum(means * residual, axis=0) / total
+    M, residual = (
+        M - np.sum(means * M, axis=0) / total,
+        residual - np.sum(means * residual, axis=0) / total,
+    )
     gram = None if within.gram is None else within.gram + (means * M).T @ M
     return within._replace(
         gram=gram,
@@ -206,7 +234,9 @@ def _joined(within: Statistics, M: Floats, residual: Floats, means: Floats) -> S
     )
 
 
-def _solution(within: Statistics, M: Floats, residual: Floats, means: Floats) -> tuple[float, Floats]:
+def _solution(
+    within: Statistics, M: Floats, residual: Floats, means: Floats
+) -> tuple[float, Floats]:
     """Return −2 log evidence and the change of the slopes (d, c) with the best λ."""
     joined = _joined(within, M, residual, means)
     if joined.gram is None:
@@ -217,8 +247,12 @@ def _solution(within: Statistics, M: Floats, residual: Floats, means: Floats) ->
     return float(path.costs[best]), path.vectors @ path.steps[best]
 
 
-def _noise(within: Statistics, M: Floats, residual: Floats, means: Floats, change: Floats) -> Floats:
+def _noise(
+    within: Statistics, M: Floats, residual: Floats, means: Floats, change: Floats
+) -> Floats:
     """Return the squared error after a change of the slopes, the levels being integrated out."""
     joined = _joined(within, M, residual, means)
     product = 0.0 if joined.gram is None else joined.gram @ change
-    return np.asarray(np.maximum(joined.squares + np.sum(change * (product - 2 * joined.gradient), axis=0), 0.0))
+    return np.asarray(
+        np.maximum(joined.squares + np.sum(change * (product - 2 * joined.gradient), axis=0), 0.0)
+    )

@@ -1,9 +1,11 @@
-"""Low-rank memory of all tasks beside the weights: at most r vectors, which penalize every later step.
+"""Low-rank memory of all tasks beside the weights: at most r vectors, which penalize every later
+step.
 
-The rows B approximate the rows of all tasks so far, BᵀB ≈ Σ XᵀX. A task X is learned as [B; X] with residuals
-[0; y − Xw], and B becomes the r leading right singular vectors of [B; X] times their singular values: the best
-approximation of rank r. As long as r reaches the rank of all rows nothing is lost: the weights are those of joint ridge
-regression. ``retained_fraction`` is the fraction of the trace of Σ XᵀX that B holds.
+The rows B approximate the rows of all tasks so far, BᵀB ≈ Σ XᵀX. A task X is learned as [B; X] with
+residuals [0; y − Xw], and B becomes the r leading right singular vectors of [B; X] times their
+singular values: the best approximation of rank r. As long as r reaches the rank of all rows nothing
+is lost: the weights are those of joint ridge regression. ``retained_fraction`` is the fraction of
+the trace of Σ XᵀX that B holds.
 """
 
 import math
@@ -23,19 +25,23 @@ NEGLIGIBLE = 1e-15
 """Eigenvalues below this fraction of the largest are rounding."""
 
 SINGLE = 1e-8
-"""Singular vectors with eigenvalues above this fraction of the largest are right to three digits in float32."""
+"""Singular vectors with eigenvalues above this fraction of the largest are right to three digits in
+float32."""
 
 SINGLE_RANGE = 1e-25, 1e30
 """Eigenvalues between which squares of float32 neither underflow nor overflow."""
 
 ORTHOGONAL = 5e-3
-"""Largest cosine between rows that count as orthogonal: far above rounding in float32, below that of most tasks."""
+"""Largest cosine between rows that count as orthogonal: far above rounding in float32, below that
+of most tasks."""
 
 WHOLE = 1000
-"""Side up to which the Gram matrix of a step is decomposed; the rows of larger tasks are merged block by block."""
+"""Side up to which the Gram matrix of a step is decomposed; the rows of larger tasks are merged
+block by block."""
 
 ROTATED = 200
-"""Side up to which a memory of full rank is stored as singular vectors, at one decomposition per task."""
+"""Side up to which a memory of full rank is stored as singular vectors, at one decomposition per
+task."""
 
 MANY = 20
 """Rows of a task per vector from which on its XᵀX is decomposed."""
@@ -50,16 +56,18 @@ DTYPES = ("float32", "float64")
 class LowRankMemory:
     """Low-rank memory of all tasks, for ``memory=`` of the estimators.
 
-    Step t then minimizes ½‖X_t w − y_t‖² + ½‖B(w − w_{t−1})‖² + (λ_t/2)‖w − w_{t−1}‖², where the ``rank`` rows of B
-    approximate those of all tasks so far. It takes rank·d numbers and needs λ_t > 0.
+    Step t then minimizes ½‖X_t w − y_t‖² + ½‖B(w − w_{t−1})‖² + (λ_t/2)‖w − w_{t−1}‖², where the
+    ``rank`` rows of B approximate those of all tasks so far. It takes rank·d numbers and needs λ_t
+    > 0.
 
     Parameters
     ----------
     rank : int, default 30
-        Number of vectors. Once it reaches the rank of all rows, the solution is that of joint ridge regression.
+        Number of vectors. Once it reaches the rank of all rows, the solution is that of joint ridge
+        regression.
     diagonal : bool, default False
-        Add to λ_t, feature by feature, the diagonal of Σ XᵀX as far as B does not hold it: for sparse, hashed or
-        one-hot columns. Takes O(d) more memory; ``rank`` may then be 0.
+        Add to λ_t, feature by feature, the diagonal of Σ XᵀX as far as B does not hold it: for
+        sparse, hashed or one-hot columns. Takes O(d) more memory; ``rank`` may then be 0.
     decay : float, default 0.0
         Fraction of the memory that every task removes, for streams that change.
     dtype : {"float32", "float64"}, default "float32"
@@ -86,11 +94,15 @@ class LowRankMemory:
         if not 0.0 <= validate.number("decay", self.decay, "use 0 for tasks of equal weight") < 1.0:
             raise ValueError(f"decay must be in [0, 1), got {self.decay!r}; use e.g. 0.1")
         if self.decay > 0 and self.rank == 0 and not self.diagonal:
-            raise ValueError(f"decay={self.decay!r} needs a memory, and rank=0 has none; use rank=30, or decay=0")
+            raise ValueError(
+                f"decay={self.decay!r} needs a memory, and rank=0 has none; use rank=30, or decay=0"
+            )
 
     @classmethod
     def of(cls, value: Any) -> "LowRankMemory | None":
-        """Return the memory that the parameter ``memory`` stands for; None for the weights alone."""
+        """Return the memory that the parameter ``memory`` stands for; None for the weights
+        alone.
+        """
         if value is None:
             return None
         if not isinstance(value, cls):
@@ -105,7 +117,8 @@ class Subspace(NamedTuple):
     Attributes
     ----------
     vectors : array of shape (≥ q, d)
-        Rows of norm 1 in the dtype of the memory; behind the first q is room for more (``_single_rows``).
+        Rows of norm 1 in the dtype of the memory; behind the first q is room for more
+        (``_single_rows``).
     norms : array of shape (q,)
         B = diag(norms)·vectors.
     trace : float
@@ -126,7 +139,9 @@ class Subspace(NamedTuple):
 
     @classmethod
     def empty(cls, like: Array, memory: LowRankMemory) -> "Subspace":
-        """Return the memory before the first task, in the library of the weights ``like`` (d, c)."""
+        """Return the memory before the first task, in the library of the weights ``like`` (d,
+        c).
+        """
         xp = namespace_of(like)
         vectors = xp.astype(like[:, :0].T, getattr(xp, memory.dtype))
         diagonal = xp.astype(like[:, 0] * 0, xp.float64, copy=False) if memory.diagonal else None
@@ -152,7 +167,10 @@ class Subspace(NamedTuple):
         units, xp = self.unit_rows(dtype), namespace_of(self.vectors)
         if type(units) is np.ndarray:
             return np.multiply(units, (factor * self.norms).astype(dtype)[:, None], dtype=dtype)
-        return units * xp.astype(from_numpy(factor * self.norms, like=units), dtype, copy=False)[:, None]
+        return (
+            units
+            * xp.astype(from_numpy(factor * self.norms, like=units), dtype, copy=False)[:, None]
+        )
 
     def unit_rows(self, dtype: Any = None) -> Array:
         """Return the q rows of norm 1."""
@@ -174,7 +192,9 @@ class Subspace(NamedTuple):
 
     def in_units(self, change: UnitChange, total: float) -> "Subspace":
         """Return the same memory in other units of the columns; the retained fraction stays."""
-        vectors, norms = normalized(change.rows(self.rows(namespace_of(self.vectors).float64)), self.vectors.dtype)
+        vectors, norms = normalized(
+            change.rows(self.rows(namespace_of(self.vectors).float64)), self.vectors.dtype
+        )
         old = float(np.sum(self.norms**2))
         ratio = float(np.sum(norms**2)) / old if old > 0 else 1.0
         return self._replace(
@@ -193,7 +213,9 @@ class Subspace(NamedTuple):
         )
 
     def detached(self) -> "Subspace":
-        """Return a memory with no room behind its rows: rows of two streams must not be written to the same place."""
+        """Return a memory with no room behind its rows: rows of two streams must not be written to
+        the same place.
+        """
         return self._replace(vectors=self.unit_rows(), factor=None)
 
     def penalty_root(self, strength: float) -> Array:
@@ -204,7 +226,8 @@ class Subspace(NamedTuple):
         return xp.sqrt(strength + xp.where(rest > 0, rest, 0.0 * rest))
 
     def with_task(self, stack: Stacked, rank: int, scale: float, size: float) -> "Subspace":
-        """Return the memory after a task with ‖X‖² = ``size`` (Frobenius), whose loss is divided by ``scale``.
+        """Return the memory after a task with ‖X‖² = ``size`` (Frobenius), whose loss is divided by
+        ``scale``.
 
         ``stack`` is √scale·B above the rows of the task; its Gram matrix is used where it is known.
         """
@@ -218,7 +241,8 @@ class Subspace(NamedTuple):
             return memory
         if rows.single is not None and stack.shape[0] <= rank:
             return memory._with_rows(rows, scale)
-        # Of large tasks XᵀX is cheaper than triangular factors, and accurate enough for vectors in float32.
+        # Of large tasks XᵀX is cheaper than triangular factors, and accurate enough for vectors in
+        # float32.
         squared = not self.is_double and not stack.dual and rows.shape[0] >= MANY * rank
         if rows.readable and rank >= rows.shape[1] and not squared:
             return memory._triangular(stack, scale)
@@ -243,7 +267,8 @@ class Subspace(NamedTuple):
         return self._replace(vectors=vectors, norms=np.concatenate([self.norms, new_norms]))
 
     def _triangular(self, stack: Stacked, scale: float) -> "Subspace":
-        """Return the memory as the triangular factor of a stack, which holds all of it where r reaches d.
+        """Return the memory as the triangular factor of a stack, which holds all of it where r
+        reaches d.
 
         Nothing is squared, so that no digits are lost over many tasks.
         """
@@ -270,13 +295,20 @@ class Subspace(NamedTuple):
         else:
             # Rows that are stored in float32 need not be computed in float64.
             least = max(SINGLE * values[0], SINGLE_RANGE[0])
-            single = not self.is_double and count > 0 and least < values[count - 1] and values[0] < SINGLE_RANGE[1]
+            single = (
+                not self.is_double
+                and count > 0
+                and least < values[count - 1]
+                and values[0] < SINGLE_RANGE[1]
+            )
             rows = _combined(V.T, stack, xp.float32 if single else stack.above.dtype)
         units, norms = normalized(rows, self.vectors.dtype)
         return self._replace(vectors=units, norms=norms / math.sqrt(scale))
 
     def orthogonalized(self) -> "Subspace":
-        """Return the same memory as singular vectors, so that no row of the user leaves the process as it was."""
+        """Return the same memory as singular vectors, so that no row of the user leaves the process
+        as it was.
+        """
         B = self.rows(namespace_of(self.vectors).float64)
         if B.shape[0] < 2:
             return self.detached()
@@ -310,7 +342,10 @@ class Subspace(NamedTuple):
         """Return the memory in the arrays of a file; ValueError where one is not valid."""
         vectors = fields.array("vectors", "f", (None, d), low=-1.0, high=1.0)
         if vectors.dtype != memory.dtype or len(vectors) > memory.rank:
-            raise ValueError(f"memory.vectors are {len(vectors)} rows of {vectors.dtype}, which {memory} contradicts")
+            raise ValueError(
+                f"memory.vectors are {len(vectors)} rows of {vectors.dtype}, which {memory}"
+                " contradicts"
+            )
         norms = fields.array("norms", "f", (len(vectors),), low=0.0).astype(np.float64)
         trace = fields.number("trace")
         diagonal = fields.array("diagonal", "f", (d,), low=0.0) if memory.diagonal else None
@@ -330,10 +365,12 @@ def _combined(V: Array, stack: Stacked, dtype: Any) -> Array:
 
 
 def truncation_rank(values: Floats, rank: int, n: int, is_double: bool) -> int:
-    """Return the number of vectors to store, for eigenvalues in decreasing order, after a task of n rows.
+    """Return the number of vectors to store, for eigenvalues in decreasing order, after a task of n
+    rows.
 
-    Where tasks are much smaller than the memory, room is left for the rows of the next ones: a truncation costs as much
-    as dozens of them. A memory in float64 does so only if something must be lost anyway.
+    Where tasks are much smaller than the memory, room is left for the rows of the next ones: a
+    truncation costs as much as dozens of them. A memory in float64 does so only if something must
+    be lost anyway.
     """
     nonzero = int(np.sum(values > NEGLIGIBLE * values[0]))
     if 16 * n > rank or (is_double and nonzero <= rank):
@@ -345,7 +382,8 @@ def normalized(rows: Array, dtype: Any) -> tuple[Array, Floats]:
     """Return rows as unit rows of a dtype, and their norms."""
     xp = namespace_of(rows)
     if type(rows) is np.ndarray:
-        rows = np.ascontiguousarray(rows)  # as from a file, so that a loaded stream continues bit for bit
+        # as from a file, so that a loaded stream continues bit for bit
+        rows = np.ascontiguousarray(rows)
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     else:
         norms = xp.sqrt(xp.sum(rows * rows, axis=1))
@@ -391,7 +429,9 @@ def gram_diagonal(rows: Rows) -> Array:
     total: Any = 0.0
     for block in rows.blocks():
         if is_sparse(block):
-            total = total + np.bincount(block.indices, block.data.astype(np.float64) ** 2, minlength=rows.shape[1])
+            total = total + np.bincount(
+                block.indices, block.data.astype(np.float64) ** 2, minlength=rows.shape[1]
+            )
         else:
             xp = namespace_of(block)
             total = total + xp.sum(xp.astype(block, xp.float64, copy=False) ** 2, axis=0)

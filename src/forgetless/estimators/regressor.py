@@ -1,8 +1,9 @@
 """Base of the streaming estimators: one task per ``partial_fit``, all or nothing, and predictions.
 
-A model *has* a rule, made from its parameters, that says what one task does to the state. Learning changes only the
-reference of a model to its immutable :class:`State`, in one assignment at the end. The learned attributes are views of
-that state: ``predict`` reads one state, and ``copy.copy(model)`` gives a model that no longer changes.
+A model *has* a rule, made from its parameters, that says what one task does to the state. Learning
+changes only the reference of a model to its immutable :class:`State`, in one assignment at the end.
+The learned attributes are views of that state: ``predict`` reads one state, and
+``copy.copy(model)`` gives a model that no longer changes.
 """
 
 from abc import ABC, abstractmethod
@@ -57,24 +58,38 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     _has_classes = False
 
-    _fixed_names: tuple[str, ...] = ("fit_intercept", "standardize", "average", "memory", "task_levels")
+    _fixed_names: tuple[str, ...] = (
+        "fit_intercept",
+        "standardize",
+        "average",
+        "memory",
+        "task_levels",
+    )
     """Parameters that cannot change within a stream."""
 
     _state: State | None = None
     _solved_levels: tuple[TaskMeans, TaskLevels] | None = None
 
-    coef_ = Learned(lambda state: state.in_user_units.coef, "Coefficients, of shape (d,) or (c, d).")
-    intercept_ = Learned(lambda state: state.in_user_units.intercept, "Intercept, a float or of shape (c,).")
+    coef_ = Learned(
+        lambda state: state.in_user_units.coef, "Coefficients, of shape (d,) or (c, d)."
+    )
+    intercept_ = Learned(
+        lambda state: state.in_user_units.intercept, "Intercept, a float or of shape (c,)."
+    )
     n_tasks_seen_ = Learned(lambda state: state.n_tasks, "Number of tasks learned.")
     n_features_in_ = Settable("n_features", "Number of features.")
     feature_names_in_ = Settable("feature_names", "Names of the features, where X had them.")
 
     @abstractmethod
     def _make_rule(self, n_groups: int | None) -> Rule:
-        """Return the rule of the parameters, which are checked; ``n_groups`` is the number of tasks ``fit`` counted."""
+        """Return the rule of the parameters, which are checked; ``n_groups`` is the number of tasks
+        ``fit`` counted.
+        """
 
     def _read_memory(self, fields: Fields, d: int, c: int) -> Any:
-        """Return the memory of d weights and c targets in the arrays of a file; ValueError where one is not valid."""
+        """Return the memory of d weights and c targets in the arrays of a file; ValueError where
+        one is not valid.
+        """
         fixed = self._fixed()
         memory = fixed.get("memory")
         if "shares" in fields:
@@ -91,20 +106,25 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         X : array or sparse matrix of shape (n, d)
         y : array of shape (n,) or (n, c)
         groups : array of shape (n,), optional
-            The task of each row. Tasks are learned in the order in which their labels first appear; all rows are one
-            task if omitted.
+            The task of each row. Tasks are learned in the order in which their labels first appear;
+            all rows are one task if omitted.
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of its task.
         """
         if is_remote(X):
             if groups is not None:
-                raise ValueError("groups need arrays in memory; call partial_fit with the dask arrays of each task")
+                raise ValueError(
+                    "groups need arrays in memory; call partial_fit with the dask arrays of each"
+                    " task"
+                )
             self._state = self._after_cluster(self._beginning(), X, y, sample_weight)
             return self
         X, y, weight, state = self._validated(self._beginning(), X, y, sample_weight)
         codes, count = inputs.group_codes(groups, X.shape[0])
         if groups is not None:
-            state = self._planned(state._replace(origin=state.origin._replace(n_groups=count), plan=None))
+            state = self._planned(
+                state._replace(origin=state.origin._replace(n_groups=count), plan=None)
+            )
         for code in range(count):
             mask = codes == code
             label = None if groups is None else group_labels(groups)[np.argmax(mask)]
@@ -119,17 +139,22 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array, sparse matrix or ``LinearOperator`` of shape (n, d)
-            Of an operator, for ``ContinualRidge`` and ``ContinualGD``, only products are used, and no rows: without
-            intercept and weights. A dask array, with dense or sparse blocks of rows, is never loaded: its blocks are
-            used where they are.
+            Of an operator, for ``ContinualRidge`` and ``ContinualGD``, only products are used, and
+            no rows: without intercept and weights. A dask array, with dense or sparse blocks of
+            rows, is never loaded: its blocks are used where they are.
         y : array of shape (n,) or (n, c)
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of this task.
         task : str or number, optional
-            Label of the task, by which ``predict`` finds its level; its number if omitted. With ``task_levels``.
+            Label of the task, by which ``predict`` finds its level; its number if omitted. With
+            ``task_levels``.
         """
         state = self._current().for_task(task)
-        after = state.rule.step_row(state, X, y) if sample_weight is None and state.levels is None else None
+        after = (
+            state.rule.step_row(state, X, y)
+            if sample_weight is None and state.levels is None
+            else None
+        )
         if after is not None:
             self._state = after
         elif sample_weight is None and inputs.is_plain(state, X, y):
@@ -147,8 +172,9 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         blocks : iterable of (X, y) or (X, y, sample_weight), or a callable that returns one
-            A list or a callable can be read several times, which any number of features allows. A generator can be
-            read once: then XᵀX is added up, of shape (d, d), which must fit into memory.
+            A list or a callable can be read several times, which any number of features allows. A
+            generator can be read once: then XᵀX is added up, of shape (d, d), which must fit into
+            memory.
         task : str or number, optional
             As for ``partial_fit``.
         """
@@ -156,7 +182,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def widen(self, count: int, names: Any = None) -> Self:
-        """Add features behind the present ones, as if they had been there from the start, zero in every row.
+        """Add features behind the present ones, as if they had been there from the start, zero in
+        every row.
 
         Parameters
         ----------
@@ -177,8 +204,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             return self._beginning()
         if state.origin.frozen:
             raise ValueError(
-                "this model holds its weights only, as it was saved with state='predict': it cannot continue learning; "
-                "load a file saved with state='learn', or start again with fit"
+                "this model holds its weights only, as it was saved with state='predict': it cannot"
+                " continue learning; load a file saved with state='learn', or start again with fit"
             )
         if state.plan is not None and state.plan.parameters == _parameters(type(self))(self):
             return state
@@ -197,12 +224,14 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             if not isinstance(fixed[name], bool | np.bool_):
                 raise TypeError(f"{name} must be True or False, got {fixed[name]!r}")
         if fixed["task_levels"] and not (rule.with_levels and fixed["fit_intercept"]):
-            raise ValueError("task_levels needs schedule='auto', with an intercept and a memory without decay")
+            raise ValueError(
+                "task_levels needs schedule='auto', with an intercept and a memory without decay"
+            )
         for name, value in state.origin.fixed.items():
             if fixed[name] != value:
                 raise ValueError(
-                    f"{name} was {value!r} for the first task and cannot become {fixed[name]!r} within a "
-                    "stream; set it back, or start again with fit or sklearn.base.clone"
+                    f"{name} was {value!r} for the first task and cannot become {fixed[name]!r}"
+                    " within a stream; set it back, or start again with fit or sklearn.base.clone"
                 )
         return state._replace(plan=Plan(_parameters(type(self))(self), rule))
 
@@ -215,14 +244,19 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the value of a parameter; of one left to the model, the value that it has then."""
         return getattr(self, name)
 
-    def _validated(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
+    def _validated(
+        self, state: State, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, State]:
         """Return X, y and weights, checked, and the state with the features of the first rows."""
-        # scikit-learn writes the features onto the estimator; the model itself changes at the end only.
+        # scikit-learn writes the features onto the estimator; the model itself changes at the end
+        # only.
         draft = self._holding(state)
         X, y, weight = inputs.validated(draft, state, X, y, sample_weight)
         return X, y, weight, draft._state
 
-    def _validated_block(self, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any, State]:
+    def _validated_block(
+        self, state: State, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, State]:
         """Return the same of a row block, which is one of several of a task."""
         if sample_weight is None and inputs.is_plain(state, X, y):
             return X, y, None, state
@@ -233,13 +267,15 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         if weight is not None:
             positive = to_numpy(weight) > 0  # rows of weight zero count as absent
             if not positive.any():
-                raise ValueError("sample_weight is zero for every row of a task: nothing to learn; leave it out")
+                raise ValueError(
+                    "sample_weight is zero for every row of a task: nothing to learn; leave it out"
+                )
             if not positive.all():
                 X, y, weight = inputs.take(X, y, weight, np.flatnonzero(positive))
         if not state.fit_intercept and is_zero(X):
             raise ValueError(
-                f"X of task {state.n_tasks + 1}, of shape {tuple(X.shape)}, holds only zeros: nothing to learn; "
-                "leave it out"
+                f"X of task {state.n_tasks + 1}, of shape {tuple(X.shape)}, holds only zeros:"
+                " nothing to learn; leave it out"
             )
         ranges, before = None if state.rule.clip is None else ranges_of(X), state.units
         if state.standardize:
@@ -273,13 +309,15 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         for name in ("standardize", "task_levels"):
             if state.origin.fixed[name]:
                 raise ValueError(
-                    f"{name} needs tasks in memory or in blocks; set it to False and scale the dask arrays"
+                    f"{name} needs tasks in memory or in blocks; set it to False and scale the dask"
+                    " arrays"
                 )
         task, state = inputs.on_cluster(state, X, y, weight, self._validated)
         return state.after(task, state.rule.step(state, task))
 
     def _learn_tall(self, X: Any, y: Any, task: Any = None) -> bool:
-        """Learn a task of very many rows from its XᵀX, added up in one pass, and return whether that was possible.
+        """Learn a task of very many rows from its XᵀX, added up in one pass, and return whether
+        that was possible.
 
         Only with standardized columns: without common units XᵀX may lose too many digits.
         """
@@ -289,11 +327,14 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         if not tall or not self._value("standardize") or not self._gram_suffices:
             return False
         y = np.asarray(y)
-        step = max(BLOCK // (8 * d), 4 * d)  # many rows for each of the d² numbers that a block adds to
+        # many rows for each of the d² numbers that a block adds to
+        step = max(BLOCK // (8 * d), 4 * d)
         try:
             with for_task((step, d)):
                 if not isinstance(X, Encoded):
-                    parts = ((X[low : low + step], y[low : low + step]) for low in range(0, n, step))
+                    parts = (
+                        (X[low : low + step], y[low : low + step]) for low in range(0, n, step)
+                    )
                     self.partial_fit_blocks(parts, task)
                     return True
                 before = self._current().for_task(task)
@@ -301,7 +342,9 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
                 if data is not None:
                     task, state = data[1].discounted(data[0], before.units), data[1]
                     ranges = None if state.rule.clip is None else X.ranges()
-                    self._state = state.after(task, state.rule.step(state, task)).with_ranges(ranges)
+                    self._state = state.after(task, state.rule.step(state, task)).with_ranges(
+                        ranges
+                    )
                 return data is not None
         except ConvergenceError:
             return False
@@ -315,12 +358,12 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         X : array or sparse matrix of shape (n, d)
         return_std : bool, default False
-            Also return the standard deviation of every target around its prediction, for a single target: from the
-            errors of rows before they were learned, and, where the model has a memory beside its weights, from the
-            distance of a row to the rows learned.
+            Also return the standard deviation of every target around its prediction, for a single
+            target: from the errors of rows before they were learned, and, where the model has a
+            memory beside its weights, from the distance of a row to the rows learned.
         tasks : sequence of n labels, optional
-            The task of each row, with ``task_levels``: rows of tasks learned before are predicted with their levels,
-            those of other tasks without.
+            The task of each row, with ``task_levels``: rows of tasks learned before are predicted
+            with their levels, those of other tasks without.
 
         Returns
         -------
@@ -334,30 +377,56 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         if not return_std:
             return predictions
         if state.coef.ndim > 1 or state.origin.frozen:
-            needed = "a single target" if state.coef.ndim > 1 else "a model saved with state='learn'"
+            needed = (
+                "a single target" if state.coef.ndim > 1 else "a model saved with state='learn'"
+            )
             raise ValueError(f"return_std needs {needed}; leave it out")
-        rows = validate_data(self._holding(state), X, reset=False, accept_sparse="csr", dtype=np.float64)
+        rows = validate_data(
+            self._holding(state), X, reset=False, accept_sparse="csr", dtype=np.float64
+        )
         rows = state.clipped(rows.toarray() if is_sparse(rows) else rows)
         rows = state.inward(rows)
         return predictions, prediction_std(state, rows, getattr(self, "loss", "sum"), variances)
 
-    def _with_levels(self, state: State, X: Any, tasks: Any, predictions: Array) -> tuple[Array, Any]:
-        """Return predictions with those of rows of known tasks replaced, and the variances of their targets."""
+    def _with_levels(
+        self, state: State, X: Any, tasks: Any, predictions: Array
+    ) -> tuple[Array, Any]:
+        """Return predictions with those of rows of known tasks replaced, and the variances of their
+        targets.
+        """
         solution = self._task_levels(state)
         at = solution.numbers_of(tasks, int(predictions.shape[0]))
-        xp, learned = namespace_of(predictions), state._split(solution.weights, state.coef.shape[:-1])
-        learned = {name: from_numpy(np.asarray(value), like=state.coef) for name, value in learned.items()}
+        xp, learned = (
+            namespace_of(predictions),
+            state._split(solution.weights, state.coef.shape[:-1]),
+        )
+        learned = {
+            name: from_numpy(np.asarray(value), like=state.coef) for name, value in learned.items()
+        }
         shape = (-1, *state.coef.shape[:-1])
-        levels = np.concatenate([solution.levels, np.zeros((1, solution.levels.shape[1]))])[at].reshape(shape)
-        with_levels = self._linear(state._replace(**learned), X, "predict") + from_numpy(levels, like=predictions)
-        mask = from_numpy((at < len(solution.labels)).reshape((-1, *[1] * (len(shape) - 1))), like=predictions)
+        levels = np.concatenate([solution.levels, np.zeros((1, solution.levels.shape[1]))])[
+            at
+        ].reshape(shape)
+        with_levels = self._linear(state._replace(**learned), X, "predict") + from_numpy(
+            levels, like=predictions
+        )
+        mask = from_numpy(
+            (at < len(solution.labels)).reshape((-1, *[1] * (len(shape) - 1))), like=predictions
+        )
         variances = np.append(solution.variances[:, 0], np.nan)[at]
-        return xp.where(mask, xp.astype(with_levels, predictions.dtype, copy=False), predictions), variances
+        return (
+            xp.where(mask, xp.astype(with_levels, predictions.dtype, copy=False), predictions),
+            variances,
+        )
 
     def _task_levels(self, state: State) -> TaskLevels:
-        """Return the levels of all tasks in the units of a state; computed when they are first needed."""
+        """Return the levels of all tasks in the units of a state; computed when they are first
+        needed.
+        """
         if state.levels is None:
-            raise ValueError("tasks needs a model with task_levels=True, which knows the level of each task")
+            raise ValueError(
+                "tasks needs a model with task_levels=True, which knows the level of each task"
+            )
         if isinstance(state.levels, TaskLevels):
             return state.levels
         solved = self._solved_levels
@@ -367,7 +436,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         return solved[1]
 
     def _coef_std(self, groups: Any = ()) -> Any:
-        """Return the standard deviation of every coefficient of a single target; None where it is not known.
+        """Return the standard deviation of every coefficient of a single target; None where it is
+        not known.
 
         ``groups`` are features that add up to 1, such as categories.
         """
@@ -388,7 +458,9 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         elif inputs.dispatched(X):
             X = to_numpy(X)
         draft, X = self._holding(state), inputs.checked_indices(X)
-        X = validate_data(draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32])
+        X = validate_data(
+            draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32]
+        )
         return self._predicted(state, X)
 
     def _predicted(self, state: State, X: Any) -> Array:
@@ -402,7 +474,10 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             X = state.units.inward(X)
         if X.dtype != coef.dtype:
             wide = xp.result_type(X.dtype, coef.dtype)
-            X, state = xp.astype(X, wide, copy=False), state._replace(coef=xp.astype(coef, wide, copy=False))
+            X, state = (
+                xp.astype(X, wide, copy=False),
+                state._replace(coef=xp.astype(coef, wide, copy=False)),
+            )
         return _product(X, state)
 
     def _fitted(self) -> State:
@@ -417,7 +492,9 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def prequential_mse_(self) -> float:
-        """Mean squared error of predicting every row of every task before learning it (weighted as in training)."""
+        """Mean squared error of predicting every row of every task before learning it (weighted as
+        in training).
+        """
         return self._fitted().history.prequential_mse
 
     @property
@@ -430,15 +507,17 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
     def save(self, path: Any, *, state: str = "learn") -> None:
         """Write the model to a file, atomically; :func:`forgetless.load` reads it.
 
-        Rows that the model was trained on are not stored. The vectors of its memory are, as combinations of all rows
-        seen (of a single row there is only one), and sums over all rows. Arrays of other
-        libraries are stored as NumPy's. A schedule that is a function of your own cannot be stored.
+        Rows that the model was trained on are not stored. The vectors of its memory are, as
+        combinations of all rows seen (of a single row there is only one), and sums over all rows.
+        Arrays of other libraries are stored as NumPy's. A schedule that is a function of your own
+        cannot be stored.
 
         Parameters
         ----------
         path : str or Path
         state : {"learn", "predict"}, default "learn"
-            Everything needed to continue learning; or the weights alone, for a model that can only predict.
+            Everything needed to continue learning; or the weights alone, for a model that can only
+            predict.
 
         Examples
         --------
@@ -483,7 +562,11 @@ def _parameters(cls: type[StreamingRegressor]) -> Any:
 
 
 def _product(X: Any, state: State) -> Array:
-    return X @ state.coef.T + state.intercept if state.coef.ndim > 1 else X @ state.coef + state.intercept
+    return (
+        X @ state.coef.T + state.intercept
+        if state.coef.ndim > 1
+        else X @ state.coef + state.intercept
+    )
 
 
 def _retained_fraction(state: State) -> float | None:
@@ -492,13 +575,16 @@ def _retained_fraction(state: State) -> float | None:
     return getattr(state.memory, "retained_fraction", 0.0)
 
 
-RETAINED_FRACTION = Learned(_retained_fraction, "Fraction of the trace of Σ XᵀX in the memory; 0 without a memory.")
+RETAINED_FRACTION = Learned(
+    _retained_fraction, "Fraction of the trace of Σ XᵀX in the memory; 0 without a memory."
+)
 
 
 def store(model: Any, arguments: dict[str, Any]) -> None:
     """Set the arguments of a constructor as attributes of the same names.
 
-    Constructors list all their parameters, as scikit-learn reads them from there, and do nothing but this.
+    Constructors list all their parameters, as scikit-learn reads them from there, and do nothing
+    but this.
     """
     for name, value in arguments.items():
         if name != "self":

@@ -1,7 +1,7 @@
 """Regression on a stream with explicit L2 towards the previous weights: scheme 1 of the paper.
 
-``partial_fit`` learns one task; ``fit`` starts again and learns one task per group of rows. The rules are in ``rules``,
-the computation of a step is in ``solvers.one_task``.
+``partial_fit`` learns one task; ``fit`` starts again and learns one task per group of rows. The
+rules are in ``rules``, the computation of a step is in ``solvers.one_task``.
 """
 
 from typing import Any
@@ -23,54 +23,62 @@ from forgetless.schedules.tracking import Steady
 
 
 class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
-    """Ridge regression on a stream of tasks: on all rows so far, as far as the memory allows, or by the paper's scheme.
+    """Ridge regression on a stream of tasks: on all rows so far, as far as the memory allows, or by
+    the paper's scheme.
 
-    By default (``schedule="auto"``) it stores statistics of all rows and solves ridge regression on all of them, with
-    the strength of largest evidence, standardized columns and an intercept. With ``alpha`` or another ``schedule`` it
-    is scheme 1 of the paper: task t minimizes ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
+    By default (``schedule="auto"``) it stores statistics of all rows and solves ridge regression on
+    all of them, with the strength of largest evidence, standardized columns and an intercept. With
+    ``alpha`` or another ``schedule`` it is scheme 1 of the paper: task t minimizes ½‖X_t w − y_t‖²
+    + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
 
     Parameters
     ----------
     alpha : float, optional
-        λ_t = alpha at every task, if no schedule is given. For one task from zero this is scikit-learn's ``Ridge``.
+        λ_t = alpha at every task, if no schedule is given. For one task from zero this is
+        scikit-learn's ``Ridge``.
     schedule : str, schedule, filter or callable, optional
-        λ_t from a schedule of :mod:`forgetless.schedules`, e.g. ``schedules.increasing(scale=0.01)`` or by its name,
-        ``"increasing:0.01"``, or any callable ``(k, radius) → filter``. ``"auto"`` or
-        :func:`forgetless.schedules.auto`, the default if there is no ``alpha``, needs neither a horizon nor scaled
-        features.
+        λ_t from a schedule of :mod:`forgetless.schedules`, e.g.
+        ``schedules.increasing(scale=0.01)`` or by its name, ``"increasing:0.01"``, or any callable
+        ``(k, radius) → filter``. ``"auto"`` or :func:`forgetless.schedules.auto`, the default if
+        there is no ``alpha``, needs neither a horizon nor scaled features.
     n_tasks : int, optional
-        The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and ``partial_fit``
-        proceeds in epochs of doubling length: a heuristic without a theorem, since the schedule starts again in every
-        epoch. So do tasks after ``n_tasks``, with a warning.
+        The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and
+        ``partial_fit`` proceeds in epochs of doubling length: a heuristic without a theorem, since
+        the schedule starts again in every epoch. So do tasks after ``n_tasks``, with a warning.
     radius : float, optional
-        R, for schedules. If omitted, the largest ‖X_t‖₂ so far, the current task included: the true R is reached with
-        the largest task, and the strengths before it are smaller than the theorem's.
+        R, for schedules. If omitted, the largest ‖X_t‖₂ so far, the current task included: the true
+        R is reached with the largest task, and the strengths before it are smaller than the
+        theorem's.
     memory : "auto", int, LowRankMemory or None, default "auto"
-        Low-rank memory of all tasks beside the weights, by its rank or as :class:`forgetless.LowRankMemory`: r·d
-        numbers. ``"auto"`` is rank 100 with ``schedule="auto"``, where nothing is lost up to 100 features, and none
-        otherwise. With a constant ``alpha``, once r reaches the rank of all rows, the solution is that of joint ridge
+        Low-rank memory of all tasks beside the weights, by its rank or as
+        :class:`forgetless.LowRankMemory`: r·d numbers. ``"auto"`` is rank 100 with
+        ``schedule="auto"``, where nothing is lost up to 100 features, and none otherwise. With a
+        constant ``alpha``, once r reaches the rank of all rows, the solution is that of joint ridge
         regression (with ``standardize`` up to the change of units). Needs λ_t > 0.
     average : float, optional
-        Predict with the average of the weights after every task, those after task t weighted by t^average: ``coef_``
-        and ``predict`` are of the average, while learning continues from the last weights. Needs no horizon: 2, with
-        ``alpha=0``, has the best guarantee where it is unknown, for tasks that one model fits. Not for streams that
-        change, since an average includes old solutions. It takes O(d) more memory.
+        Predict with the average of the weights after every task, those after task t weighted by
+        t^average: ``coef_`` and ``predict`` are of the average, while learning continues from the
+        last weights. Needs no horizon: 2, with ``alpha=0``, has the best guarantee where it is
+        unknown, for tasks that one model fits. Not for streams that change, since an average
+        includes old solutions. It takes O(d) more memory.
     loss : {"sum", "mean"}, default "sum"
-        ``"mean"`` divides the loss of a task by its number of rows (the sum of their weights), so that λ_t means the
-        same for tasks of different sizes; R is then that of X_t/√n.
+        ``"mean"`` divides the loss of a task by its number of rows (the sum of their weights), so
+        that λ_t means the same for tasks of different sizes; R is then that of X_t/√n.
     fit_intercept : bool, optional
-        Adds a feature that is always 1; by default only with ``schedule="auto"``. There the intercept is not
-        regularized, otherwise like every other weight.
+        Adds a feature that is always 1; by default only with ``schedule="auto"``. There the
+        intercept is not regularized, otherwise like every other weight.
     standardize : bool, optional
-        By default only with ``schedule="auto"``. Learn in units in which every column has mean 0 and standard deviation
-        1 over all rows so far. When these statistics change, weights and memory are expressed in the new units, so that
-        the function stays as it was; ``coef_`` and ``intercept_`` are in the user's units. With an intercept the first
-        task starts from the mean of its targets. Columns are scaled but not centred without an intercept, or
-        where X is sparse. It takes O(d) more memory, and a copy of every task.
+        By default only with ``schedule="auto"``. Learn in units in which every column has mean 0
+        and standard deviation 1 over all rows so far. When these statistics change, weights and
+        memory are expressed in the new units, so that the function stays as it was; ``coef_`` and
+        ``intercept_`` are in the user's units. With an intercept the first task starts from the
+        mean of its targets. Columns are scaled but not centred without an intercept, or where X is
+        sparse. It takes O(d) more memory, and a copy of every task.
     task_levels : bool, default False
-        Also store the means of every task, d + c numbers each, so that ``predict(X, tasks=labels)`` predicts rows of
-        tasks learned before with an intercept of their own (a random intercept, by restricted maximum likelihood).
-        Tasks are labelled by ``groups`` of ``fit`` or ``task`` of ``partial_fit``. Needs ``schedule="auto"``.
+        Also store the means of every task, d + c numbers each, so that ``predict(X, tasks=labels)``
+        predicts rows of tasks learned before with an intercept of their own (a random intercept, by
+        restricted maximum likelihood). Tasks are labelled by ``groups`` of ``fit`` or ``task`` of
+        ``partial_fit``. Needs ``schedule="auto"``.
     solver : {"auto", "gram", "krylov", "svd"}, default "auto"
         How the step is computed: see :func:`forgetless.solvers.one_task.learn`.
     tol : float, default 1e-10
@@ -82,27 +90,30 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     intercept_ : float or array of shape (c,)
     n_tasks_seen_ : int
     radius_ : float
-        The running maximum of ‖X_t‖₂, over the tasks for which it was needed or came with the solution (smaller side
-        up to 200).
+        The running maximum of ‖X_t‖₂, over the tasks for which it was needed or came with the
+        solution (smaller side up to 200).
     history_ : dict of arrays
-        The last 1000 tasks: ``task``, ``n_rows``, ``strength`` (λ_t), ``radius`` (R; NaN where not known),
-        ``mse_before`` and ``mse_after`` learning it (with ``average`` by the average, and by the last weights),
-        ``error`` of the step (relative; bound or estimate).
+        The last 1000 tasks: ``task``, ``n_rows``, ``strength`` (λ_t), ``radius`` (R; NaN where not
+        known), ``mse_before`` and ``mse_after`` learning it (with ``average`` by the average, and
+        by the last weights), ``error`` of the step (relative; bound or estimate).
     prequential_mse_ : float
         Mean squared error of predicting every row before learning it.
     retained_fraction_ : float
-        Fraction of the trace of Σ XᵀX that the memory holds. Where it is far below 1, a larger rank may help.
+        Fraction of the trace of Σ XᵀX that the memory holds. Where it is far below 1, a larger rank
+        may help.
     nbytes_ : int
         Size of the state in bytes.
     task_levels_ : dict of str to float or array of shape (c,)
-        The level of every task, with ``task_levels``: the difference of its intercept to that of all tasks.
+        The level of every task, with ``task_levels``: the difference of its intercept to that of
+        all tasks.
 
     Notes
     -----
-    One thread may learn while others read. Learning replaces all of the state at once, so an error or an interruption
-    leaves the model as it was before the task, and ``predict``, ``save``, pickling and copying see one whole state. Two
-    attributes read one after the other may be of two states: take both from ``copy.copy(model)``.
-    ``forgetless.evaluate_stream`` measures errors on held-out rows.
+    One thread may learn while others read. Learning replaces all of the state at once, so an error
+    or an interruption leaves the model as it was before the task, and ``predict``, ``save``,
+    pickling and copying see one whole state. Two attributes read one after the other may be of two
+    states: take both from ``copy.copy(model)``. ``forgetless.evaluate_stream`` measures errors on
+    held-out rows.
 
     Examples
     --------
@@ -130,10 +141,12 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     Levinstein et al. (2025), Algorithm 1 (regularized continual linear regression).
     """
 
-    radius_ = Learned(lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known.")
+    radius_ = Learned(
+        lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known."
+    )
     retained_fraction_ = RETAINED_FRACTION
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         alpha: float | None = None,
         *,
@@ -165,7 +178,10 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         return chosen_value(self, name)
 
     def _fixed(self) -> dict[str, Any]:
-        return {**super()._fixed(), "schedule": "auto" if is_automatic(self) else "one of its own strength"}
+        return {
+            **super()._fixed(),
+            "schedule": "auto" if is_automatic(self) else "one of its own strength",
+        }
 
 
 def is_automatic(model: Any) -> bool:
@@ -177,16 +193,26 @@ def is_automatic(model: Any) -> bool:
 
 
 def chosen_value(model: Any, name: str) -> Any:
-    """Return a parameter of a model with explicit L2; of one left out, the value for its schedule."""
+    """Return a parameter of a model with explicit L2; of one left out, the value for its
+    schedule.
+    """
     value, automatic = getattr(model, name), is_automatic(model)
     if name == "memory":
-        return (DEFAULT_RANK if automatic else None) if isinstance(value, str) and value == "auto" else value
+        return (
+            (DEFAULT_RANK if automatic else None)
+            if isinstance(value, str) and value == "auto"
+            else value
+        )
     return automatic if value is None and name in ("fit_intercept", "standardize") else value
 
 
 def ridge_rule(model: Any, n_groups: int | None) -> Rule:
     """Return the rule of a model with explicit L2."""
-    options, memory, schedule = Options.of(model), LowRankMemory.of(model._value("memory")), model.schedule
+    options, memory, schedule = (
+        Options.of(model),
+        LowRankMemory.of(model._value("memory")),
+        model.schedule,
+    )
     if is_automatic(model):
         auto = schedule if isinstance(schedule, Auto) else Auto()
         return Evidence(options, memory, auto, classes=model._has_classes)
@@ -202,7 +228,8 @@ def ridge_rule(model: Any, n_groups: int | None) -> Rule:
 
 
 class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
-    """Regression on a stream of tasks with a budget of gradient steps per task, from the previous solution.
+    """Regression on a stream of tasks with a budget of gradient steps per task, from the previous
+    solution.
 
     Task t performs N_t steps of size γ_t on ½‖X_t w − y_t‖², computed exactly but not one by one.
 
@@ -236,7 +263,7 @@ class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
 
     radius_ = Learned(lambda state: state.radius, "The largest ‖X_t‖₂ so far.")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         n_steps: int = 100,
         step_size: float | None = None,
@@ -266,4 +293,6 @@ class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
             return self.schedule
         if self.step_size is not None:
             return GradientDescent(self.n_steps, self.step_size)
-        return HalfStep(validate.integer("n_steps", self.n_steps, 1, "pass a whole number of gradient steps"))
+        return HalfStep(
+            validate.integer("n_steps", self.n_steps, 1, "pass a whole number of gradient steps")
+        )

@@ -33,7 +33,8 @@ class Rule(ABC):
         """Return the change of a state by a task."""
 
     clip: float | None = None
-    """Widths of the range seen, on either side of it, beyond which features are clipped for predictions."""
+    """Widths of the range seen, on either side of it, beyond which features are clipped for
+    predictions."""
 
     with_levels = False
     """Whether levels of tasks can be computed from its statistics."""
@@ -45,7 +46,9 @@ class Rule(ABC):
     """Whether a standardized stream starts from the mean of its first targets."""
 
     def step_row(self, state: State, X: Any, y: Any) -> State | None:
-        """Return the state after a task of one plain row where there is a short path for it; else None."""
+        """Return the state after a task of one plain row where there is a short path for it; else
+        None.
+        """
         return None
 
     def detached(self) -> "Rule":
@@ -69,12 +72,17 @@ class Options(NamedTuple):
     @classmethod
     def of(cls, model: Any) -> "Options":
         """Return the checked options of a model."""
-        for name, value, allowed in (("loss", model.loss, LOSSES), ("solver", model.solver, SOLVERS)):
+        for name, value, allowed in (
+            ("loss", model.loss, LOSSES),
+            ("solver", model.solver, SOLVERS),
+        ):
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
         validate.number("tol", model.tol, "the default is 1e-10", positive=True)
         if model.radius is not None:
-            validate.number("radius", model.radius, "leave it out for the running maximum", positive=True)
+            validate.number(
+                "radius", model.radius, "leave it out for the running maximum", positive=True
+            )
         return cls(model.loss, model.radius, model.solver, model.tol)
 
     @property
@@ -126,8 +134,14 @@ class Scheduled(WithStrength):
         self.strength, self.options, self.memory, self.measure = strength, options, memory, measure
 
     def step_row(self, state: State, X: Any, y: Any) -> State | None:
-        """Return the state after a task of one plain row, without the overhead of the general path."""
-        return _single_rows.step_row(self, state, X, y) if type(X) is np.ndarray and len(X) == 1 else None
+        """Return the state after a task of one plain row, without the overhead of the general
+        path.
+        """
+        return (
+            _single_rows.step_row(self, state, X, y)
+            if type(X) is np.ndarray and len(X) == 1
+            else None
+        )
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
@@ -142,8 +156,12 @@ class Scheduled(WithStrength):
             _check_contraction(filter_, norm / math.sqrt(scale))
         if self.memory is None:
             scaled = filter_ if scale == 1.0 else filter_.scaled(scale)
-            solution = self.options.solve(OneTask(task.rows, task.residual, task.right, norm), scaled)
-            change = Change(solution.change, solution.after, float(filter_.strength()), error=solution.error)
+            solution = self.options.solve(
+                OneTask(task.rows, task.residual, task.right, norm), scaled
+            )
+            change = Change(
+                solution.change, solution.after, float(filter_.strength()), error=solution.error
+            )
         else:
             change = self._step_with_memory(self.memory, state, task, filter_, scale)
         parts = {**change.parts, "radius": largest}
@@ -154,21 +172,30 @@ class Scheduled(WithStrength):
     ) -> Change:
         options, recall = self.options, recalled(memory, state, task, scale)
         subspace, strength = recall.subspace, positive_coefficient(filter_, "memory")
-        # The memory is about the weights of the state, from which the step starts unless they are discounted.
+        # The memory is about the weights of the state, from which the step starts unless they are
+        # discounted.
         origin = task.start if state.coef is None else state.start(None, None)
         if memory.diagonal:
-            solution = solve_stacked(options, task, recall.stack, origin, scale, subspace.penalty_root(strength))
+            solution = solve_stacked(
+                options, task, recall.stack, origin, scale, subspace.penalty_root(strength)
+            )
         else:
             solution = solve_stacked(options, task, recall.stack, origin, strength * scale)
-        after = subspace.with_task(recall.stack, min(memory.rank, task.rows.shape[1]), scale, recall.size)
+        after = subspace.with_task(
+            recall.stack, min(memory.rank, task.rows.shape[1]), scale, recall.size
+        )
         squares = task.error_after(solution.change)
-        return Change(solution.change, squares, strength, error=solution.error, parts={"memory": after})
+        return Change(
+            solution.change, squares, strength, error=solution.error, parts={"memory": after}
+        )
 
 
 def measured(
     state: State, task: TaskData, options: Options, *, always: bool = False
 ) -> tuple[float, float | None, float]:
-    """Return the divisor of the loss, ‖X‖₂ where it is cheap or needed, and the largest norm so far."""
+    """Return the divisor of the loss, ‖X‖₂ where it is cheap or needed, and the largest norm so
+    far.
+    """
     scale = options.scale(task)
     if not always and task.rows.small_side > SMALL_SIDE:
         return scale, None, state.radius
@@ -188,18 +215,29 @@ def recalled(memory: LowRankMemory, state: State, task: TaskData, scale: float) 
     """Return the memory of a state with the rows of a task."""
     size = squared_norm(task.rows)
     if not size < LARGEST:
-        raise OverflowError("the rows of this task are too large to be remembered; rescale X towards 1")
+        raise OverflowError(
+            "the rows of this task are too large to be remembered; rescale X towards 1"
+        )
     subspace = state.memory
     if subspace is None:
         subspace = Subspace.empty(task.start, memory)
     subspace = subspace.decayed(memory.decay)
-    return Recall(subspace, Stacked(subspace.rows(task.start.dtype, math.sqrt(scale)), task.rows), size)
+    return Recall(
+        subspace, Stacked(subspace.rows(task.start.dtype, math.sqrt(scale)), task.rows), size
+    )
 
 
 def solve_stacked(
-    options: Options, task: TaskData, stack: Stacked, origin: Array, coefficient: float, root: Array | None = None
+    options: Options,
+    task: TaskData,
+    stack: Stacked,
+    origin: Array,
+    coefficient: float,
+    root: Array | None = None,
 ) -> Solution:
-    """Return the step on a task below the rows of a memory about the weights ``origin``, with penalty λ·diag(root)²."""
+    """Return the step on a task below the rows of a memory about the weights ``origin``, with
+    penalty λ·diag(root)².
+    """
     right = task.rows.adjoint(task.residual) if task.right is None else task.right
     above = stack.above @ (origin - task.start)  # zero unless the step starts from other weights
     residual = namespace_of(above).concat([above, _cast(task.residual, above)], axis=0)
@@ -207,12 +245,16 @@ def solve_stacked(
     if root is None:
         return options.solve(OneTask(stack, residual, right), Ridge(coefficient))
     stack = Stacked(_over(stack.above, root), columns_divided(task.rows, root))
-    solution = options.solve(OneTask(stack, residual, right / _cast(root, right)[:, None]), Ridge(coefficient))
+    solution = options.solve(
+        OneTask(stack, residual, right / _cast(root, right)[:, None]), Ridge(coefficient)
+    )
     return solution._replace(change=_over(solution.change.T, root).T)
 
 
 def positive_coefficient(filter_: Filter, needed_by: str) -> float:
-    """Return λ of the next task; ValueError where it is not explicit L2 with a finite positive coefficient."""
+    """Return λ of the next task; ValueError where it is not explicit L2 with a finite positive
+    coefficient.
+    """
     coefficient = filter_.coefficient if isinstance(filter_, Ridge) else math.nan
     if not (isinstance(coefficient, float) and 0 < coefficient < math.inf):
         hint = ", or memory=None" if needed_by == "memory" else ""
@@ -226,8 +268,9 @@ def positive_coefficient(filter_: Filter, needed_by: str) -> float:
 def _check_contraction(filter_: GradientDescent, norm: float) -> None:
     if float(filter_.step_size) * norm * norm >= 2:
         raise ValueError(
-            f"step_size={float(filter_.step_size):.3g} diverges on this task, whose squared norm is {norm * norm:.3g}; "
-            f"it must be below 2/‖X‖² = {2 / norm / norm:.3g}, and the theorems need half of that"
+            f"step_size={float(filter_.step_size):.3g} diverges on this task, whose squared norm is"
+            f" {norm * norm:.3g}; it must be below 2/‖X‖² = {2 / norm / norm:.3g}, and the theorems"
+            " need half of that"
         )
 
 

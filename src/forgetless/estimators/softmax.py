@@ -1,8 +1,10 @@
-"""The rule of ``ContinualLogistic``: the proximal step of the softmax loss, with a low-rank memory of curvatures.
+"""The rule of ``ContinualLogistic``: the proximal step of the softmax loss, with a low-rank memory
+of curvatures.
 
-Task t minimizes Σ_i ω_i ℓ(x_iᵀW, y_i) + ½‖B(W − W_{t−1})‖² + (λ_t/2)‖W − W_{t−1}‖², where ℓ is the cross-entropy of the
-classes and ω_i the weight of a row. The rows B approximate all tasks so far, BᵀB ≈ Σ ω_i h_i x_i x_iᵀ, with a second
-derivative h_i of each row: an online Laplace approximation of logistic regression on all rows.
+Task t minimizes Σ_i ω_i ℓ(x_iᵀW, y_i) + ½‖B(W − W_{t−1})‖² + (λ_t/2)‖W − W_{t−1}‖², where ℓ is the
+cross-entropy of the classes and ω_i the weight of a row. The rows B approximate all tasks so far,
+BᵀB ≈ Σ ω_i h_i x_i x_iᵀ, with a second derivative h_i of each row: an online Laplace approximation
+of logistic regression on all rows.
 """
 
 import math
@@ -18,7 +20,14 @@ from forgetless.estimators.rules import LARGEST, WithStrength, positive_coeffici
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.strength import Strength
 from forgetless.losses import Softmax, WeightedSoftmax
-from forgetless.solvers.margins import ACCURACY, SMALL, Objective, ProximalStep, check_coefficient, minimized
+from forgetless.solvers.margins import (
+    ACCURACY,
+    SMALL,
+    Objective,
+    ProximalStep,
+    check_coefficient,
+    minimized,
+)
 from forgetless.solvers.one_task import task_norm
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
@@ -35,7 +44,8 @@ MOST_ROWS = 2000
 """Sparse rows of a task up to which it is learned in their coordinates."""
 
 FEW_PASSES = 300
-"""Products with X after which a dense task is learned by factorizations, if the cost model says so."""
+"""Products with X after which a dense task is learned by factorizations, if the cost model says
+so."""
 
 ACCEPTED = 1e-6
 """Largest relative error of a step; nearly all have at most 1e-10."""
@@ -47,20 +57,32 @@ class SoftmaxStep(WithStrength):
     starts_at_mean = False
 
     def __init__(
-        self, strength: Strength, memory: LowRankMemory | None, curvature: str, radius: float | None = None
+        self,
+        strength: Strength,
+        memory: LowRankMemory | None,
+        curvature: str,
+        radius: float | None = None,
     ) -> None:
-        self.strength, self.memory, self.curvature, self.radius = strength, memory, curvature, radius
+        self.strength, self.memory, self.curvature, self.radius = (
+            strength,
+            memory,
+            curvature,
+            radius,
+        )
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
         rows, start = LabelledRows.of(task), _against_another(task.start)
         subspace = None
         if self.memory is not None:
-            subspace = Subspace.empty(task.start, self.memory) if state.memory is None else state.memory
+            subspace = (
+                Subspace.empty(task.start, self.memory) if state.memory is None else state.memory
+            )
             subspace = subspace.decayed(self.memory.decay)
         coefficient, radius, largest = self._coefficient(state, task)
         metric = Metric.of(subspace, coefficient, len(start))
-        # The memory is about the weights of the state, from which the step starts unless they are discounted.
+        # The memory is about the weights of the state, from which the step starts unless they are
+        # discounted.
         origin = start if state.coef is None else _against_another(state.start(None, None))
         centre = start + metric.towards(origin - start)
         change, error = rows.minimum(metric, centre)
@@ -80,7 +102,9 @@ class SoftmaxStep(WithStrength):
         )
 
     def _coefficient(self, state: State, task: TaskData) -> tuple[float, float, float]:
-        """Return λ, the radius that it was chosen by (NaN if by none), and the largest norm so far."""
+        """Return λ, the radius that it was chosen by (NaN if by none), and the largest norm so
+        far.
+        """
         radius, largest = math.nan if self.radius is None else self.radius, state.radius
         if self.strength.per_task or (self.strength.needs_radius and self.radius is None):
             norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT)
@@ -89,8 +113,12 @@ class SoftmaxStep(WithStrength):
         filter_ = self.strength.at(state.n_tasks + 1, math.sqrt(Softmax().smoothness(radius)))
         return positive_coefficient(filter_, "ContinualLogistic"), radius, largest
 
-    def _remembered(self, subspace: Subspace, rows: "LabelledRows", before: Floats, after: Floats) -> Subspace:
-        """Return the memory with the curvatures of a task, from its outputs before and after it was learned."""
+    def _remembered(
+        self, subspace: Subspace, rows: "LabelledRows", before: Floats, after: Floats
+    ) -> Subspace:
+        """Return the memory with the curvatures of a task, from its outputs before and after it was
+        learned.
+        """
         assert self.memory is not None
         kind = self.curvature
         if kind == "auto":
@@ -99,30 +127,41 @@ class SoftmaxStep(WithStrength):
         scaled = Rows.of(_times(rows.X, factors))
         size = squared_norm(scaled)
         if not size < LARGEST:
-            raise OverflowError("the rows of this task are too large to be remembered; rescale X towards 1")
+            raise OverflowError(
+                "the rows of this task are too large to be remembered; rescale X towards 1"
+            )
         stack = Stacked(subspace.rows(np.float64), scaled)
         return subspace.with_task(stack, min(self.memory.rank, scaled.shape[1]), 1.0, size)
 
 
 def _against_another(weights: Any) -> Floats:
-    """Return weights (d, c) in float64; those of a single class beside those of another one that may follow."""
+    """Return weights (d, c) in float64; those of a single class beside those of another one that
+    may follow.
+    """
     W = to_numpy(weights).astype(np.float64)
     return np.hstack([W, -W]) if W.shape[1] == 1 else W
 
 
 def _curvatures(before: Floats, after: Floats, kind: str) -> Floats:
-    """Return the mean of the nonzero eigenvalues of the second derivative of every row, from its outputs (n, c)."""
+    """Return the mean of the nonzero eigenvalues of the second derivative of every row, from its
+    outputs (n, c).
+    """
     n, c = after.shape
     if kind == "bound":
         return np.full(n, 0.5)
-    fisher = [np.sum(p * (1.0 - p), axis=1) / (c - 1) for p in map(Softmax().probabilities, (before, after))]
+    fisher = [
+        np.sum(p * (1.0 - p), axis=1) / (c - 1)
+        for p in map(Softmax().probabilities, (before, after))
+    ]
     return np.asarray(fisher[1] if kind == "fisher" else 0.5 * (fisher[0] + fisher[1]))
 
 
 class Metric(NamedTuple):
-    """The penalty zᵀ(λR² + BᵀB)z of a change z, by the eigenvalues and eigenvectors of (BR⁻¹)ᵀBR⁻¹; R is diagonal.
+    """The penalty zᵀ(λR² + BᵀB)z of a change z, by the eigenvalues and eigenvectors of (BR⁻¹)ᵀBR⁻¹;
+    R is diagonal.
 
-    With Vᵀ diag(e) V of the latter and z = R⁻¹Tu, T = I − Vᵀ diag(1 − √(λ/(λ + e))) V, the penalty is λ‖u‖².
+    With Vᵀ diag(e) V of the latter and z = R⁻¹Tu, T = I − Vᵀ diag(1 − √(λ/(λ + e))) V, the penalty
+    is λ‖u‖².
     """
 
     coefficient: float  # λ
@@ -141,7 +180,9 @@ class Metric(NamedTuple):
         B = to_numpy(subspace.rows(np.float64)) / root
         values, U = leading(B @ B.T)
         count = int(np.sum(values > NEGLIGIBLE * values.max(initial=0.0)))
-        return cls(coefficient, values[:count], (U[:, :count] / np.sqrt(values[:count])).T @ B, root)
+        return cls(
+            coefficient, values[:count], (U[:, :count] / np.sqrt(values[:count])).T @ B, root
+        )
 
     def _contracted(self, u: Floats) -> Floats:
         """Return Tu, u of shape (d, …)."""
@@ -155,13 +196,16 @@ class Metric(NamedTuple):
         return np.asarray(self._contracted(u) / self.root[:, None])
 
     def root_of_gram(self, X: Any) -> tuple[Floats, Floats]:
-        """Return S (n, r) with XR⁻¹TTR⁻¹Xᵀ = SSᵀ for sparse rows, and U (n, r) with u = (XR⁻¹T)ᵀUz for z (r, c).
+        """Return S (n, r) with XR⁻¹TTR⁻¹Xᵀ = SSᵀ for sparse rows, and U (n, r) with u = (XR⁻¹T)ᵀUz
+        for z (r, c).
 
         Both are small where rows are few, whatever the number of features.
         """
         scaled = _times(X, 1.0 / self.root[None, :])
         seen = scaled @ self.vectors.T
-        gram = (scaled @ scaled.T).toarray() - (seen * (self.values / (self.coefficient + self.values))) @ seen.T
+        gram = (scaled @ scaled.T).toarray() - (
+            seen * (self.values / (self.coefficient + self.values))
+        ) @ seen.T
         values, U = leading(gram)
         count = max(1, int(np.sum(values > ROUNDING * values[0])))
         root = np.sqrt(values[:count])
@@ -182,7 +226,9 @@ class Metric(NamedTuple):
         def adjoint(v: Floats) -> Floats:
             return self._contracted(scaled.T @ v)
 
-        return LinearOperator(X.shape, matvec=forward, matmat=forward, rmatmat=adjoint, dtype=np.float64)
+        return LinearOperator(
+            X.shape, matvec=forward, matmat=forward, rmatmat=adjoint, dtype=np.float64
+        )
 
     def towards(self, z: Floats) -> Floats:
         """Return (λR² + BᵀB)⁻¹BᵀBz: from the centre of one penalty to that of the sum of both."""
@@ -199,7 +245,9 @@ def _times(X: Any, factors: Floats) -> Any:
 
 
 def _dense_minimum(f: Objective) -> ProximalStep:
-    """Return the minimum for dense rows: of large tasks by few conjugate gradients, which mostly suffice."""
+    """Return the minimum for dense rows: of large tasks by few conjugate gradients, which mostly
+    suffice.
+    """
     if f.B.size * f.outputs.shape[1] > SMALL:
         step = minimized(f, "newton-cg", FEW_PASSES)
         if step.error <= ACCURACY:
@@ -208,7 +256,9 @@ def _dense_minimum(f: Objective) -> ProximalStep:
 
 
 class LabelledRows(NamedTuple):
-    """The rows of a task in float64, an intercept included, the numbers of their classes, and their weights."""
+    """The rows of a task in float64, an intercept included, the numbers of their classes, and their
+    weights.
+    """
 
     X: Any  # (n, d), dense or sparse
     labels: Any  # (n,)
@@ -229,20 +279,27 @@ class LabelledRows(NamedTuple):
         return cls(X, np.argmax(targets, axis=1), weights, weight is not None)
 
     def minimum(self, metric: Metric, centre: Floats) -> tuple[Floats, float]:
-        """Return the change of weights from the centre of a penalty to the minimum, and its relative error."""
+        """Return the change of weights from the centre of a penalty to the minimum, and its
+        relative error.
+        """
         loss = WeightedSoftmax(self.weights) if self.is_weighted else Softmax()
         check_coefficient(self.X, metric.coefficient, loss)
-        objective = Objective(metric.rows(self.X), self.X @ centre, self.labels, metric.coefficient, loss)
+        objective = Objective(
+            metric.rows(self.X), self.X @ centre, self.labels, metric.coefficient, loss
+        )
         step = self._by_rows(metric, objective) if is_sparse(self.X) else _dense_minimum(objective)
         if not step.error <= ACCEPTED:
             raise ConvergenceError(
-                f"the step with λ = {metric.coefficient:.3g} on a task of shape {self.X.shape} has a relative error of "
-                f"{step.error:.1g}, more than {ACCEPTED:g}; use standardize=True, or a larger alpha"
+                f"the step with λ = {metric.coefficient:.3g} on a task of shape {self.X.shape} has"
+                f" a relative error of {step.error:.1g}, more than {ACCEPTED:g}; use"
+                " standardize=True, or a larger alpha"
             )
         return metric.change(step.change), step.error
 
     def _by_rows(self, metric: Metric, f: Objective) -> ProximalStep:
-        """Return the minimum for sparse rows: in coordinates of the rows, where these are few, or by products only."""
+        """Return the minimum for sparse rows: in coordinates of the rows, where these are few, or
+        by products only.
+        """
         n, d = self.X.shape
         if n >= min(d, MOST_ROWS):
             return minimized(f, "newton-cg")
@@ -253,7 +310,11 @@ class LabelledRows(NamedTuple):
         size = float(np.linalg.norm(change)) * f.coefficient
         error = float(np.linalg.norm(f.gradient(change, f.outputs + f.B @ change)))
         error = 0.0 if error == 0.0 else error / size if size else math.inf
-        return step._replace(change=change, error=error) if error <= ACCEPTED else minimized(f, "newton-cg")
+        return (
+            step._replace(change=change, error=error)
+            if error <= ACCEPTED
+            else minimized(f, "newton-cg")
+        )
 
     def squared_error(self, outputs: Floats) -> float:
         """Return the weighted squared error of the class probabilities."""

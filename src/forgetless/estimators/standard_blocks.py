@@ -1,4 +1,6 @@
-"""Tasks in standardized units, which must be known before rows can be used: row blocks, and encoded tables."""
+"""Tasks in standardized units, which must be known before rows can be used: row blocks, and encoded
+tables.
+"""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -43,7 +45,9 @@ def standardized_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskDa
 
 
 def _read_once(state: State, blocks: Iterator[Any], check: Check) -> tuple[TaskData, State]:
-    """Return the same where a block can be read once: XᵀX in units of the first block, then converted."""
+    """Return the same where a block can be read once: XᵀX in units of the first block, then
+    converted.
+    """
     first = next(blocks, None)
     if first is None:
         raise ValueError(NOTHING)
@@ -53,7 +57,8 @@ def _read_once(state: State, blocks: Iterator[Any], check: Check) -> tuple[TaskD
     used = _about(final, X, weight)
     total, mean, dense = 0.0, np.zeros(()), True
     before = state
-    # Only the weights are converted: the memory, perhaps in float32, is converted once, to the final units.
+    # Only the weights are converted: the memory, perhaps in float32, is converted once, to the
+    # final units.
     state = state._replace(origin=checked.origin, memory=None).in_units(used)
     state = state.starting(X, y, mean_of(y, weight))
 
@@ -76,10 +81,18 @@ def _read_once(state: State, blocks: Iterator[Any], check: Check) -> tuple[TaskD
 
 
 def encoded_task(state: State, X: Encoded, y: Any, check: Check) -> tuple[TaskData, State] | None:
-    """Return the same of an encoded table that is never written down; None where that is not possible."""
-    if y.dtype != np.float64 or y.ndim not in (1, 2) or len(y) != X.shape[0] or not np.all(np.isfinite(y)):
+    """Return the same of an encoded table that is never written down; None where that is not
+    possible.
+    """
+    if (
+        y.dtype != np.float64
+        or y.ndim not in (1, 2)
+        or len(y) != X.shape[0]
+        or not np.all(np.isfinite(y))
+    ):
         return None
-    one, _, _, checked = check(state, X.block(0, 1), y[:1], None)  # its shape and type, by a row of it
+    # its shape and type, by a row of it
+    one, _, _, checked = check(state, X.block(0, 1), y[:1], None)
     previous = Units.of(state, one)
     if not previous.centred or one.dtype != np.float64:
         return None
@@ -103,33 +116,44 @@ def encoded_task(state: State, X: Encoded, y: Any, check: Check) -> tuple[TaskDa
         error = sum_of_squares(residual(state.weights) if state.n_tasks else columns_of(y))
     left = np.sqrt(np.einsum("ij,ij->j", r, r))[None, :]
     targets = tuple(y.shape[1:])
-    task = TaskData(start, Rows.of_gram(gram, n), left, float(n), n, targets, rows.adjoint(r), error)
+    task = TaskData(
+        start, Rows.of_gram(gram, n), left, float(n), n, targets, rows.adjoint(r), error
+    )
     return _converted(task, used, before.in_units(final), one, y, mean)
 
 
-def _converted(task: TaskData, used: Units, state: State, X: Any, y: Any, mean: Any) -> tuple[TaskData, State]:
+def _converted(
+    task: TaskData, used: Units, state: State, X: Any, y: Any, mean: Any
+) -> tuple[TaskData, State]:
     """Return a task of which XᵀX is left, in ``used`` units, in those of the state."""
     units = state.units
     assert units is not None
     assert task.right is not None
     constant = np.flatnonzero(units.scale == 0)  # counts as zero until it varies
-    change = UnitChange.between(used, units._replace(scale=np.where(units.scale > 0, units.scale, 1.0)))
+    change = UnitChange.between(
+        used, units._replace(scale=np.where(units.scale > 0, units.scale, 1.0))
+    )
     gram, right = change.gram(task.rows.gram), change.rows(task.right.T).T
     gram[constant, :], gram[:, constant], right[constant, :] = 0.0, 0.0, 0.0
-    task = task._replace(start=change.weights(task.start), rows=Rows.of_gram(gram, task.rows.shape[0]), right=right)
-    if state.n_tasks == 0 and state.fit_intercept:  # only now is the mean of the first targets known
+    task = task._replace(
+        start=change.weights(task.start), rows=Rows.of_gram(gram, task.rows.shape[0]), right=right
+    )
+    # only now is the mean of the first targets known
+    if state.n_tasks == 0 and state.fit_intercept:
         state = state.starting(X, y, mean)
         task = task.relative_to(state.weights)
     return task, state
 
 
 def _about(units: Units, X: Any, weight: Any) -> Units:
-    """Return units in which XᵀX of a task, whose first block is X, loses no digits: columns far from zero are centred.
+    """Return units in which XᵀX of a task, whose first block is X, loses no digits: columns far
+    from zero are centred.
 
-    As the first block is part of the task, the mean of the task lies at most √(1/p) of its deviations away from that of
-    the first block, which has a share p of the rows; so XᵀX around the one gives that around the other. Scales lose
-    nothing: numbers of any size have as many digits. So they are left as they are, also for columns that did not vary
-    yet and may do so in the blocks to come.
+    As the first block is part of the task, the mean of the task lies at most √(1/p) of its
+    deviations away from that of the first block, which has a share p of the rows; so XᵀX around the
+    one gives that around the other. Scales lose nothing: numbers of any size have as many digits.
+    So they are left as they are, also for columns that did not vary yet and may do so in the blocks
+    to come.
     """
     first = Units.none(len(units.mean), centred=units.centred).with_rows(X, weight)
     far = far_from_zero(first.mean, first.scale)
@@ -137,7 +161,9 @@ def _about(units: Units, X: Any, weight: Any) -> Units:
 
 
 def _moments_of(gram: Any, units: Units) -> tuple[float, Any, Any]:
-    """Return weight, mean and sum of squares around it of rows from their XᵀX in some units, intercept included."""
+    """Return weight, mean and sum of squares around it of rows from their XᵀX in some units,
+    intercept included.
+    """
     n, sums = float(gram[-1, -1]), gram[:-1, -1]
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.maximum(np.diag(gram)[:-1] - sums**2 / n, 0.0) * units.scale**2

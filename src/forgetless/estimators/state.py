@@ -1,7 +1,9 @@
-"""Everything a stream has learned, as one immutable value; a task as a rule sees it; and what the task changes.
+"""Everything a stream has learned, as one immutable value; a task as a rule sees it; and what the
+task changes.
 
-A model holds a single reference to its state and learns by replacing it. So an interruption, an error or a reader in
-another thread sees the state before a task or the one after it, and never a mixture.
+A model holds a single reference to its state and learns by replacing it. So an interruption, an
+error or a reader in another thread sees the state before a task or the one after it, and never a
+mixture.
 """
 
 import math
@@ -10,7 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, nbytes, to_numpy, with_zeros, zeros
+from forgetless._core.arrays import (
+    Array,
+    Floats,
+    from_numpy,
+    namespace_of,
+    nbytes,
+    to_numpy,
+    with_zeros,
+    zeros,
+)
 from forgetless._core.averages import next_total
 from forgetless.estimators._units import UnitChange, Units
 from forgetless.estimators.calibration import Calibration
@@ -42,7 +53,8 @@ class TaskData(NamedTuple):
     right : array of shape (d, c), optional
         Xᵀr where it is known.
     before : float, optional
-        The weighted squared error of the model's predictions before the task, where these are not Xw.
+        The weighted squared error of the model's predictions before the task, where these are not
+        Xw.
     weight : array of shape (n,), optional
         The weights of the rows, where they have any and are in memory.
     """
@@ -61,21 +73,28 @@ class TaskData(NamedTuple):
         """Return the same task relative to other weights (d, c)."""
         back = self.start - weights
         if self.rows.readable:
-            return self._replace(start=weights, residual=self.residual + self.rows.forward(back), right=None)
+            return self._replace(
+                start=weights, residual=self.residual + self.rows.forward(back), right=None
+            )
         assert self.right is not None
         product = self.rows.gram @ back
         inner = np.sum((2 * self.right + product) * back, axis=0)
         size = np.maximum(np.sum(self.residual**2, axis=0) + inner, 0.0)
-        return self._replace(start=weights, residual=np.sqrt(size)[None, :], right=self.right + product)
+        return self._replace(
+            start=weights, residual=np.sqrt(size)[None, :], right=self.right + product
+        )
 
     def error_after(self, change: Array) -> float:
         """Return ‖r − Xδ‖² after a change δ of the weights."""
         xp = namespace_of(change)
-        return sum_of_squares(self.relative_to(self.start + xp.astype(change, self.start.dtype, copy=False)).residual)
+        return sum_of_squares(
+            self.relative_to(self.start + xp.astype(change, self.start.dtype, copy=False)).residual
+        )
 
 
 class Change(NamedTuple):
-    """Result of a step: new weights minus old (d, c), the record for the history, and replaced parts of the state.
+    """Result of a step: new weights minus old (d, c), the record for the history, and replaced
+    parts of the state.
 
     ``before`` and ``after`` are squared errors; the first only where it is not that of the task.
     """
@@ -97,7 +116,9 @@ class Plan(NamedTuple):
 
 
 class Iterate(NamedTuple):
-    """The last iterate of a model that predicts with an average: weights (d, c), and 1/g_t (``_core.averages``)."""
+    """The last iterate of a model that predicts with an average: weights (d, c), and 1/g_t
+    (``_core.averages``).
+    """
 
     weights: Array
     total: float
@@ -115,7 +136,8 @@ class Origin(NamedTuple):
     n_features : int or None
     feature_names, classes : arrays or None
     frozen : bool
-        Whether only the weights are left, as in a file that was saved for prediction: no task can follow.
+        Whether only the weights are left, as in a file that was saved for prediction: no task can
+        follow.
     """
 
     fixed: dict[str, Any]
@@ -140,7 +162,8 @@ class State(NamedTuple):
     radius : float
         The running maximum of ‖X_t‖₂, where the rule computes it.
     ranges : array of shape (2, d) or None
-        The smallest and the largest value of every feature, in the user's units, where predictions are clipped.
+        The smallest and the largest value of every feature, in the user's units, where predictions
+        are clipped.
     memory : Subspace, NormalEquations, InverseGram, Experts or None
         Second-order statistics of all tasks.
     plan : Plan or None
@@ -156,10 +179,11 @@ class State(NamedTuple):
     label : str or None
         The label of the task to learn next; its number if None.
     levels : TaskMeans, TaskLevels or None
-        Means of every task, where predictions of its rows have a level of their own; or the levels themselves, where
-        no task can follow.
+        Means of every task, where predictions of its rows have a level of their own; or the levels
+        themselves, where no task can follow.
     inverse_strength : float
-        1/λ of the next task, where it follows from the tasks learned (``schedules.steady``); 0 where it does not.
+        1/λ of the next task, where it follows from the tasks learned (``schedules.steady``); 0
+        where it does not.
     """
 
     origin: Origin
@@ -210,7 +234,9 @@ class State(NamedTuple):
         """The state whose coefficients and intercept are in the user's units."""
         if self.units is None:
             return self
-        return self._replace(units=None, **self._split(self.units.outward(self.weights), self.coef.shape[:-1]))
+        return self._replace(
+            units=None, **self._split(self.units.outward(self.weights), self.coef.shape[:-1])
+        )
 
     def start(self, X: Any, y: Any) -> Array:
         """Return the weights that a task starts from: zeros for the first one."""
@@ -219,22 +245,33 @@ class State(NamedTuple):
         if self.coef is not None:
             return self.weights
         shape = (int(X.shape[1]) + self.fit_intercept, y.shape[1] if y.ndim > 1 else 1)
-        return zeros(shape, y if is_operator(X) else np.zeros(0, dtype=X.dtype) if is_sparse(X) else X)
+        return zeros(
+            shape, y if is_operator(X) else np.zeros(0, dtype=X.dtype) if is_sparse(X) else X
+        )
 
     def residual(self, X: Any, y: Any, start: Array) -> Array:
         """Return y − Xw, of shape (n, c)."""
         if self.coef is None:  # zero weights predict zero
             return columns_of(y)
-        predicted = product(X, start[:-1, :]) + start[-1, :] if self.fit_intercept else product(X, start)
+        predicted = (
+            product(X, start[:-1, :]) + start[-1, :] if self.fit_intercept else product(X, start)
+        )
         return columns_of(y) - predicted
 
     @property
     def predicts_otherwise(self) -> bool:
-        """Whether predictions before the next task differ from X·w of the weights w that it starts from."""
-        return self.iterate is not None or self.ranges is not None or (self.n_tasks == 0 and self.coef is not None)
+        """Whether predictions before the next task differ from X·w of the weights w that it starts
+        from.
+        """
+        return (
+            self.iterate is not None
+            or self.ranges is not None
+            or (self.n_tasks == 0 and self.coef is not None)
+        )
 
     def clipped(self, X: Any, *, inward: bool = False) -> Any:
-        """Return rows with features clipped to the range seen and ``clip`` widths beyond; X itself where there is none.
+        """Return rows with features clipped to the range seen and ``clip`` widths beyond; X itself
+        where there is none.
 
         ``inward`` if X is in the units of the state.
         """
@@ -253,11 +290,15 @@ class State(NamedTuple):
         return xp.clip(X, low, high)
 
     def with_ranges(self, ranges: Any) -> "State":
-        """Return the state with the values of a task, ``ranges`` of shape (2, d), in the ranges seen."""
+        """Return the state with the values of a task, ``ranges`` of shape (2, d), in the ranges
+        seen.
+        """
         if ranges is None:
             return self
         if self.ranges is not None:
-            ranges = np.stack([np.minimum(self.ranges[0], ranges[0]), np.maximum(self.ranges[1], ranges[1])])
+            ranges = np.stack(
+                [np.minimum(self.ranges[0], ranges[0]), np.maximum(self.ranges[1], ranges[1])]
+            )
         return self._replace(ranges=ranges)
 
     def for_task(self, label: Any) -> "State":
@@ -269,25 +310,33 @@ class State(NamedTuple):
         return X if self.units is None else self.units.inward(X)
 
     def in_units(self, units: Units) -> "State":
-        """Return the state in other units of the columns: the same function, and the same memory."""
+        """Return the state in other units of the columns: the same function, and the same
+        memory.
+        """
         if self.units is None or self.coef is None:
             return self._replace(units=units)
         change = UnitChange.between(self.units, units)
         iterate, memory = self.iterate, self.memory
         return self._replace(
             units=units,
-            iterate=None if iterate is None else iterate._replace(weights=change.weights(iterate.weights)),
+            iterate=(
+                None
+                if iterate is None
+                else iterate._replace(weights=change.weights(iterate.weights))
+            ),
             memory=None if memory is None else memory.in_units(change, self.units.total),
             **self._split(change.weights(self.weights), self.coef.shape[:-1]),
         )
 
     def discounted(self, task: TaskData, before: Units | None) -> TaskData:
-        """Return a task whose step starts from smaller weights of the columns that vary more than ``before`` it.
+        """Return a task whose step starts from smaller weights of the columns that vary more than
+        ``before`` it.
 
-        A penalty towards the previous weights w of a column counts λw²s² in units of its scale s. Where s has grown to
-        s′, the same penalty about w would hold it (s′/s)² times as strongly, though no more is known of it: a column
-        that hardly varied may have any weight. λs′²(w′ − w·s²/s′²)² has the old gradient at zero, as it must for
-        constant λ and a full memory to be joint ridge regression.
+        A penalty towards the previous weights w of a column counts λw²s² in units of its scale s.
+        Where s has grown to s′, the same penalty about w would hold it (s′/s)² times as strongly,
+        though no more is known of it: a column that hardly varied may have any weight. λs′²(w′ −
+        w·s²/s′²)² has the old gradient at zero, as it must for constant λ and a full memory to be
+        joint ridge regression.
         """
         if before is None or self.units is None or not self.rule.towards_previous:
             return task
@@ -324,15 +373,22 @@ class State(NamedTuple):
             before = (sum_of_squares(task.residual) if squares is None else squares) / scale
         # One infinite value would make the means over all tasks infinite for ever.
         if not math.isfinite(before) or not math.isfinite(self.history.total + task.total):
-            raise OverflowError("the squared error of this task is too large for a number; rescale X and y towards 1")
+            raise OverflowError(
+                "the squared error of this task is too large for a number; rescale X and y"
+                " towards 1"
+            )
         after = float(np.sum(change.after)) / scale
         row = (number, task.n, change.strength, change.radius, before, after, change.error)
         history = self.history.with_row(row, task.total)
         learned = self._split(weights, task.targets)
-        return self._replace(n_tasks=number, iterate=iterate, history=history, label=None, **change.parts, **learned)
+        return self._replace(
+            n_tasks=number, iterate=iterate, history=history, label=None, **change.parts, **learned
+        )
 
     def _averaged(self, weights: Array) -> tuple[Iterate | None, Array]:
-        """Return the iterate to continue from, and the weights to predict with after the new ``weights``."""
+        """Return the iterate to continue from, and the weights to predict with after the new
+        ``weights``.
+        """
         r = self.origin.fixed.get("average")
         if r is None:
             return None, weights
@@ -349,14 +405,18 @@ class State(NamedTuple):
         return {"coef": columns.T, "intercept": zeros(targets, weights) if last is None else last}
 
     def widened(self, count: int, names: Any = None) -> "State":
-        """Return the state with ``count`` more features, as if they had been zero in every row so far."""
+        """Return the state with ``count`` more features, as if they had been zero in every row so
+        far.
+        """
         origin = self.origin
         if origin.n_features is None:
             return self
         d = int(origin.n_features)
         if origin.feature_names is not None:
             more = [f"x{d + i}" for i in range(count)] if names is None else list(names)
-            origin = origin._replace(feature_names=np.array([*origin.feature_names, *more], dtype=object))
+            origin = origin._replace(
+                feature_names=np.array([*origin.feature_names, *more], dtype=object)
+            )
         iterate, memory = self.iterate, self.memory
         if iterate is not None:
             iterate = iterate._replace(weights=with_zeros(iterate.weights, d, count, 0))
@@ -371,7 +431,9 @@ class State(NamedTuple):
         )
 
     def detached(self) -> "State":
-        """Return a state whose mutable parts (log, prepared strengths, room for rows) are its own."""
+        """Return a state whose mutable parts (log, prepared strengths, room for rows) are its
+        own.
+        """
         return self._replace(
             history=self.history.detached(),
             plan=None if self.plan is None else self.plan._replace(rule=self.plan.rule.detached()),
@@ -391,7 +453,12 @@ class State(NamedTuple):
 def ranges_of(X: Any) -> Floats:
     """Return the smallest and the largest value of every column, of shape (2, d)."""
     if is_sparse(X):
-        return np.stack([np.asarray(X.min(axis=0).toarray()).ravel(), np.asarray(X.max(axis=0).toarray()).ravel()])
+        return np.stack(
+            [
+                np.asarray(X.min(axis=0).toarray()).ravel(),
+                np.asarray(X.max(axis=0).toarray()).ravel(),
+            ]
+        )
     xp = namespace_of(X)
     return np.stack([to_numpy(xp.min(X, axis=0)), to_numpy(xp.max(X, axis=0))]).astype(np.float64)
 
@@ -411,7 +478,9 @@ def sum_of_squares(residual: Array) -> float:
 
 
 class Learned:
-    """A read-only attribute of a model that shows a part of its state; absent while that part is None."""
+    """A read-only attribute of a model that shows a part of its state; absent while that part is
+    None.
+    """
 
     def __init__(self, read: Callable[[State], Any], doc: str) -> None:
         self.read, self.__doc__ = read, doc
@@ -424,7 +493,9 @@ class Learned:
             return self
         value = None if model._state is None else self.read(model._state)
         if value is None:
-            raise AttributeError(f"this {type(model).__name__} has no {self.name}: it comes with the first task")
+            raise AttributeError(
+                f"this {type(model).__name__} has no {self.name}: it comes with the first task"
+            )
         return value
 
     def __set__(self, model: Any, value: Any) -> None:
@@ -432,7 +503,9 @@ class Learned:
 
 
 class Settable(Learned):
-    """A part of the origin that can also be set: by scikit-learn, which writes the features, and by users for names."""
+    """A part of the origin that can also be set: by scikit-learn, which writes the features, and by
+    users for names.
+    """
 
     def __init__(self, part: str, doc: str) -> None:
         super().__init__(lambda state: getattr(state.origin, part), doc)

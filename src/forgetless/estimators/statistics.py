@@ -1,17 +1,19 @@
-"""Statistics of all rows of a stream of bounded size, and the solution of largest evidence of ridge regression on them.
+"""Statistics of all rows of a stream of bounded size, and the solution of largest evidence of ridge
+regression on them.
 
-The statistics are a quadratic model of the squared error of all rows so far, centred on their means, about the weights
-w₀ of the last solution:
+The statistics are a quadratic model of the squared error of all rows so far, centred on their
+means, about the weights w₀ of the last solution:
 
     Q(w) = s − 2 gᵀ(w − w₀) + (w − w₀)ᵀ G (w − w₀)
 
-with s the squared error of w₀, g = λw₀, as w₀ minimized Q(w) + λ‖w‖², and G the centred Σ XᵀX. A task adds its own
-terms, and the new weights minimize Q(w) + λ‖w‖² in the present units of the columns; the intercept is not penalized.
-G is a matrix while d ≤ rank. Beyond that it is BᵀB + diag(rest), with the ``rank`` leading singular vectors B and the
-rest of the exact diagonal: a truncation changes neither the present solution nor its error.
+with s the squared error of w₀, g = λw₀, as w₀ minimized Q(w) + λ‖w‖², and G the centred Σ XᵀX. A
+task adds its own terms, and the new weights minimize Q(w) + λ‖w‖² in the present units of the
+columns; the intercept is not penalized. G is a matrix while d ≤ rank. Beyond that it is BᵀB +
+diag(rest), with the ``rank`` leading singular vectors B and the rest of the exact diagonal: a
+truncation changes neither the present solution nor its error.
 
-λ minimizes −2 log of the evidence of w ~ N(0, σ²/λ) and a flat prior of log σ, (n − 1) log min_w(Q + λ‖w‖²) +
-log det(I + G/λ), over a grid of half decades (MacKay 1992).
+λ minimizes −2 log of the evidence of w ~ N(0, σ²/λ) and a flat prior of log σ, (n − 1) log min_w(Q
++ λ‖w‖²) + log det(I + G/λ), over a grid of half decades (MacKay 1992).
 """
 
 import math
@@ -71,7 +73,11 @@ class Sums(NamedTuple):
     def trace(self) -> float:
         """The sum of the squares of X; infinite where that is no number."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(np.trace(self.matrix) if self._squared else np.einsum("ij,ij->", self.matrix, self.matrix))
+            return float(
+                np.trace(self.matrix)
+                if self._squared
+                else np.einsum("ij,ij->", self.matrix, self.matrix)
+            )
 
     @property
     def _squared(self) -> bool:
@@ -81,7 +87,8 @@ class Sums(NamedTuple):
 class Path(NamedTuple):
     """Solutions with several λ, ``strengths``, by the eigenvalues (d,) and eigenvectors of G.
 
-    ``steps`` are the changes of the weights in their coordinates, of shape (λ, d, c), and ``costs`` −2 log evidence.
+    ``steps`` are the changes of the weights in their coordinates, of shape (λ, d, c), and ``costs``
+    −2 log evidence.
     """
 
     strengths: Floats
@@ -119,7 +126,8 @@ class Statistics(NamedTuple):
     unit : float
         Unit of λ; 0 for the mean variance of the columns.
     freedom : float
-        Degrees of freedom of the slopes, Σ e/(e + λ) of the eigenvalues e of G, when these were last computed.
+        Degrees of freedom of the slopes, Σ e/(e + λ) of the eigenvalues e of G, when these were
+        last computed.
     """
 
     weights: Floats
@@ -139,20 +147,27 @@ class Statistics(NamedTuple):
 
     @classmethod
     def empty(cls, start: Floats, d: int, rank: int) -> "Statistics":
-        """Return the statistics before the first row, with the solution ``start`` (d + intercept, c)."""
+        """Return the statistics before the first row, with the solution ``start`` (d + intercept,
+        c).
+        """
         c = start.shape[1]
         gram = np.zeros((d, d)) if d <= rank else None
-        return cls(start, np.zeros(d), np.zeros((d, c)), np.zeros(c), gram, np.zeros((0, d)), np.zeros(d))
+        return cls(
+            start, np.zeros(d), np.zeros((d, c)), np.zeros(c), gram, np.zeros((0, d)), np.zeros(d)
+        )
 
     @classmethod
-    def from_fields(cls, fields: Fields, memory: LowRankMemory, d: int, c: int, intercept: bool) -> "Statistics":
+    def from_fields(
+        cls, fields: Fields, memory: LowRankMemory, d: int, c: int, intercept: bool
+    ) -> "Statistics":
         """Return the statistics in the arrays of a file; ValueError where one is not valid."""
         gram = fields.array("gram", "f", (d, d)) if "gram" in fields else None
         vectors = fields.array("vectors", "f", (None, d))
         if len(vectors) > memory.rank or (gram is not None and len(vectors)):
             raise ValueError(f"memory.vectors are {len(vectors)} rows, which {memory} contradicts")
         numbers = {
-            name: fields.number(name) for name in ("total", "rows", "strength", "least", "chosen", "unit", "freedom")
+            name: fields.number(name)
+            for name in ("total", "rows", "strength", "least", "chosen", "unit", "freedom")
         }
         return cls(
             fields.array("weights", "f", (d + intercept, c)),
@@ -183,7 +198,9 @@ class Statistics(NamedTuple):
         """The diagonal of G."""
         if self.gram is not None:
             return np.asarray(self.gram.diagonal())
-        return np.asarray(self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors, dtype=np.float64))
+        return np.asarray(
+            self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors, dtype=np.float64)
+        )
 
     @property
     def mean_weights(self) -> Floats:
@@ -207,8 +224,14 @@ class Statistics(NamedTuple):
         )
 
     def widened(self, d: int, count: int) -> "Statistics":
-        """Return the statistics with ``count`` more features behind the first d, zero in every row."""
-        gram = None if self.gram is None else with_zeros(with_zeros(self.gram, d, count, 0), d, count, 1)
+        """Return the statistics with ``count`` more features behind the first d, zero in every
+        row.
+        """
+        gram = (
+            None
+            if self.gram is None
+            else with_zeros(with_zeros(self.gram, d, count, 0), d, count, 1)
+        )
         return self._replace(
             weights=with_zeros(self.weights, d, count, 0),
             mean=with_zeros(self.mean, d, count, 0),
@@ -222,7 +245,10 @@ class Statistics(NamedTuple):
         """Return the statistics with the weight of all rows so far multiplied by ``left``."""
         if left == 1.0:
             return self
-        scaled = {name: left * getattr(self, name) for name in ("gradient", "squares", "rest", "total", "rows")}
+        scaled = {
+            name: left * getattr(self, name)
+            for name in ("gradient", "squares", "rest", "total", "rows")
+        }
         gram = None if self.gram is None else left * self.gram
         return self._replace(
             **scaled,
@@ -232,15 +258,25 @@ class Statistics(NamedTuple):
         )
 
     def stored(self, dtype: str) -> "Statistics":
-        """Return the statistics with vectors of a dtype: the solution does not depend on their last digits."""
+        """Return the statistics with vectors of a dtype: the solution does not depend on their last
+        digits.
+        """
         with np.errstate(over="ignore"):
             vectors = self.vectors.astype(dtype, copy=False)
             trace = float(np.einsum("ij,ij->", vectors, vectors))
         if not math.isfinite(trace):  # the next task multiplies the vectors in their own dtype
             raise OverflowError(f"X is too large to be remembered as {dtype}; rescale X towards 1")
-        parts = (self.squares, self.gradient, self.rest, *(() if self.gram is None else (self.gram,)))
-        if not all(np.isfinite(part).all() for part in parts):  # which a small share in a mixture would not show
-            raise OverflowError("sums of squares of the tasks are too large for a number; rescale X and y towards 1")
+        parts = (
+            self.squares,
+            self.gradient,
+            self.rest,
+            *(() if self.gram is None else (self.gram,)),
+        )
+        # which a small share in a mixture would not show
+        if not all(np.isfinite(part).all() for part in parts):
+            raise OverflowError(
+                "sums of squares of the tasks are too large for a number; rescale X and y towards 1"
+            )
         return self._replace(vectors=vectors)
 
     def after(self, sums: Sums, rank: int) -> "Statistics":
@@ -248,7 +284,8 @@ class Statistics(NamedTuple):
         if not math.isfinite(sums.trace):
             raise OverflowError("X is too large to be squared; rescale X towards 1")
         d, total = len(self.mean), self.total + sums.total
-        between = self.total * sums.total / total  # of the means, as if they were rows of this weight
+        # of the means, as if they were rows of this weight
+        between = self.total * sums.total / total
         apart = math.sqrt(between) * (sums.mean - self.mean) if self.intercept else np.zeros(d)
         weights = self.weights
         if self.intercept:  # the mean residual of the rows before was zero
@@ -256,14 +293,22 @@ class Statistics(NamedTuple):
             weights[-1] += sums.residual * (sums.total / total)
         added = self._replace(
             weights=weights,
-            mean=self.mean + (sums.mean - self.mean) * (sums.total / total) if self.intercept else self.mean,
-            gradient=self.gradient + sums.right + np.outer(math.sqrt(between) * apart, sums.residual),
+            mean=(
+                self.mean + (sums.mean - self.mean) * (sums.total / total)
+                if self.intercept
+                else self.mean
+            ),
+            gradient=self.gradient
+            + sums.right
+            + np.outer(math.sqrt(between) * apart, sums.residual),
             squares=self.squares + sums.squares + between * sums.residual**2,
             total=total,
             rows=self.rows + sums.rows,
         )
         if added.gram is not None and d <= rank:
-            return added._replace(gram=added.gram + sums.gram + np.outer(apart, apart))._solved_in_full()
+            return added._replace(
+                gram=added.gram + sums.gram + np.outer(apart, apart)
+            )._solved_in_full()
         if added.gram is not None:  # new features have come
             values, V = leading(added.gram)
             added = added._replace(gram=None, vectors=np.sqrt(values)[:, None] * V.T)
@@ -293,7 +338,9 @@ class Statistics(NamedTuple):
         return np.asarray(self.squares + np.sum((2 * self.gradient + product) * slopes, axis=0))
 
     def _cost(self, quadratic: Floats, logdet: Floats, targets: Floats) -> Floats:
-        """Return −2 log evidence; ``quadratic`` is min Q + λ‖w‖² of every λ and target, shape (..., c)."""
+        """Return −2 log evidence; ``quadratic`` is min Q + λ‖w‖² of every λ and target, shape (...,
+        c).
+        """
         varies = targets > 0
         floor = 1e-12 * targets[varies] + TINY
         logs = np.log(np.maximum(quadratic[..., varies], floor)).sum(axis=-1)
@@ -316,7 +363,9 @@ class Statistics(NamedTuple):
         return solved._replace(chosen=self.rows, freedom=freedom)
 
     def path(self, strengths: Floats | None = None) -> "Path":
-        """Return the solutions with several λ, all of the grid if omitted, from the eigenvalues of the matrix G."""
+        """Return the solutions with several λ, all of the grid if omitted, from the eigenvalues of
+        the matrix G.
+        """
         assert self.gram is not None
         if strengths is None:
             strengths = self._replace(chosen=0.0)._choices(self.diagonal)
@@ -327,10 +376,18 @@ class Statistics(NamedTuple):
         steps = force / (e[:, None] + each)
         quadratic = self.squares + np.sum(each * w**2 - force * steps, axis=1)
         logdet = np.log1p(e / strengths[:, None]).sum(axis=1)
-        return Path(strengths, e, V, steps, self._cost(quadratic, logdet, self._target_squares(V @ (e[:, None] * w))))
+        return Path(
+            strengths,
+            e,
+            V,
+            steps,
+            self._cost(quadratic, logdet, self._target_squares(V @ (e[:, None] * w))),
+        )
 
     def _solved(self, rows: Floats, inner: Floats) -> "Statistics":
-        """Return the statistics with the solution, G being rowsᵀ·rows + diag(rest) with fewer rows than features."""
+        """Return the statistics with the solution, G being rowsᵀ·rows + diag(rest) with fewer rows
+        than features.
+        """
         slopes, isotropic = self.weights[: len(self.mean)], not self.rest.any()
         choices = self._choices(self.rest + np.einsum("ij,ij->j", rows, rows))
         targets = self._target_squares(rows.T @ (rows @ slopes) + self.rest[:, None] * slopes)
@@ -351,18 +408,24 @@ class Statistics(NamedTuple):
         return self._moved(best, change)._replace(chosen=chosen)
 
     def _moved(self, strength: float, change: Floats) -> "Statistics":
-        """Return the statistics about the weights after a change (d, c), which minimize Q + λ‖w‖²."""
+        """Return the statistics about the weights after a change (d, c), which minimize Q +
+        λ‖w‖².
+        """
         d = len(self.mean)
         weights = self.weights.copy()
         weights[:d] += change
         if self.intercept:
             weights[-1] -= self.mean @ change
         gradient = strength * weights[:d]
-        squares = np.maximum(self.squares - np.sum(change * (self.gradient + gradient), axis=0), 0.0)
+        squares = np.maximum(
+            self.squares - np.sum(change * (self.gradient + gradient), axis=0), 0.0
+        )
         return self._replace(weights=weights, gradient=gradient, squares=squares, strength=strength)
 
     def _truncated(self, rows: Floats, diagonal: Floats) -> "Statistics":
-        """Return the statistics with the vectors B = ``rows``, where the diagonal was ``rest`` + ``diagonal``."""
+        """Return the statistics with the vectors B = ``rows``, where the diagonal was ``rest`` +
+        ``diagonal``.
+        """
         norms = np.einsum("ij,ij->i", rows, rows)
         rows = rows[norms > 1e-15 * norms.max(initial=0.0)]
         rest = np.maximum(self.rest + diagonal - np.einsum("ij,ij->j", rows, rows), 0.0)
@@ -371,27 +434,36 @@ class Statistics(NamedTuple):
         return self._replace(vectors=rows, rest=rest, least=self.strength / math.sqrt(10.0))
 
     def leave_out_errors(self) -> tuple[float, float]:
-        """Return the squared errors to expect of rows left out, of the solution and of the mean (GCV), with full G."""
+        """Return the squared errors to expect of rows left out, of the solution and of the mean
+        (GCV), with full G.
+        """
         n = max(self.rows, 1.0)
         freedom = min(self.intercept + self.freedom, 0.95 * n)
         slopes = self.weights[: len(self.mean)]
         product = self.gram @ slopes if self.gram is not None else self._product(slopes)
         targets = float(np.maximum(self._target_squares(product), 0.0).sum())
-        return float(self.squares.sum()) / (1 - freedom / n) ** 2, targets / max(1 - 1 / n, 0.05) ** 2
+        return (
+            float(self.squares.sum()) / (1 - freedom / n) ** 2,
+            targets / max(1 - 1 / n, 0.05) ** 2,
+        )
 
     def _product(self, slopes: Floats) -> Floats:
         return np.asarray(self.vectors.T @ (self.vectors @ slopes) + self.rest[:, None] * slopes)
 
     def variances(self, directions: Floats, noise: float, reference: Floats) -> Floats:
-        """Return E(vᵀ(w − reference))² of directions v (n, d), given the rows, for one target with variance ``noise``.
+        """Return E(vᵀ(w − reference))² of directions v (n, d), given the rows, for one target with
+        variance ``noise``.
 
-        Over the posterior of the slopes w, and of λ where G is a matrix: one λ alone may be sure of small weights.
+        Over the posterior of the slopes w, and of λ where G is a matrix: one λ alone may be sure of
+        small weights.
         """
         d = len(self.mean)
         slopes = self.weights[:d, 0]
         if self.gram is None:
             padded = np.column_stack([directions, np.zeros((len(directions), int(self.intercept)))])
-            return np.asarray(noise * self.leverage(padded) + (directions @ (slopes - reference)) ** 2)
+            return np.asarray(
+                noise * self.leverage(padded) + (directions @ (slopes - reference)) ** 2
+            )
         path = self.path()
         weights = np.exp(0.5 * (path.costs.min() - path.costs))
         along, away = directions @ path.vectors, directions @ (slopes - reference)
@@ -400,7 +472,9 @@ class Statistics(NamedTuple):
         return np.asarray((spread + offset**2) @ (weights / weights.sum()))
 
     def leverage(self, rows: Floats) -> Floats:
-        """Return xᵀ(G + λ)⁻¹x of rows (n, d) about the mean, and 1/n for the intercept, where there is one."""
+        """Return xᵀ(G + λ)⁻¹x of rows (n, d) about the mean, and 1/n for the intercept, where there
+        is one.
+        """
         d, constant = len(self.mean), np.zeros(len(rows))
         if self.intercept:
             constant = rows[:, -1] ** 2 / max(self.total, TINY)
@@ -411,13 +485,17 @@ class Statistics(NamedTuple):
             D, B = self.rest + self.strength, self.vectors
             system = (B / D) @ B.T
             system.flat[:: len(system) + 1] += 1.0
-            inner = _solve(_cholesky(system), (B / D) @ rows.T) if len(B) else np.zeros((0, len(rows)))
+            inner = (
+                _solve(_cholesky(system), (B / D) @ rows.T) if len(B) else np.zeros((0, len(rows)))
+            )
             solution = (rows - inner.T @ B) / D
         return np.asarray(np.maximum(np.einsum("ij,ij->i", rows, solution), 0.0) + constant)
 
 
 def mean_variance(diagonal: Floats, rows: float) -> float:
-    """Return the mean variance of the columns that vary, times the weight of a row, by the diagonal of G."""
+    """Return the mean variance of the columns that vary, times the weight of a row, by the diagonal
+    of G.
+    """
     varying = diagonal > 0
     return float(diagonal[varying].mean()) / rows if varying.any() else 1.0
 
@@ -435,7 +513,8 @@ def _solve(factor: Floats, right: Floats) -> Floats:
 
 
 def _smallest(choices: Floats, previous: float, solution: Any) -> tuple[float, Any]:
-    """Return the λ of smallest cost and its solution (cost, ...); all are compared where there is no previous one.
+    """Return the λ of smallest cost and its solution (cost, ...); all are compared where there is
+    no previous one.
 
     From a previous λ on, the cost is followed downwards.
     """

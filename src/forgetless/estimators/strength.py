@@ -1,4 +1,6 @@
-"""Filters of a stream under one schedule: horizons, epochs of doubling length, and the running radius."""
+"""Filters of a stream under one schedule: horizons, epochs of doubling length, and the running
+radius.
+"""
 
 import math
 import warnings
@@ -16,7 +18,8 @@ from forgetless.schedules.names import is_proportional
 from forgetless.schedules.presets import Constant
 
 CHUNK = 2**14
-"""Coefficients that are stored at a time: those of a longer epoch are computed again when these have been used."""
+"""Coefficients that are stored at a time: those of a longer epoch are computed again when these
+have been used."""
 
 
 class HalfStep:
@@ -31,49 +34,67 @@ class HalfStep:
 
 
 class Strength:
-    """The filters of a stream under one schedule; resolved again only when the epoch or the radius changes.
+    """The filters of a stream under one schedule; resolved again only when the epoch or the radius
+    changes.
 
     Parameters
     ----------
     schedule : schedule, filter or callable
     n_tasks : int, optional
-        The horizon k that the user declared. Later tasks come in epochs of doubling length, with a warning.
+        The horizon k that the user declared. Later tasks come in epochs of doubling length, with a
+        warning.
     groups : int, optional
         The number of tasks that ``fit`` counted.
     """
 
-    def __init__(self, schedule: Any, n_tasks: int | None = None, groups: int | None = None) -> None:
+    def __init__(
+        self, schedule: Any, n_tasks: int | None = None, groups: int | None = None
+    ) -> None:
         if not isinstance(schedule, Filter) and not callable(schedule):
             raise TypeError(
-                f"schedule must be a name, a filter or a callable (k, radius) → filter, got {schedule!r}; "
-                "e.g. schedule='increasing', or alpha=1.0 for a constant coefficient"
+                "schedule must be a name, a filter or a callable (k, radius) → filter, got"
+                f" {schedule!r}; e.g. schedule='increasing', or alpha=1.0 for a constant"
+                " coefficient"
             )
         self.schedule = schedule.filter if isinstance(schedule, Constant) else schedule
         self.listed, self.per_task = own_horizon(self.schedule), uses_own_norms(self.schedule)
         self.n_tasks = groups if self.listed is None else self.listed
         if n_tasks is not None:
-            self.n_tasks = validate.integer("n_tasks", n_tasks, 1, "declare how many tasks will come")
+            self.n_tasks = validate.integer(
+                "n_tasks", n_tasks, 1, "declare how many tasks will come"
+            )
         # One filter for all tasks, whatever k is.
         self.constant = isinstance(self.schedule, Filter) and self.listed is None
         # The key that the filters were resolved for, and those of its next tasks.
         self._resolved: tuple[Any, Filter | None] = (None, None)
-        # For the short path of rows: the radius (NaN if any), the first of these tasks, and their coefficients.
+        # For the short path of rows: the radius (NaN if any), the first of these tasks, and their
+        # coefficients.
         self._ready: tuple[float, int, list[float]] = (math.nan, 0, [])
 
     @property
     def needs_radius(self) -> bool:
-        """Whether the schedule depends on R, as all callables may, except those that list coefficients."""
+        """Whether the schedule depends on R, as all callables may, except those that list
+        coefficients.
+        """
         return not isinstance(self.schedule, Filter) and self.listed is None
 
     def at(self, task: int, radius: float) -> Filter:
-        """Return the filter of task number ``task`` ≥ 1; ``radius`` is its own norm where ``per_task``."""
+        """Return the filter of task number ``task`` ≥ 1; ``radius`` is its own norm where
+        ``per_task``.
+        """
         if self.constant:
-            return self.schedule.for_norm(radius) if isinstance(self.schedule, PerTask) else self.schedule
+            return (
+                self.schedule.for_norm(radius)
+                if isinstance(self.schedule, PerTask)
+                else self.schedule
+            )
         if isinstance(self.schedule, HalfStep):
             return self.schedule(1, radius)
         self._check_horizon(task)
         k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
-        proportional = (self.per_task or is_proportional(self.schedule)) and 0.0 < radius * radius < math.inf
+        proportional = (
+            self.per_task or is_proportional(self.schedule)
+        ) and 0.0 < radius * radius < math.inf
         at, first = (1.0 if proportional else radius), (t - 1) // CHUNK * CHUNK
         if self._resolved[0] != (k, at, first):
             filters, values = self._filters(k, at, first)
@@ -84,31 +105,40 @@ class Strength:
         return filter_.scaled(radius * radius) if proportional else filter_
 
     def _filters(self, k: int, radius: float, first: int) -> tuple[Filter, list[float]]:
-        """Return the filters of ``CHUNK`` tasks of an epoch from ``first`` on, and their λ for explicit L2."""
+        """Return the filters of ``CHUNK`` tasks of an epoch from ``first`` on, and their λ for
+        explicit L2.
+        """
         filters = resolve(self.schedule, k, radius)
         if isinstance(filters, PerTask):
             if not self.per_task:
-                raise TypeError("schedule is a function that gives fl.filters.PerTask; give the filter, or a preset")
+                raise TypeError(
+                    "schedule is a function that gives fl.filters.PerTask; give the filter, or a"
+                    " preset"
+                )
             filters = filters.inner
         if filters.horizon is not None and k > CHUNK:
-            filters = deepcopy(filters.at(slice(first, first + CHUNK)))  # a slice alone would keep all in memory
+            # a slice alone would keep all in memory
+            filters = deepcopy(filters.at(slice(first, first + CHUNK)))
         if not isinstance(filters, Ridge):
             return filters, []
         return filters, np.broadcast_to(filters.coefficient, (min(CHUNK, k - first),)).tolist()
 
     def _check_horizon(self, task: int) -> None:
-        """Raise ValueError after the last listed coefficient; warn at the first task after the declared horizon."""
+        """Raise ValueError after the last listed coefficient; warn at the first task after the
+        declared horizon.
+        """
         if self.n_tasks is None or task <= self.n_tasks:
             return
         if self.listed is not None:
             raise ValueError(
-                f"task {task} is beyond the {self.n_tasks} coefficients that the schedule lists; list more, or use a "
-                "schedule that takes k, such as schedules.increasing()"
+                f"task {task} is beyond the {self.n_tasks} coefficients that the schedule lists;"
+                " list more, or use a schedule that takes k, such as schedules.increasing()"
             )
         if task == self.n_tasks + 1:
             warnings.warn(
-                f"task {task} is beyond the horizon of {self.n_tasks} tasks, for which the schedule was made; it "
-                "continues in epochs of doubling length, a heuristic without a theorem; declare more with n_tasks",
+                f"task {task} is beyond the horizon of {self.n_tasks} tasks, for which the schedule"
+                " was made; it continues in epochs of doubling length, a heuristic without a"
+                " theorem; declare more with n_tasks",
                 UserWarning,
                 stacklevel=2,
             )
@@ -126,5 +156,7 @@ class Strength:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes of the stored coefficients, as filters and as the numbers of the short path."""
+        """Size in bytes of the stored coefficients, as filters and as the numbers of the short
+        path.
+        """
         return nbytes(self._resolved[1]) + 32 * len(self._ready[2])

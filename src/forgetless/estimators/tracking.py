@@ -1,11 +1,14 @@
-"""Ridge steps towards the previous weights whose strengths follow from the tasks learned, for solutions that drift.
+"""Ridge steps towards the previous weights whose strengths follow from the tasks learned, for
+solutions that drift.
 
-Task t minimizes ‖X_t w − y_t‖² + λ_t‖w − w_{t−1}‖², with the rule of ``schedules.steady`` (docs/ensembles.md),
+Task t minimizes ‖X_t w − y_t‖² + λ_t‖w − w_{t−1}‖², with the rule of ``schedules.steady``
+(docs/ensembles.md),
 
     1/λ_{t+1} = (1 − a_t)/λ_t + g,   a_t = tr[X_tᵀX_t(X_tᵀX_t + λ_t)⁻¹]/d
 
-where g is the squared drift over the variance of the labels' noise, per feature. :class:`SteadyRule` has the g of its
-schedule. :class:`Trackers`, for the default rule, have several: their errors decide which one is used.
+where g is the squared drift over the variance of the labels' noise, per feature.
+:class:`SteadyRule` has the g of its schedule. :class:`Trackers`, for the default rule, have
+several: their errors decide which one is used.
 """
 
 from collections.abc import Iterable
@@ -33,7 +36,9 @@ SPECTRUM_SIDE = 1000
 
 
 class SteadyRule(Rule):
-    """One ridge step per task with the strengths of ``schedules.steady``, from the spectra of the tasks learned."""
+    """One ridge step per task with the strengths of ``schedules.steady``, from the spectra of the
+    tasks learned.
+    """
 
     towards_previous = True
 
@@ -45,7 +50,9 @@ class SteadyRule(Rule):
         schedule, d = self.schedule, task.rows.shape[1]
         unit = d * schedule.noise**2
         inverse = state.inverse_strength or schedule.distance**2 / unit
-        change = Scheduled(Strength(Ridge(1.0 / inverse)), self.options, self.memory).step(state, task)
+        change = Scheduled(Strength(Ridge(1.0 / inverse)), self.options, self.memory).step(
+            state, task
+        )
         strengths = np.array([self.options.scale(task) / inverse])
         (left,) = _residual_factors(_spectrum(task.rows), strengths, d)
         parts = {**change.parts, "inverse_strength": left * inverse + schedule.drift**2 / unit}
@@ -55,8 +62,8 @@ class SteadyRule(Rule):
 def _spectrum(rows: Rows) -> Floats:
     """Return the eigenvalues of XᵀX, without zeros where X has fewer rows.
 
-    Where both sides are large they are replaced by as many equal ones of the same sum. As x/(x + λ) is concave, a_t is
-    then an upper bound.
+    Where both sides are large they are replaced by as many equal ones of the same sum. As x/(x + λ)
+    is concave, a_t is then an upper bound.
     """
     if rows.small_side > SPECTRUM_SIDE and rows.readable and not isinstance(rows, Operated):
         return np.full(rows.small_side, squared_norm(rows) / rows.small_side)
@@ -64,13 +71,16 @@ def _spectrum(rows: Rows) -> Floats:
 
 
 def _residual_factors(values: Floats, strengths: Floats, d: int) -> Floats:
-    """Return 1 − a for strengths λ (q,), by the eigenvalues of XᵀX in d dimensions; zeros may be missing or more."""
+    """Return 1 − a for strengths λ (q,), by the eigenvalues of XᵀX in d dimensions; zeros may be
+    missing or more.
+    """
     sums = np.sum(strengths / (values[:, None] + strengths), axis=0)
     return np.asarray(np.maximum(d - len(values) + sums, 0.0) / d)
 
 
 class Trackers(NamedTuple):
-    """Weights (q, d + intercept, c) for all g or none, and 1/λ of the next step of each, in units of 1/variance.
+    """Weights (q, d + intercept, c) for all g or none, and 1/λ of the next step of each, in units
+    of 1/variance.
 
     Their unit of λ is the mean variance of the columns times the weight of a row.
     """
@@ -80,7 +90,9 @@ class Trackers(NamedTuple):
 
     @classmethod
     def starting(cls, statistics: Statistics, count: int) -> "Trackers":
-        """Return ``count`` trackers that start from the solution on all rows so far, with its strength."""
+        """Return ``count`` trackers that start from the solution on all rows so far, with its
+        strength.
+        """
         unit, d = _unit(statistics)
         inverse = max(1.0 - statistics.freedom / d, 0.0) * unit / statistics.strength
         return cls(np.repeat(statistics.weights[None], count, axis=0), inverse + DRIFTS[:count])
@@ -96,9 +108,11 @@ class Trackers(NamedTuple):
         return cls(weights, inverses)
 
     def in_units(self, change: UnitChange) -> "Trackers":
-        """Return the same in other units of the columns, with smaller weights of those that vary more than before.
+        """Return the same in other units of the columns, with smaller weights of those that vary
+        more than before.
 
-        ``State.discounted`` has the reason. The mean so far keeps its prediction: rows far from it are new.
+        ``State.discounted`` has the reason. The mean so far keeps its prediction: rows far from it
+        are new.
         """
         weights = self.weights.copy()
         weights[:, : len(change.ratio)] /= np.maximum(change.ratio, 1.0)[:, None] ** 2
@@ -120,29 +134,44 @@ class Trackers(NamedTuple):
         for piece in pieces:
             strengths = unit * scale / inverses
             changes, values = _steps(piece, weights, strengths)
-            weights, inverses = weights + changes, _residual_factors(values, strengths, d) * inverses
+            weights, inverses = (
+                weights + changes,
+                _residual_factors(values, strengths, d) * inverses,
+            )
         return Trackers(weights, inverses + DRIFTS)
 
 
 def _unit(statistics: Statistics) -> tuple[float, int]:
     """Return the unit of λ, and the number of weights of columns that vary, with the intercept."""
     diagonal = statistics.diagonal
-    return mean_variance(diagonal, statistics.rows), max(int(np.count_nonzero(diagonal)), 1) + statistics.intercept
+    return (
+        mean_variance(diagonal, statistics.rows),
+        max(int(np.count_nonzero(diagonal)), 1) + statistics.intercept,
+    )
 
 
 def _steps(task: TaskData, weights: Floats, strengths: Floats) -> tuple[Floats, Floats]:
-    """Return ridge steps (q, d, c) on a task from weights (q, d, c) with strengths λ (q,), and its eigenvalues."""
+    """Return ridge steps (q, d, c) on a task from weights (q, d, c) with strengths λ (q,), and its
+    eigenvalues.
+    """
     q, d, c = weights.shape
-    rows, tasks = task.rows, [task.relative_to(from_numpy(each, like=task.start)) for each in weights]
+    rows, tasks = (
+        task.rows,
+        [task.relative_to(from_numpy(each, like=task.start)) for each in weights],
+    )
     values, vectors = leading(to_numpy(rows.gram))
 
     def solved(columns: list[Any]) -> Floats:
         along = (vectors.T @ np.hstack([to_numpy(each) for each in columns])).reshape(-1, q, c)
-        return np.asarray(vectors @ (along / (values[:, None, None] + strengths[:, None])).reshape(-1, q * c))
+        return np.asarray(
+            vectors @ (along / (values[:, None, None] + strengths[:, None])).reshape(-1, q * c)
+        )
 
     if rows.dual:
         right = solved([each.residual for each in tasks])
         change = to_numpy(rows.adjoint(from_numpy(right, like=task.start)))
     else:
-        change = solved([rows.adjoint(each.residual) if each.right is None else each.right for each in tasks])
+        change = solved(
+            [rows.adjoint(each.residual) if each.right is None else each.right for each in tasks]
+        )
     return np.moveaxis(change.reshape(d, q, c), 1, 0), values

@@ -57,7 +57,8 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     Parameters
     ----------
     data : mapping, optional
-        Plain values: ``state``, ``tasks``, ``source``, ``upper_bound``; a server adds ``token``, ``held``, ``large``.
+        Plain values: ``state``, ``tasks``, ``source``, ``upper_bound``; a server adds ``token``,
+        ``held``, ``large``.
     served : bool, default False
         Whether the page may connect to its own server.
 
@@ -67,7 +68,10 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
     >>> "Draw the regularization" in page(), len(page()) < 300_000
     (True, True)
     """
-    style, script = read("style.css"), "\n".join(["(() => {", read(*SCRIPTS), "window.App = App;", "})();"])
+    style, script = (
+        read("style.css"),
+        "\n".join(["(() => {", read(*SCRIPTS), "window.App = App;", "})();"]),
+    )
     parts = {
         "policy": policy(style, script, served=served),
         "style": style,
@@ -79,7 +83,9 @@ def page(data: Mapping[str, Any] | None = None, *, served: bool = False) -> str:
 
 
 def policy(style: str, script: str, *, served: bool) -> str:
-    """Return the Content-Security-Policy: this style, this script, embedded pictures, no connection to others."""
+    """Return the Content-Security-Policy: this style, this script, embedded pictures, no connection
+    to others.
+    """
     allowed = {
         "default-src": "'none'",
         "script-src": _hash(script),
@@ -112,7 +118,9 @@ def embedded(data: Mapping[str, Any]) -> str:
 
 
 def constants() -> dict[str, float]:
-    """Return the constants c of guarantees c·R²D²/(k+1) for the theorem's schedule, by what the page calls them."""
+    """Return the constants c of guarantees c·R²D²/(k+1) for the theorem's schedule, by what the
+    page calls them.
+    """
     from forgetless.theory.bounds import catalogue
 
     names = {
@@ -122,7 +130,10 @@ def constants() -> dict[str, float]:
         "size": "increasing, one gradient step, every k",
     }
     k = 3  # all are c/(k+1)
-    return {key: round((k + 1) * catalogue[name].evaluate(k, 1.0, 1.0), 9) for key, name in names.items()}
+    return {
+        key: round((k + 1) * catalogue[name].evaluate(k, 1.0, 1.0), 9)
+        for key, name in names.items()
+    }
 
 
 @cache
@@ -130,12 +141,25 @@ def shipped() -> tuple[dict[str, Any], ...]:
     """Return the worst collections in the package as plain values."""
     from forgetless.guarantees.collection import load_worst_collection
 
-    titles = {"none": "no regularization", "fixed": "the fixed schedule", "increasing": "the theorem's schedule"}
+    titles = {
+        "none": "no regularization",
+        "fixed": "the fixed schedule",
+        "increasing": "the theorem's schedule",
+    }
     collections = []
     for schedule, title in titles.items():
         for k in (64, 256):
             worst = load_worst_collection(schedule, k)
-            plain = {"name": f"{schedule}-{k}", "title": f"{title}, k = {k}", "schedule": schedule, "k": k}
-            plain |= {"rows": worst.rows.tolist(), "counts": worst.counts.tolist(), "teacher": worst.teacher.tolist()}
+            plain = {
+                "name": f"{schedule}-{k}",
+                "title": f"{title}, k = {k}",
+                "schedule": schedule,
+                "k": k,
+            }
+            plain |= {
+                "rows": worst.rows.tolist(),
+                "counts": worst.counts.tolist(),
+                "teacher": worst.teacher.tolist(),
+            }
             collections.append(plain)
     return tuple(collections)

@@ -8,7 +8,14 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, to_numpy
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.orderings import Cyclic, FixedOrder, Ordering, RandomReshuffling, WithoutReplacement, WithReplacement
+from forgetless.orderings import (
+    Cyclic,
+    FixedOrder,
+    Ordering,
+    RandomReshuffling,
+    WithoutReplacement,
+    WithReplacement,
+)
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.presets import Increasing
 from forgetless.tasks import Task, TaskCollection
@@ -29,8 +36,9 @@ _LITERAL = 20_000
 def plain_tasks(tasks: TaskCollection) -> dict[str, Any]:
     """Return tasks as plain values: their rows, or fewer rows with the same losses.
 
-    Losses depend on the singular values s, the singular vectors V and the targets alone, so that s∘V can replace the
-    rows; where there are more features than coordinates of the joint span, in these coordinates.
+    Losses depend on the singular values s, the singular vectors V and the targets alone, so that
+    s∘V can replace the rows; where there are more features than coordinates of the joint span, in
+    these coordinates.
     """
     literal, basis = is_literal(tasks), None if tasks.n_features <= FEATURES else tasks.span
     rows = [_rows(task, basis, literal=literal) for task in tasks]
@@ -45,7 +53,11 @@ def is_literal(tasks: TaskCollection) -> bool:
 
 def _rows(task: Task, basis: Any, *, literal: bool) -> dict[str, Any]:
     if literal:
-        return {"X": to_numpy(task.X).tolist(), "y": to_numpy(task.y).ravel().tolist(), "floor": 0.0}
+        return {
+            "X": to_numpy(task.X).tolist(),
+            "y": to_numpy(task.y).ravel().tolist(),
+            "floor": 0.0,
+        }
     s = to_numpy(task.singular_values)
     V = to_numpy(task.singular_vectors if basis is None else task.singular_vectors @ basis)
     X, y = s[:, None] * V, s * to_numpy(task.targets).ravel()
@@ -53,7 +65,9 @@ def _rows(task: Task, basis: Any, *, literal: bool) -> dict[str, Any]:
 
 
 def plain_schedule(schedule: Schedule | Filter, k: int, radius: float) -> dict[str, Any]:
-    """Return a schedule as the state of the page: its name, or the value of every step in units of R²."""
+    """Return a schedule as the state of the page: its name, or the value of every step in units of
+    R².
+    """
     if isinstance(schedule, Increasing):
         return {"scheme": "ridge", "schedule": {"preset": "increasing", "scale": schedule.scale}}
     filter_, square = resolve(schedule, k, radius), radius * radius or 1.0
@@ -63,16 +77,22 @@ def plain_schedule(schedule: Schedule | Filter, k: int, radius: float) -> dict[s
         return {"scheme": "ridge", "schedule": _values(filter_.coefficient, k, 1 / square)}
     if not isinstance(filter_, GradientDescent):
         raise TypeError(
-            f"schedule must be of Ridge, GradientDescent or Projection to be drawn, got {filter_!r}; use fl.expect"
+            "schedule must be of Ridge, GradientDescent or Projection to be drawn, got"
+            f" {filter_!r}; use fl.expect"
         )
     counts, sizes = np.unique(filter_.n_steps), np.unique(filter_.step_size)
     if counts.size == 1:
-        return {"scheme": "size", "n": int(counts[0]), "schedule": _values(filter_.step_size, k, square)}
+        return {
+            "scheme": "size",
+            "n": int(counts[0]),
+            "schedule": _values(filter_.step_size, k, square),
+        }
     if sizes.size == 1:
         budget = _values(np.asarray(filter_.n_steps, dtype=float), k, 1.0)
         return {"scheme": "budget", "size": float(sizes[0] * square), "schedule": budget}
     raise ValueError(
-        "schedule must have one n_steps or one step_size for all steps to be drawn, got many of both; use fl.expect"
+        "schedule must have one n_steps or one step_size for all steps to be drawn, got many of"
+        " both; use fl.expect"
     )
 
 
@@ -84,12 +104,14 @@ def tasks_of(plain: Any) -> TaskCollection:
     """Return the tasks that a page sent; copies of a task are tasks of their own."""
     d = validate.integer("d", plain.get("d"), 1, "give the number of features")
     counts = [
-        validate.integer("count", task.get("count", 1), 1, "a task is there at least once") for task in plain["tasks"]
+        validate.integer("count", task.get("count", 1), 1, "a task is there at least once")
+        for task in plain["tasks"]
     ]
     if d > FEATURES or sum(counts) > MOST_TASKS:
         raise ValueError(
-            f"a request must have at most {FEATURES} features and {MOST_TASKS} tasks with their copies, got {d} and "
-            f"{sum(counts)}; open larger tasks from their file: forgetless explore FILE"
+            f"a request must have at most {FEATURES} features and {MOST_TASKS} tasks with their"
+            f" copies, got {d} and {sum(counts)}; open larger tasks from their file: forgetless"
+            " explore FILE"
         )
     pairs = []
     for task, count in zip(plain["tasks"], counts, strict=True):
@@ -121,7 +143,12 @@ def ordering_of(plain: Any) -> Ordering:
     """Return the ordering that a page sent."""
     if plain["order"] == "one":
         return FixedOrder(plain["sequence"])
-    named = {"with": WithReplacement, "cyclic": Cyclic, "reshuffled": RandomReshuffling, "without": WithoutReplacement}
+    named = {
+        "with": WithReplacement,
+        "cyclic": Cyclic,
+        "reshuffled": RandomReshuffling,
+        "without": WithoutReplacement,
+    }
     if plain["order"] not in named:
         raise ValueError(f"order must be one, {', '.join(named)}, got {plain['order']!r}")
     ordering: Ordering = named[plain["order"]]()

@@ -29,8 +29,8 @@ class Deadline:
     def __call__(self, done: int, total: int, label: str) -> None:
         if time.monotonic() > self._end:
             raise TimeoutError(
-                f"this takes longer than {MOST_SECONDS:g} seconds, the most for a page; use fewer steps or tasks, or "
-                "compute it in Python"
+                f"this takes longer than {MOST_SECONDS:g} seconds, the most for a page; use fewer"
+                " steps or tasks, or compute it in Python"
             )
 
 
@@ -45,7 +45,11 @@ class Requests:
 
     def __init__(self, tasks: TaskCollection | None) -> None:
         self.tasks = tasks
-        self.actions = {"curve": self.curve, "compare_bounds": self.compare_bounds, "advise": self.advise}
+        self.actions = {
+            "curve": self.curve,
+            "compare_bounds": self.compare_bounds,
+            "advise": self.advise,
+        }
 
     def __call__(self, action: str, request: dict[str, Any]) -> dict[str, Any]:
         """Return the result as plain values; ValueError or TypeError if the request is invalid."""
@@ -74,7 +78,9 @@ class Requests:
         options = {"ordering": ordering, "metrics": metric, "record": steps, "average": average}
         curve = expect(tasks, filter_, k, progress=Deadline(), **options)
         slope, note = None, "no gradient for this order, measure or scheme"
-        exact = isinstance(ordering, WithReplacement) and metric == "average_loss" and average is None
+        exact = (
+            isinstance(ordering, WithReplacement) and metric == "average_loss" and average is None
+        )
         if exact and request["scheme"] != "budget":
             (values,) = loss_gradient(tasks, filter_, k).parameters.values()
             slope, note = _listed(values), ""
@@ -85,12 +91,24 @@ class Requests:
         tasks, k = self._tasks_and_steps(request)
         filter_, ordering = filter_of(request), ordering_of(request)
         comparison = compare_bounds(tasks, filter_, k, ordering=ordering)
-        result: dict[str, Any] = {"title": "Exact losses, and every bound that applies", "text": repr(comparison)}
+        result: dict[str, Any] = {
+            "title": "Exact losses, and every bound that applies",
+            "text": repr(comparison),
+        }
         goal = request["metric"]
-        fits = tasks.is_realizable() and isinstance(ordering, WithReplacement) and request.get("average") is None
+        fits = (
+            tasks.is_realizable()
+            and isinstance(ordering, WithReplacement)
+            and request.get("average") is None
+        )
         if fits and goal in ("average_loss", "seen_loss") and tasks.radius > 0:
             own = upper_bound(
-                filter_, k, quantity=goal, radius=tasks.radius, distance=comparison.distance, progress=Deadline()
+                filter_,
+                k,
+                quantity=goal,
+                radius=tasks.radius,
+                distance=comparison.distance,
+                progress=Deadline(),
             )
             result |= {"upper_bound": own.value, "text": f"{own!r}\n\n{result['text']}"}
         return result

@@ -1,7 +1,8 @@
 """A local HTTP server of the page and of the computations it requests.
 
-It listens on 127.0.0.1 and rejects requests with another host name (DNS rebinding). The page is sent only with the
-token in its address; computations need the token in a header, which no other site can set, and the page's own origin.
+It listens on 127.0.0.1 and rejects requests with another host name (DNS rebinding). The page is
+sent only with the token in its address; computations need the token in a header, which no other
+site can set, and the page's own origin.
 """
 
 import errno
@@ -62,9 +63,14 @@ class ExplorerServer(ThreadingHTTPServer):
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
-            reason = "is in use by another program" if error.errno == errno.EADDRINUSE else f"failed: {error.strerror}"
+            reason = (
+                "is in use by another program"
+                if error.errno == errno.EADDRINUSE
+                else f"failed: {error.strerror}"
+            )
             raise OSError(
-                f"port {port} on 127.0.0.1 {reason}; choose another one, or --port 0 for any that is free"
+                f"port {port} on 127.0.0.1 {reason}; choose another one, or --port 0 for any that"
+                " is free"
             ) from None
         self._slots = threading.BoundedSemaphore(MOST_CONNECTIONS)
         self.token = secrets.token_urlsafe(24)
@@ -124,18 +130,27 @@ class _Handler(BaseHTTPRequestHandler):
         if path != "/":
             self._reject(HTTPStatus.NOT_FOUND, "there is nothing here")
         elif not self._is_token(parse_qs(query).get("token", [""])[0]):
-            self._reject(HTTPStatus.FORBIDDEN, "open the address that forgetless explore printed, with its token")
+            self._reject(
+                HTTPStatus.FORBIDDEN,
+                "open the address that forgetless explore printed, with its token",
+            )
         else:
             self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
 
     def do_POST(self) -> None:
         if not self._check_host():
             return
-        path, kind = self.path.partition("?")[0], self.headers.get("Content-Type", "").split(";")[0].strip()
+        path, kind = (
+            self.path.partition("?")[0],
+            self.headers.get("Content-Type", "").split(";")[0].strip(),
+        )
         if self.headers.get("Origin", "") not in [f"http://{host}" for host in self.server.hosts()]:
             self._reject(HTTPStatus.FORBIDDEN, "requests must come from the page itself")
         elif not self._is_token(self.headers.get("X-Forgetless-Token", "")):
-            self._reject(HTTPStatus.FORBIDDEN, "the token is wrong; open the address that forgetless explore printed")
+            self._reject(
+                HTTPStatus.FORBIDDEN,
+                "the token is wrong; open the address that forgetless explore printed",
+            )
         elif kind != "application/json":
             self._reject(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "requests must be JSON")
         elif not path.startswith("/api/"):
@@ -145,8 +160,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _compute(self, action: str) -> None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or len(length) > 12 or int(length) > MOST_BYTES:  # int() rejects very long texts
-            self._reject(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {MOST_BYTES} bytes")
+        # int() rejects very long texts
+        if not length.isdecimal() or len(length) > 12 or int(length) > MOST_BYTES:
+            self._reject(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {MOST_BYTES} bytes"
+            )
             return
         try:
             request = json.loads(self.rfile.read(int(length)), parse_constant=_no_number)
@@ -155,12 +173,24 @@ class _Handler(BaseHTTPRequestHandler):
             result = self.server.compute(action, request)
         except BusyError as error:
             self._reject(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-        except (ValueError, TypeError, MemoryError, ArithmeticError, RecursionError, TimeoutError) as error:
-            self._reject(HTTPStatus.BAD_REQUEST, printable(" ".join(str(error).split()), 1000) or type(error).__name__)
+        except (
+            ValueError,
+            TypeError,
+            MemoryError,
+            ArithmeticError,
+            RecursionError,
+            TimeoutError,
+        ) as error:
+            self._reject(
+                HTTPStatus.BAD_REQUEST,
+                printable(" ".join(str(error).split()), 1000) or type(error).__name__,
+            )
         except Exception as error:
             self._reject(HTTPStatus.INTERNAL_SERVER_ERROR, error_text(error, 1000))
         else:
-            self._send(HTTPStatus.OK, "application/json", json.dumps(result, allow_nan=False).encode())
+            self._send(
+                HTTPStatus.OK, "application/json", json.dumps(result, allow_nan=False).encode()
+            )
 
     def _check_host(self) -> bool:
         if self.headers.get("Host", "") in self.server.hosts():
@@ -178,7 +208,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
         self.send_response(status)
-        for name, value in {**_HEADERS, "Content-Type": kind, "Content-Length": str(len(content))}.items():
+        for name, value in {
+            **_HEADERS,
+            "Content-Type": kind,
+            "Content-Length": str(len(content)),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)

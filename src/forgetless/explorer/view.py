@@ -38,8 +38,9 @@ class Explorer:
         """The whole page, which needs no other file and no network."""
         if self.data.get("large"):
             raise ValueError(
-                f"the page computes in up to {FEATURES} coordinates; these span {self.data['large']['span']}; open "
-                "them with Python behind the page: forgetless explore FILE"
+                f"the page computes in up to {FEATURES} coordinates; these span"
+                f" {self.data['large']['span']}; open them with Python behind the page: forgetless"
+                " explore FILE"
             )
         return page(self.data)
 
@@ -58,7 +59,10 @@ class Explorer:
 
     def __repr__(self) -> str:
         inside = "no tasks" if self.tasks is None else repr(self.tasks)
-        return f"Explorer({inside}): show it in a notebook, or open the file that .save('explorer.html') writes"
+        return (
+            f"Explorer({inside}): show it in a notebook, or open the file that"
+            " .save('explorer.html') writes"
+        )
 
 
 def explore(
@@ -74,8 +78,9 @@ def explore(
     Parameters
     ----------
     tasks : TaskCollection, optional
-        With one target. The page computes in the coordinates of the joint span, up to 60 of them; without tasks it
-        starts with three that have noisy labels, and others can be chosen or loaded in it.
+        With one target. The page computes in the coordinates of the joint span, up to 60 of them;
+        without tasks it starts with three that have noisy labels, and others can be chosen or
+        loaded in it.
     schedule : schedule or filter, optional
         Of ``Ridge``, ``GradientDescent`` or ``Projection``; ``schedules.increasing()`` if omitted.
     k : int, optional
@@ -102,14 +107,20 @@ def explore(
     if tasks is None:
         state: dict[str, Any] = {} if k is None else {"k": _steps(k)}
         if schedule is not None:
-            raise TypeError("schedule needs tasks, whose radius is its unit; pass tasks too, or leave it out")
+            raise TypeError(
+                "schedule needs tasks, whose radius is its unit; pass tasks too, or leave it out"
+            )
         return Explorer(None, {"state": state})
     if not isinstance(tasks, TaskCollection):
         raise TypeError(
-            f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as fl.TaskCollection(pairs)"
+            f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as"
+            " fl.TaskCollection(pairs)"
         )
     if tasks.n_targets > 1:
-        raise ValueError(f"tasks must have one target to be explored, got {tasks.n_targets}; choose a column of y")
+        raise ValueError(
+            f"tasks must have one target to be explored, got {tasks.n_targets}; choose a column"
+            " of y"
+        )
     horizon = schedule.horizon if isinstance(schedule, Filter) else None
     k = _steps(k if k is not None else horizon or 100)
     chosen = Increasing() if schedule is None else schedule
@@ -121,8 +132,9 @@ def explore(
         data["large"] = _facts(tasks)
     else:
         raise ValueError(
-            f"tasks must span at most {FEATURES} coordinates for the page, got {tasks.span_dimension}; use fewer "
-            "features, or open their file with Python behind the page: forgetless explore FILE"
+            f"tasks must span at most {FEATURES} coordinates for the page, got"
+            f" {tasks.span_dimension}; use fewer features, or open their file with Python behind"
+            " the page: forgetless explore FILE"
         )
     data["upper_bound"] = _upper_bound(tasks, chosen, k)
     return Explorer(tasks, data)
@@ -131,15 +143,23 @@ def explore(
 def _steps(k: Any) -> int:
     steps = validate.integer("k", k, 1, "ask for at least one step")
     if steps > MOST_STEPS:
-        raise ValueError(f"k must be at most {MOST_STEPS} for the page, got {steps}; use fl.expect for more steps")
+        raise ValueError(
+            f"k must be at most {MOST_STEPS} for the page, got {steps}; use fl.expect for more"
+            " steps"
+        )
     return steps
 
 
 def _source(tasks: TaskCollection) -> dict[str, Any] | None:
-    """Return the origin of the tasks for the code on the page; None where the code holds their rows."""
+    """Return the origin of the tasks for the code on the page; None where the code holds their
+    rows.
+    """
     if is_literal(tasks):
         return None
-    return {"kind": "given", "code": "tasks = ...  # the TaskCollection that fl.explore was called with"}
+    return {
+        "kind": "given",
+        "code": "tasks = ...  # the TaskCollection that fl.explore was called with",
+    }
 
 
 def _facts(tasks: TaskCollection) -> dict[str, Any]:
@@ -159,7 +179,9 @@ def _distance(tasks: TaskCollection) -> float:
 
 
 def _upper_bound(tasks: TaskCollection, schedule: Schedule | Filter, k: int) -> float | None:
-    """Return the upper bound of a schedule for tasks that one model fits; None where there is none."""
+    """Return the upper bound of a schedule for tasks that one model fits; None where there is
+    none.
+    """
     if not tasks.is_realizable() or tasks.radius == 0:
         return None
     try:

@@ -1,4 +1,6 @@
-"""The base class of filters: a function of an eigenvalue, its parameters per step, and quantities derived from both."""
+"""The base class of filters: a function of an eigenvalue, its parameters per step, and quantities
+derived from both.
+"""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -15,9 +17,10 @@ from forgetless._core.arrays import Array, namespace_of
 class Filter(ABC):
     """Base of all filters; to add one, write a frozen dataclass with a ``formula`` method.
 
-    Every dataclass field may be a number or a vector with one value per step; broadcasting is done here. Everything
-    else follows from ``formula``: derivatives by differences, the slope at zero by extrapolation, the filter of
-    rescaled data as :class:`Scaled`. Override these where a closed form exists.
+    Every dataclass field may be a number or a vector with one value per step; broadcasting is done
+    here. Everything else follows from ``formula``: derivatives by differences, the slope at zero by
+    extrapolation, the filter of rescaled data as :class:`Scaled`. Override these where a closed
+    form exists.
 
     Attributes
     ----------
@@ -51,33 +54,41 @@ class Filter(ABC):
         """Return φ(ξ) elementwise; parameters and ``eigenvalues`` broadcast against each other."""
 
     def formula_of_singular(self, singular_values: Array) -> Array:
-        """Return φ(s²) from singular values s of X; override it where squaring loses range or accuracy."""
+        """Return φ(s²) from singular values s of X; override it where squaring loses range or
+        accuracy.
+        """
         return self.formula(singular_values * singular_values)
 
     def residual_formula(self, singular_values: Array) -> Array:
-        """Return 1 − φ(s²), the fraction of the error that remains; override it where φ rounds to 1."""
+        """Return 1 − φ(s²), the fraction of the error that remains; override it where φ rounds to
+        1.
+        """
         return 1.0 - self.formula_of_singular(singular_values)
 
     def formula_derivative(self, eigenvalues: Array) -> Array:
         """Return φ'(ξ) elementwise at ξ > 0, broadcasting like ``formula``.
 
-        By central differences: steps of 1e-5 balance truncation (h²) and rounding (1e-16/h) at about 1e-10.
+        By central differences: steps of 1e-5 balance truncation (h²) and rounding (1e-16/h) at
+        about 1e-10.
         """
         h = 1e-5 * eigenvalues
         return (self.formula(eigenvalues + h) - self.formula(eigenvalues - h)) / (2.0 * h)
 
     def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
-        """Return ∂φ(s²)/∂θ for every parameter θ by name, broadcasting like ``formula_of_singular``.
+        """Return ∂φ(s²)/∂θ for every parameter θ by name, broadcasting like
+        ``formula_of_singular``.
 
-        Differences as in ``formula_derivative``, of all real parameters; forward differences at θ = 0, since negative
-        values may not be allowed. The error is about 1e-16/(1e-5 θ). Override it for more digits, or to leave out
-        integers, which have no derivative.
+        Differences as in ``formula_derivative``, of all real parameters; forward differences at θ =
+        0, since negative values may not be allowed. The error is about 1e-16/(1e-5 θ). Override it
+        for more digits, or to leave out integers, which have no derivative.
         """
         real = [(name, value) for name, value in self._parameters() if _is_real(value)]
         return {name: self._by_differences(name, value, singular_values) for name, value in real}
 
     def slope(self) -> float | NDArray[np.float64]:
-        """Return φ'(0), infinite for a projection; by extrapolation, about ten digits for a smooth φ."""
+        """Return φ'(0), infinite for a projection; by extrapolation, about ten digits for a smooth
+        φ.
+        """
         return slope_at_zero(self)
 
     def strength(self) -> float | NDArray[np.float64]:
@@ -95,7 +106,9 @@ class Filter(ABC):
         return False
 
     def spectrum(self, singular_values: NDArray[np.float64], norms: Any) -> NDArray[np.float64]:
-        """Return the values to evaluate ``factors_of_singular`` at, from singular values and norms of their tasks."""
+        """Return the values to evaluate ``factors_of_singular`` at, from singular values and norms
+        of their tasks.
+        """
         return singular_values
 
     @property
@@ -104,7 +117,9 @@ class Filter(ABC):
         return False
 
     def factors(self, eigenvalues: Array) -> Array:
-        """Return φ(ξ), of shape ``eigenvalues.shape``, or (horizon,) + that shape with per-step parameters."""
+        """Return φ(ξ), of shape ``eigenvalues.shape``, or (horizon,) + that shape with per-step
+        parameters.
+        """
         xi = as_array(eigenvalues)
         return self._for(xi).formula(xi)
 
@@ -139,7 +154,8 @@ class Filter(ABC):
         lengths = {name: len(value) for name, value in self._parameters() if np.ndim(value) == 1}
         if len(set(lengths.values())) > 1:
             raise ValueError(
-                f"the parameters of {type(self).__name__} have lengths {lengths}; give each one value per step"
+                f"the parameters of {type(self).__name__} have lengths {lengths}; give each one"
+                " value per step"
             )
         return next(iter(lengths.values()), None)
 
@@ -147,7 +163,9 @@ class Filter(ABC):
         """Return the filter of one step (an index from 0), or of a range of steps."""
         if self.horizon is None:
             return self
-        return self._with({name: value[steps] for name, value in self._parameters() if np.ndim(value) == 1})
+        return self._with(
+            {name: value[steps] for name, value in self._parameters() if np.ndim(value) == 1}
+        )
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -158,11 +176,19 @@ class Filter(ABC):
     def __hash__(self) -> int:
         # Equal values have equal hashes: 1 and 1.0, 0.0 and −0.0.
         values = (value for _, value in self._parameters())
-        return hash((type(self), *((np.asarray(v, float) + 0.0).tobytes() if _is_real(v) else v for v in values)))
+        return hash(
+            (
+                type(self),
+                *((np.asarray(v, float) + 0.0).tobytes() if _is_real(v) else v for v in values),
+            )
+        )
 
     def _parameters(self) -> list[tuple[str, Any]]:
         if not dataclasses.is_dataclass(self):
-            raise TypeError(f"{type(self).__name__} must be a dataclass so that its parameters can vary per step")
+            raise TypeError(
+                f"{type(self).__name__} must be a dataclass so that its parameters can vary per"
+                " step"
+            )
         return [(field.name, getattr(self, field.name)) for field in dataclasses.fields(self)]
 
     def _with(self, values: dict[str, Any]) -> Self:
@@ -188,17 +214,31 @@ class Filter(ABC):
         return (at(theta + h) - at(theta - h)) / (2.0 * h)
 
     def _for(self, operand: Array) -> Self:
-        """Return a copy whose per-step parameters broadcast against ``operand``, in its array library."""
+        """Return a copy whose per-step parameters broadcast against ``operand``, in its array
+        library.
+        """
         if self.horizon is None:
             return self
         xp = namespace_of(operand)
-        shape, vectors = (-1,) + (1,) * operand.ndim, [(n, v) for n, v in self._parameters() if np.ndim(v) == 1]
-        return self._with({n: xp.reshape(xp.asarray(np.array(v), device=device(operand)), shape) for n, v in vectors})
+        shape, vectors = (
+            (-1,) + (1,) * operand.ndim,
+            [(n, v) for n, v in self._parameters() if np.ndim(v) == 1],
+        )
+        return self._with(
+            {
+                n: xp.reshape(xp.asarray(np.array(v), device=device(operand)), shape)
+                for n, v in vectors
+            }
+        )
 
 
 def as_array(values: Any) -> Array:
     """Return arrays unchanged, anything else as a NumPy array of floats."""
-    return values if hasattr(values, "__array_namespace__") or hasattr(values, "dtype") else np.asarray(values, float)
+    return (
+        values
+        if hasattr(values, "__array_namespace__") or hasattr(values, "dtype")
+        else np.asarray(values, float)
+    )
 
 
 def _is_real(value: Any) -> bool:
@@ -206,7 +246,9 @@ def _is_real(value: Any) -> bool:
 
 
 def _first_step(at: Callable[[Array], Array], theta: Array, like: Array) -> Array:
-    """Return a step from θ = 0 for every eigenvalue that changes φ by about 1e-5, whatever the units."""
+    """Return a step from θ = 0 for every eigenvalue that changes φ by about 1e-5, whatever the
+    units.
+    """
     xp = namespace_of(like)
     h = 1e-8 + xp.zeros_like(theta * like)
     before = at(theta)
@@ -259,7 +301,10 @@ class Scaled(Filter):
 
     def __post_init__(self) -> None:
         if hasattr(self.inner, "for_norm"):
-            raise ValueError("inner must not use each task's own norm; scale the filter inside fl.filters.PerTask")
+            raise ValueError(
+                "inner must not use each task's own norm; scale the filter inside"
+                " fl.filters.PerTask"
+            )
 
     @property
     def horizon(self) -> int | None:

@@ -16,9 +16,9 @@ from forgetless.filters.schemes import Projection, Stages
 class PerTask(Filter):
     """The filter ``inner`` of X/‖X‖ at every task X, ‖X‖ being its spectral norm: φ(ξ/‖X‖²).
 
-    With ``inner=Ridge(c)`` a task has the coefficient c‖X‖². Engines and estimators evaluate it at the singular values
-    of X/‖X‖; evaluated by hand, ``factors`` takes eigenvalues of a task of norm 1, and ``for_norm`` returns the filter
-    of a task of another norm.
+    With ``inner=Ridge(c)`` a task has the coefficient c‖X‖². Engines and estimators evaluate it at
+    the singular values of X/‖X‖; evaluated by hand, ``factors`` takes eigenvalues of a task of norm
+    1, and ``for_norm`` returns the filter of a task of another norm.
 
     Parameters
     ----------
@@ -56,7 +56,9 @@ class PerTask(Filter):
         return PerTask(self.inner.scaled(factor))
 
     def for_norm(self, norm: float) -> Filter:
-        """Return the filter of a task of a norm; that of norm 1 for a task of zeros, which learns nothing."""
+        """Return the filter of a task of a norm; that of norm 1 for a task of zeros, which learns
+        nothing.
+        """
         return self.inner.scaled(norm * norm) if norm > 0 else self.inner
 
     def _for(self, operand: Array) -> Self:
@@ -85,10 +87,14 @@ class PerTask(Filter):
 
 
 def staged(lengths: Sequence[int], parts: Sequence[Filter]) -> Filter:
-    """Return a sequence of filters, by each task's own norm where one of them is (a projection is so anyway)."""
+    """Return a sequence of filters, by each task's own norm where one of them is (a projection is
+    so anyway).
+    """
     if not any(isinstance(part, PerTask) for part in parts):
         return Stages(lengths, parts)
     inner = [part.inner if isinstance(part, PerTask) else part for part in parts]
     if not all(isinstance(part, PerTask | Projection) for part in parts):
-        raise ValueError("stages must all use R or all use each task's own norm, got both; use one of them")
+        raise ValueError(
+            "stages must all use R or all use each task's own norm, got both; use one of them"
+        )
     return PerTask(Stages(lengths, inner))

@@ -70,7 +70,9 @@ class Ridge(Filter):
 
     def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
         # ∂φ/∂λ = −ξ/(ξ + λ)² = −(φ/s)²
-        return {"coefficient": -((self.formula_of_singular(singular_values) / singular_values) ** 2)}
+        return {
+            "coefficient": -((self.formula_of_singular(singular_values) / singular_values) ** 2)
+        }
 
     def slope(self) -> float | NDArray[np.float64]:
         with np.errstate(divide="ignore"):
@@ -108,8 +110,8 @@ class GradientDescent(Filter):
     n_steps : int or array of shape (k,)
         N ≥ 1, whole numbers: below 1 the filter is not concave and no theorem holds.
     step_size : float or array of shape (k,)
-        γ > 0. The theorems need γ < 1/R². Above that the inner iteration overshoots (factors above 1 for odd N), and
-        above 2/R² it diverges, which the engines reject.
+        γ > 0. The theorems need γ < 1/R². Above that the inner iteration overshoots (factors above
+        1 for odd N), and above 2/R² it diverges, which the engines reject.
 
     Examples
     --------
@@ -126,10 +128,15 @@ class GradientDescent(Filter):
     step_size: float | NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_steps", validate.integers_per_step("n_steps", self.n_steps, _N_STEPS_HINT))
-        checked = validate.numbers_per_step("step_size", self.step_size, _STEP_SIZE_HINT, positive=True)
+        object.__setattr__(
+            self, "n_steps", validate.integers_per_step("n_steps", self.n_steps, _N_STEPS_HINT)
+        )
+        checked = validate.numbers_per_step(
+            "step_size", self.step_size, _STEP_SIZE_HINT, positive=True
+        )
         object.__setattr__(self, "step_size", checked)
-        _ = self.horizon  # raises for vectors of different lengths, now rather than at the first step
+        # raises for vectors of different lengths, now rather than at the first step
+        _ = self.horizon
 
     def formula(self, eigenvalues: Array) -> Array:
         return -self._power(self.step_size * eigenvalues, expm1=True)
@@ -145,7 +152,11 @@ class GradientDescent(Filter):
         return float(slope) if slope.ndim == 0 else slope
 
     def formula_derivative(self, eigenvalues: Array) -> Array:
-        return self.n_steps * self.step_size * (1.0 - self.step_size * eigenvalues) ** (self.n_steps - 1)
+        return (
+            self.n_steps
+            * self.step_size
+            * (1.0 - self.step_size * eigenvalues) ** (self.n_steps - 1)
+        )
 
     def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
         # Not by N, which is a whole number: ∂φ/∂γ = Nξ(1 − γξ)^{N−1}
@@ -176,9 +187,11 @@ class GradientDescent(Filter):
 
 @dataclass(frozen=True, eq=False)
 class Projection(Filter):
-    """No regularization: the task is solved exactly, by the solution nearest to the previous weights.
+    """No regularization: the task is solved exactly, by the solution nearest to the previous
+    weights.
 
-    φ(ξ) = 1 for ξ > 0 and φ(0) = 0, the limit of ``Ridge`` for λ → 0 and of ``GradientDescent`` for N → ∞.
+    φ(ξ) = 1 for ξ > 0 and φ(0) = 0, the limit of ``Ridge`` for λ → 0 and of ``GradientDescent`` for
+    N → ∞.
 
     Examples
     --------
@@ -237,18 +250,24 @@ class Stages(Filter):
     def __post_init__(self) -> None:
         lengths, parts = tuple(self.lengths), tuple(self.parts)
         if len(lengths) != len(parts) or not parts:
-            raise ValueError(f"lengths and parts must pair up, got {len(lengths)} lengths for {len(parts)} parts")
+            raise ValueError(
+                f"lengths and parts must pair up, got {len(lengths)} lengths for {len(parts)} parts"
+            )
         for length, part in zip(lengths, parts, strict=True):
             validate.integer("lengths", length, 0, "give the number of steps of each stage")
             if not isinstance(part, Filter):
-                raise TypeError(f"parts must be filters, got {part!r}; wrap a coefficient as fl.Ridge(coefficient)")
+                raise TypeError(
+                    f"parts must be filters, got {part!r}; wrap a coefficient as"
+                    " fl.Ridge(coefficient)"
+                )
             if hasattr(part, "for_norm"):
                 raise ValueError(
-                    "parts must not use each task's own norm one by one; use fl.filters.PerTask(fl.Stages(...))"
+                    "parts must not use each task's own norm one by one; use"
+                    " fl.filters.PerTask(fl.Stages(...))"
                 )
             if part.horizon not in (None, length):
                 raise ValueError(
-                    f"parts must be constant or have one value per step of their stage: "
+                    "parts must be constant or have one value per step of their stage: "
                     f"{part!r} has {part.horizon} values for a stage of {length} steps"
                 )
         object.__setattr__(self, "lengths", lengths)
@@ -266,7 +285,10 @@ class Stages(Filter):
                     return part.at(selected)
                 selected -= length
         if not isinstance(selected, range) or selected.step != 1:
-            raise ValueError(f"steps must be an index or a contiguous range of the {self.horizon} steps, got {steps!r}")
+            raise ValueError(
+                f"steps must be an index or a contiguous range of the {self.horizon} steps, got"
+                f" {steps!r}"
+            )
         lengths, parts, first = [], [], 0
         for length, part in zip(self.lengths, self.parts, strict=True):
             low, high = max(selected.start - first, 0), min(selected.stop - first, length)
@@ -295,7 +317,10 @@ class Stages(Filter):
         s, zero = singular_values, namespace_of(singular_values).zeros_like(singular_values)
         slopes = {part: part.parameter_derivatives(s) for part in self.parts}
         names = dict.fromkeys(name for part in slopes.values() for name in part)
-        return {name: self._stack(s, lambda part, name=name: slopes[part].get(name, zero)) for name in names}
+        return {
+            name: self._stack(s, lambda part, name=name: slopes[part].get(name, zero))
+            for name in names
+        }
 
     def slope(self) -> NDArray[np.float64]:
         return np.asarray(self._stack(np.zeros(()), lambda part: part.slope()))
@@ -320,4 +345,6 @@ class Stages(Filter):
     def _stack(self, operand: Array, evaluate: Callable[..., Any]) -> Array:
         """Return the values of all parts, of shape (horizon,) + that of ``operand``."""
         xp, stages = namespace_of(operand), zip(self.lengths, self.parts, strict=True)
-        return xp.concat([xp.broadcast_to(evaluate(part), (n, *operand.shape)) for n, part in stages], axis=0)
+        return xp.concat(
+            [xp.broadcast_to(evaluate(part), (n, *operand.shape)) for n, part in stages], axis=0
+        )

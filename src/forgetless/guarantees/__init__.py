@@ -1,1 +1,3 @@
-"""Guarantees of a schedule: exact losses beside all bounds, computed upper bounds, and worst collections."""
+"""Guarantees of a schedule: exact losses beside all bounds, computed upper bounds, and worst
+collections.
+"""

@@ -1,4 +1,6 @@
-"""Weights of an average of iterates that minimise its upper bound, by L-BFGS with the exact gradient."""
+"""Weights of an average of iterates that minimise its upper bound, by L-BFGS with the exact
+gradient.
+"""
 
 import numpy as np
 
@@ -9,7 +11,9 @@ _ROUNDS = 400
 
 
 def optimal_weights(kappa: Floats, nodes: Floats) -> Floats:
-    """Return the weights ω_0..ω_k of w_0..w_k, which sum to 1, for steps that are κ_t times one base."""
+    """Return the weights ω_0..ω_k of w_0..w_k, which sum to 1, for steps that are κ_t times one
+    base.
+    """
     from scipy.optimize import minimize
 
     k = len(kappa)
@@ -28,10 +32,12 @@ def optimal_weights(kappa: Floats, nodes: Floats) -> Floats:
 
 
 def sup_and_slopes(kappa: Floats, omega: Floats, r: Floats) -> tuple[float, Floats]:
-    """Return sup f_0 over the nodes r for an average of iterates, and its derivatives by the weights ω_0..ω_k.
+    """Return sup f_0 over the nodes r for an average of iterates, and its derivatives by the
+    weights ω_0..ω_k.
 
-    Forwards f ← (1 − κρ)²f + ακ²ρ(1 − ρ) + ρ(ω² + 2ω·tail), last step first, tail being the sum of later weights times
-    products of 1 − κρ; backwards the adjoints p of f and q of the tail, with all maximisers held fixed.
+    Forwards f ← (1 − κρ)²f + ακ²ρ(1 − ρ) + ρ(ω² + 2ω·tail), last step first, tail being the sum of
+    later weights times products of 1 − κρ; backwards the adjoints p of f and q of the tail, with
+    all maximisers held fixed.
     """
     k, spread = len(kappa), r * (1 - r)
     f, tail, at = np.empty((k + 1, len(r))), np.zeros((k + 2, len(r))), np.zeros(k + 1, np.int64)

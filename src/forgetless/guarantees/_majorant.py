@@ -1,8 +1,10 @@
-"""Majorants: functions that bound a quadratic form from above, and their recursion from the last step to the first.
+"""Majorants: functions that bound a quadratic form from above, and their recursion from the last
+step to the first.
 
-The state is f with A ≤ f(B) in the Loewner order: A is the form of the loss after the steps to come, B = E χ(XᵀX/R²)
-the mean of a base χ over the tasks, 0 ≤ B ≤ I. Here f(ρ) = ρ·g(ρ) with g piecewise linear, so that suprema have a
-closed form and the curvature that a step adds is bounded: every number is an upper bound, rounding included.
+The state is f with A ≤ f(B) in the Loewner order: A is the form of the loss after the steps to
+come, B = E χ(XᵀX/R²) the mean of a base χ over the tasks, 0 ≤ B ≤ I. Here f(ρ) = ρ·g(ρ) with g
+piecewise linear, so that suprema have a closed form and the curvature that a step adds is bounded:
+every number is an upper bound, rounding included.
 """
 
 import math
@@ -22,7 +24,8 @@ INFLATION = 2.0**-44
 """Relative inflation per step: 512 roundings, where a step has fewer than 60."""
 
 PER_DECADE = 90
-"""Nodes per factor ten of ρ: certificates are then within about 1e-4 of the limit of fine meshes."""
+"""Nodes per factor ten of ρ: certificates are then within about 1e-4 of the limit of fine
+meshes."""
 
 
 _DIVERGED = 1e6
@@ -35,8 +38,8 @@ _REPORT_EVERY = 256
 class Mesh:
     """The nodes 0 = r_0 < … < r_N = 1: a logarithmic mesh down to a tenth of 1/k, and a linear one.
 
-    Nodes influence each other through sup f only, which is attained near ρ = 0.4/Σκ ≥ 0.4/k or above, so that smaller ρ
-    do not matter. ``kernels`` is the compiled module, or None for arrays.
+    Nodes influence each other through sup f only, which is attained near ρ = 0.4/Σκ ≥ 0.4/k or
+    above, so that smaller ρ do not matter. ``kernels`` is the compiled module, or None for arrays.
     """
 
     r: Floats
@@ -47,7 +50,9 @@ class Mesh:
         """Return the mesh for k steps, with compiled code if it saves time."""
         decades = math.log10(10.0 * (k + 1))
         low = np.logspace(-decades, 0.0, math.ceil(per_decade * decades))
-        r = np.unique(np.concatenate([[0.0], np.minimum(low, 1.0), np.linspace(0.02, 1.0, per_decade // 2)]))
+        r = np.unique(
+            np.concatenate([[0.0], np.minimum(low, 1.0), np.linspace(0.02, 1.0, per_decade // 2)])
+        )
         pays = worth_loading("guarantees._majorant_numba", k * (6e-5 + 2e-7 * len(r)))
         return cls(r, compiled("guarantees._majorant_numba") if pays else None)
 
@@ -69,8 +74,8 @@ class Mesh:
     def sup(self, g: Floats) -> tuple[float, float]:
         """Return an upper bound of sup ρ·g(ρ) over [0, 1], and where it is (nearly) attained.
 
-        On a cell f(a + τh) = (a + τh)(g_a − τδ), δ = g_a − g_b: below its chord for δ ≤ 0, at most hδ/4 above it
-        otherwise. Only cells that may exceed the largest node are examined.
+        On a cell f(a + τh) = (a + τh)(g_a − τδ), δ = g_a − g_b: below its chord for δ ≤ 0, at most
+        hδ/4 above it otherwise. Only cells that may exceed the largest node are examined.
         """
         if self.kernels is not None:
             best, where = self.kernels.sup(self.r, g, INFLATION)
@@ -121,7 +126,8 @@ class Mesh:
     def _excess(self, g: Floats, e: Floats, alpha: float, kappa: float) -> Floats:
         """Return how much αe², e = u − m, may exceed its chords."""
         h, steep = self.h, np.abs(g[1:] - g[:-1])
-        curve = 2.0 * h * (steep + kappa * (np.maximum(g[:-1], g[1:]) * h + steep * self.r[1:]))  # h²·sup|αu″|
+        # h²·sup|αu″|
+        curve = 2.0 * h * (steep + kappa * (np.maximum(g[:-1], g[1:]) * h + steep * self.r[1:]))
         far = np.abs(e)
         far = np.maximum(far[:-1], far[1:]) + curve / (8.0 * alpha)
         return np.asarray(0.25 * far * curve)
@@ -129,7 +135,9 @@ class Mesh:
 
 @dataclass(frozen=True, eq=False)
 class MajorantBound:
-    """An upper bound ``sup`` of twice the loss over R²D², and the m of every step that it was computed with."""
+    """An upper bound ``sup`` of twice the loss over R²D², and the m of every step that it was
+    computed with.
+    """
 
     sup: float
     m: Floats
@@ -138,16 +146,20 @@ class MajorantBound:
 def last_iterate(steps: Steps, mesh: Mesh, report_progress: Progress = silent) -> MajorantBound:
     """Return the bound for the average loss of the last iterate: the better of two choices of m.
 
-    The first rises along a line from ½; the second follows u at the maximiser that the first ends with, where the last
-    term of a step then vanishes.
+    The first rises along a line from ½; the second follows u at the maximiser that the first ends
+    with, where the last term of a step then vanishes.
     """
     n = len(steps.kappa)
     passes = 1 if steps.proportional else 2
     line = rising(n)
-    first, at = _backwards(steps, mesh, line, None, lambda done: report_progress(done, passes * n, "steps"))
+    first, at = _backwards(
+        steps, mesh, line, None, lambda done: report_progress(done, passes * n, "steps")
+    )
     if steps.proportional:
         return first
-    second, _ = _backwards(steps, mesh, line, at, lambda done: report_progress(n + done, passes * n, "steps"))
+    second, _ = _backwards(
+        steps, mesh, line, at, lambda done: report_progress(n + done, passes * n, "steps")
+    )
     return min(first, second, key=lambda each: each.sup)
 
 
@@ -159,7 +171,9 @@ def rising(n: int) -> Floats:
 def _backwards(
     steps: Steps, mesh: Mesh, line: Floats, rho: float | None, report_steps: Callable[[int], None]
 ) -> tuple[MajorantBound, float]:
-    """Return the bound from f = ρ after the last step, and its maximiser; every intermediate sup is a bound, too."""
+    """Return the bound from f = ρ after the last step, and its maximiser; every intermediate sup is
+    a bound, too.
+    """
     g, m = np.ones_like(mesh.r), line.copy()
     least, at = math.inf, 1.0
     for t in range(len(m) - 1, -1, -1):
@@ -178,11 +192,13 @@ def _backwards(
     return MajorantBound(min(least, alpha), m), at
 
 
-def seen_tasks(steps: Steps, mesh: Mesh, k: int, report_progress: Progress = silent) -> MajorantBound:
+def seen_tasks(
+    steps: Steps, mesh: Mesh, k: int, report_progress: Progress = silent
+) -> MajorantBound:
     """Return the bound for the loss of the tasks seen: a second function, h, beside f.
 
-    h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k with s = 1.5κ, a split of (I − M)Φ(H)(I − M) between Φ and M; T is the step.
-    Each unused step adds k⁻¹, the largest loss of a task.
+    h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k with s = 1.5κ, a split of (I − M)Φ(H)(I − M) between Φ and
+    M; T is the step. Each unused step adds k⁻¹, the largest loss of a task.
     """
     n = len(steps.kappa)
     f, h, m = np.ones_like(mesh.r), np.zeros_like(mesh.r), rising(n)
@@ -205,17 +221,22 @@ def seen_split(kappa: float) -> float:
     return max(1.5 * kappa, 1e-12)
 
 
-def averaged(steps: Steps, mesh: Mesh, omega: Floats, report_progress: Progress = silent) -> MajorantBound:
-    """Return the bound for the average loss of Σ ω_t w_t, t = 0..k; steps that are κ_t times their base.
+def averaged(
+    steps: Steps, mesh: Mesh, omega: Floats, report_progress: Progress = silent
+) -> MajorantBound:
+    """Return the bound for the average loss of Σ ω_t w_t, t = 0..k; steps that are κ_t times their
+    base.
 
-    f ← T f + ρ(ω² + 2ω·tail) where tail = Σ_{r>t} ω_r Π(1 − κρ): the mean of later steps is M̄ = κB.
+    f ← T f + ρ(ω² + 2ω·tail) where tail = Σ_{r>t} ω_r Π(1 − κρ): the mean of later steps is M̄ =
+    κB.
     """
     k = len(steps.kappa)
     g, tail = np.full_like(mesh.r, omega[k] ** 2), np.zeros_like(mesh.r)
     for t in range(k, 0, -1):
         kappa = float(steps.kappa[t - 1])
         tail += omega[t]
-        tail = (1 - kappa * mesh.r + INFLATION) * tail  # 1 − κρ has no relative accuracy near κρ = 1
+        # 1 − κρ has no relative accuracy near κρ = 1
+        tail = (1 - kappa * mesh.r + INFLATION) * tail
         g = mesh.step(g, mesh.sup(g)[0], kappa)
         if omega[t - 1] > 0:
             g += (omega[t - 1] ** 2 + 2 * omega[t - 1] * tail) * (1 + INFLATION)

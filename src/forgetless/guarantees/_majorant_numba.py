@@ -1,4 +1,6 @@
-"""``Mesh.sup`` and ``Mesh.step`` compiled: the same operations in the same order of magnitude, node by node."""
+"""``Mesh.sup`` and ``Mesh.step`` compiled: the same operations in the same order of magnitude, node
+by node.
+"""
 
 import numpy as np
 
@@ -22,7 +24,9 @@ def sup(r: Floats, g: Floats, inflation: float) -> tuple[float, float]:
 
 
 @jit(nogil=True)
-def step(r: Floats, g: Floats, alpha: float, kappa: float, q: float, m: float, inflation: float) -> Floats:
+def step(
+    r: Floats, g: Floats, alpha: float, kappa: float, q: float, m: float, inflation: float
+) -> Floats:
     new = np.empty_like(g)
     far_before, bend_before = 0.0, 0.0
     for i in range(len(r)):

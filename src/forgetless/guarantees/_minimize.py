@@ -1,8 +1,9 @@
-"""Minimisation from many starts, and rounding of its result to a collection of equally likely tasks.
+"""Minimisation from many starts, and rounding of its result to a collection of equally likely
+tasks.
 
-SciPy's L-BFGS-B runs once for each start, with all starts evaluated in one batch: a batch of 32 points costs little
-more than one. Every start therefore has a thread of its own, which waits until all others have asked for a value, too;
-one start after the other takes 6 to 11 times as long.
+SciPy's L-BFGS-B runs once for each start, with all starts evaluated in one batch: a batch of 32
+points costs little more than one. Every start therefore has a thread of its own, which waits until
+all others have asked for a value, too; one start after the other takes 6 to 11 times as long.
 """
 
 import threading
@@ -32,7 +33,8 @@ _PENALTY = 1e3
 
 @dataclass(eq=False)
 class Evaluations:
-    """Starting points (B, n), and of each round the values (B,) and gradients (B, n); NaN where there are none.
+    """Starting points (B, n), and of each round the values (B,) and gradients (B, n); NaN where
+    there are none.
 
     With them an interrupted minimisation is repeated without computing anything, and continued.
     """
@@ -52,7 +54,9 @@ class Evaluations:
 
     @classmethod
     def from_fields(cls, stored: Fields, B: int, n: int) -> "Evaluations":
-        """Return the evaluations of B starts in n variables from arrays of a file; ValueError if they do not fit."""
+        """Return the evaluations of B starts in n variables from arrays of a file; ValueError if
+        they do not fit.
+        """
         points = stored.array("points", "f", (B, n))
         values = stored.array("values", "f", (None, B), finite=False)
         gradients = stored.array("gradients", "f", (len(values), B, n), finite=False)
@@ -68,7 +72,8 @@ def minimize_starts(
 ) -> tuple[Floats, Floats]:
     """Return the best points (B, n) and their values (B,), infinite for starts without one.
 
-    ``after_round`` is called with the least value so far, after every round that is not yet in ``record``.
+    ``after_round`` is called with the least value so far, after every round that is not yet in
+    ``record``.
     """
     import scipy.optimize  # noqa: F401  # before the limit, which then includes its BLAS
 
@@ -83,7 +88,9 @@ def _minimized(
     active = {b: _Start(x) for b, x in enumerate(record.points)}
     try:
         for t in range(n_rounds + 1):
-            points = {b: x for b, start in active.items() if (x := start.requests.get()) is not None}
+            points = {
+                b: x for b, start in active.items() if (x := start.requests.get()) is not None
+            }
             active = {b: active[b] for b in points}
             if not points:
                 break
@@ -103,7 +110,9 @@ def _minimized(
     return best_points, best
 
 
-def _evaluate(objective: Objective, points: dict[int, Floats], shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+def _evaluate(
+    objective: Objective, points: dict[int, Floats], shape: tuple[int, ...]
+) -> tuple[Floats, Floats]:
     values, gradients = np.full(shape[0], np.nan), np.full(shape, np.nan)
     at = list(points)
     values[at], gradients[at] = objective(np.stack(list(points.values())))
@@ -115,7 +124,9 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 
 class _Start(threading.Thread):
-    """One minimisation: puts points into ``requests``, None at its end, and waits for ``results``."""
+    """One minimisation: puts points into ``requests``, None at its end, and waits for
+    ``results``.
+    """
 
     def __init__(self, x: Floats) -> None:
         super().__init__(daemon=True)
@@ -153,16 +164,19 @@ SIZES = 24
 
 
 def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64], float]:
-    """Return tasks, copies and k·loss/R² near a point: probabilities are rounded, then the rest is optimised again.
+    """Return tasks, copies and k·loss/R² near a point: probabilities are rounded, then the rest is
+    optimised again.
 
-    Tasks are (m, r, d), their rows orthogonal. Of several numbers of copies the smallest is taken that costs little,
-    because exact losses of collections with many tasks are expensive.
+    Tasks are (m, r, d), their rows orthogonal. Of several numbers of copies the smallest is taken
+    that costs little, because exact losses of collections with many tasks are expensive.
     """
     units, eigenvalues, p = (array[0] for array in adversary.unpack(x[None]))
     counts = _candidates(p, max(256, 8 * adversary.k))
     probabilities = counts / counts.sum(axis=1, keepdims=True)
     fixed = replace(adversary, free=False)
-    points = fixed.pack(np.stack([units] * len(counts)), np.stack([eigenvalues] * len(counts)), probabilities)
+    points = fixed.pack(
+        np.stack([units] * len(counts)), np.stack([eigenvalues] * len(counts)), probabilities
+    )
     points, values = minimize_starts(fixed, Evaluations(points), 80)
     best = min(float(values.min()), float(fixed(x[None])[0][0]))
     good = np.flatnonzero(values <= best + _ROUNDING)
@@ -176,13 +190,15 @@ def as_copies(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64
 
 def _value(adversary: Adversary, rows: Floats, copies: NDArray[np.int64]) -> float:
     squares = (rows**2).sum(axis=2)
-    units = rows / np.sqrt(np.maximum(squares, 1e-300))[..., None]  # a row of zeros has no direction, and needs none
+    # a row of zeros has no direction, and needs none
+    units = rows / np.sqrt(np.maximum(squares, 1e-300))[..., None]
     loss = adversary.loss(units[None], squares[None], (copies / copies.sum())[None])[0]
     return float(adversary.k * loss / squares.max())
 
 
 def _candidates(p: Floats, limit: int) -> NDArray[np.int64]:
-    """Return whole copies near N·p for about ``SIZES`` numbers N up to ``limit``, each the best of its neighbours.
+    """Return whole copies near N·p for about ``SIZES`` numbers N up to ``limit``, each the best of
+    its neighbours.
 
     By largest remainders; task 0, which has norm 1, keeps at least one copy.
     """
@@ -193,15 +209,22 @@ def _candidates(p: Floats, limit: int) -> NDArray[np.int64]:
     rank = np.argsort(np.argsort(counts - exact, axis=1, kind="stable"), axis=1, kind="stable")
     counts += rank < missing[:, None]
     counts[:, 0] = np.maximum(1, counts[:, 0])
-    error = ((counts / counts.sum(axis=1, keepdims=True) - p) ** 2 / np.maximum(p, 1e-12)).sum(axis=1)
+    error = ((counts / counts.sum(axis=1, keepdims=True) - p) ** 2 / np.maximum(p, 1e-12)).sum(
+        axis=1
+    )
     bucket = (SIZES * np.log(totals / totals[0]) / np.log((limit + 1) / totals[0])).astype(np.int64)
     return np.stack(
-        [counts[at[np.argmin(error[at])]] for b in np.unique(bucket) for at in [np.flatnonzero(bucket == b)]]
+        [
+            counts[at[np.argmin(error[at])]]
+            for b in np.unique(bucket)
+            for at in [np.flatnonzero(bucket == b)]
+        ]
     )
 
 
 def _tidy(tasks: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64]]:
-    """Merge tasks that agree, sort them from rare to frequent and rows from long to short, and make a triangle of all.
+    """Merge tasks that agree, sort them from rare to frequent and rows from long to short, and make
+    a triangle of all.
 
     Tasks agree if XᵀX does. A rotation changes no loss.
     """
@@ -222,7 +245,10 @@ def _tidy(tasks: Floats, counts: NDArray[np.int64]) -> tuple[Floats, NDArray[np.
 def in_order(adversary: Adversary, x: Floats) -> tuple[Floats, NDArray[np.int64], float]:
     """Return tasks (M, r, d), each once and in their order, and k·loss/R² at a point."""
     units, eigenvalues, _ = (array[0] for array in adversary.unpack(x[None]))
-    rows, copies = _triangular(np.sqrt(eigenvalues)[..., None] * units), np.ones(len(units), dtype=np.int64)
+    rows, copies = (
+        _triangular(np.sqrt(eigenvalues)[..., None] * units),
+        np.ones(len(units), dtype=np.int64),
+    )
     return rows, copies, _value(adversary, rows, copies)
 
 

@@ -1,11 +1,12 @@
-"""Objective of the adversary: the worst expected loss of a collection of tasks of low rank, and its exact gradient.
+"""Objective of the adversary: the worst expected loss of a collection of tasks of low rank, and its
+exact gradient.
 
-Task m has orthonormal directions u_a, a = 1..r, with eigenvalues ξ_a ≤ 1, and probability p_m. After k draws the loss
-averaged with the same probabilities is ½ w⋆ᵀ V_0 w⋆ with V_k = H = Σ p_m Σ_a ξ_a u_a u_aᵀ and
-V_{t−1} = Σ p_m Λ_m V_t Λ_m, where Λ_m = I − Σ_a φ_t(ξ_a) u_a u_aᵀ. The adjoint S_t of V_t obeys the same recursion
-forwards from S_0 = v vᵀ, v being the first eigenvector of V_0: one pass backwards and one forwards give the value and
-all derivatives. Arrays lead with a batch axis of length B; directions are (B, M, r, d), eigenvalues (B, M, r) and
-probabilities (B, M).
+Task m has orthonormal directions u_a, a = 1..r, with eigenvalues ξ_a ≤ 1, and probability p_m.
+After k draws the loss averaged with the same probabilities is ½ w⋆ᵀ V_0 w⋆ with V_k = H = Σ p_m Σ_a
+ξ_a u_a u_aᵀ and V_{t−1} = Σ p_m Λ_m V_t Λ_m, where Λ_m = I − Σ_a φ_t(ξ_a) u_a u_aᵀ. The adjoint S_t
+of V_t obeys the same recursion forwards from S_0 = v vᵀ, v being the first eigenvector of V_0: one
+pass backwards and one forwards give the value and all derivatives. Arrays lead with a batch axis of
+length B; directions are (B, M, r, d), eigenvalues (B, M, r) and probabilities (B, M).
 """
 
 from dataclasses import dataclass
@@ -16,17 +17,20 @@ from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
 
 _VANISHED = 1e-14
-"""Losses below are rounding errors: forms are at most 1 at the start, with errors of about 1e-16."""
+"""Losses below are rounding errors: forms are at most 1 at the start, with errors of about
+1e-16."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adversary:
-    """The objective of a search over collections of M tasks of rank r in d features, for k steps of one filter.
+    """The objective of a search over collections of M tasks of rank r in d features, for k steps of
+    one filter.
 
-    ``adversary(x)`` takes B points as (B, n) and returns −log(k·loss) and its gradient. A point holds independent rows
-    for each task, which are orthonormalised in turn (M·r·d numbers), angles a with ξ = cos² a (M·r numbers; the first
-    is ignored, its ξ is 1 so that R = 1) and the logarithms of probabilities up to a constant (M numbers; fixed if
-    ``free`` is False). The logarithm makes steps comparable over starts whose losses differ by orders of magnitude.
+    ``adversary(x)`` takes B points as (B, n) and returns −log(k·loss) and its gradient. A point
+    holds independent rows for each task, which are orthonormalised in turn (M·r·d numbers), angles
+    a with ξ = cos² a (M·r numbers; the first is ignored, its ξ is 1 so that R = 1) and the
+    logarithms of probabilities up to a constant (M numbers; fixed if ``free`` is False). The
+    logarithm makes steps comparable over starts whose losses differ by orders of magnitude.
     """
 
     filter: Filter
@@ -43,9 +47,16 @@ class Adversary:
         to_directions = _through_frames(directions, units, to_units)
         to_angles = -np.sin(2 * angles) * to_eigenvalues
         to_angles[:, 0, 0] = 0.0
-        to_weights = p * (to_p - (p * to_p).sum(axis=1, keepdims=True)) if self.free else np.zeros_like(weights)
-        slopes = np.concatenate([each.reshape(len(x), -1) for each in (to_directions, to_angles, to_weights)], axis=1)
-        loss = np.where(loss > _VANISHED, loss, np.nan)  # the minimiser ends a start without a value
+        to_weights = (
+            p * (to_p - (p * to_p).sum(axis=1, keepdims=True))
+            if self.free
+            else np.zeros_like(weights)
+        )
+        slopes = np.concatenate(
+            [each.reshape(len(x), -1) for each in (to_directions, to_angles, to_weights)], axis=1
+        )
+        # the minimiser ends a start without a value
+        loss = np.where(loss > _VANISHED, loss, np.nan)
         return -np.log(self.k * loss), -slopes / loss[:, None]
 
     @property
@@ -54,10 +65,16 @@ class Adversary:
         return self.n_tasks * (self.rank * (self.n_features + 1) + 1)
 
     def split(self, x: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return directions (B, M, r, d), angles (B, M, r) and log-probabilities (B, M), as they are stored."""
+        """Return directions (B, M, r, d), angles (B, M, r) and log-probabilities (B, M), as they
+        are stored.
+        """
         M, r, d = self.n_tasks, self.rank, self.n_features
         cut, last = M * r * d, M * r * (d + 1)
-        return x[:, :cut].reshape(len(x), M, r, d), x[:, cut:last].reshape(len(x), M, r), x[:, last:]
+        return (
+            x[:, :cut].reshape(len(x), M, r, d),
+            x[:, cut:last].reshape(len(x), M, r),
+            x[:, last:],
+        )
 
     def unpack(self, x: Floats) -> tuple[Floats, Floats, Floats]:
         """Return orthonormal directions, eigenvalues and probabilities."""
@@ -84,12 +101,15 @@ class Adversary:
             V = with_step(V, units, p, phi)
         return np.asarray(0.5 * np.linalg.eigvalsh(V)[:, -1])
 
-    def gradient(self, units: Floats, eigenvalues: Floats, p: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def gradient(
+        self, units: Floats, eigenvalues: Floats, p: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the loss (B,) and its derivatives by u (B, M, r, d), ξ (B, M, r) and p (B, M).
 
-        The derivative by u is that of the formula, for directions that need not be orthonormal. That by p leaves out
-        ½⟨S, V⟩, which is the same for every task and so does not matter where probabilities keep their sum. Where the
-        largest eigenvalue is repeated the loss has a kink, and the derivative is that of one of the worst teachers.
+        The derivative by u is that of the formula, for directions that need not be orthonormal.
+        That by p leaves out ½⟨S, V⟩, which is the same for every task and so does not matter where
+        probabilities keep their sum. Where the largest eigenvalue is repeated the loss has a kink,
+        and the derivative is that of one of the worst teachers.
         """
         phi, slopes = self.factors(eigenvalues), np.asarray(self.filter.derivative(eigenvalues))
         forms = np.empty((self.k + 1, len(units), self.n_features, self.n_features))
@@ -108,7 +128,12 @@ class Adversary:
         quadratic = (last * units).sum(axis=3)
         to_units += (p[..., None] * eigenvalues)[..., None] * last
         to_eigenvalues = (to_phi * slopes).sum(axis=0) + 0.5 * p[..., None] * quadratic
-        return 0.5 * values[:, -1], to_units, to_eigenvalues, to_p + 0.5 * (eigenvalues * quadratic).sum(axis=2)
+        return (
+            0.5 * values[:, -1],
+            to_units,
+            to_eigenvalues,
+            to_p + 0.5 * (eigenvalues * quadratic).sum(axis=2),
+        )
 
 
 def form_of(units: Floats, weights: Floats) -> Floats:
@@ -117,7 +142,9 @@ def form_of(units: Floats, weights: Floats) -> Floats:
 
 
 def with_step(V: Floats, units: Floats, p: Floats, phi: Floats) -> Floats:
-    """Return Σ p Λ V Λ for V (B, d, d) and factors φ (B, M, r); what is subtracted is exactly symmetric."""
+    """Return Σ p Λ V Λ for V (B, d, d) and factors φ (B, M, r); what is subtracted is exactly
+    symmetric.
+    """
     rows = units.reshape(len(units), -1, units.shape[-1])
     T = (rows @ V).reshape(units.shape)
     half = _mixed(0.5 * _inner(T, units), phi[..., None] * units)
@@ -125,11 +152,14 @@ def with_step(V: Floats, units: Floats, p: Floats, phi: Floats) -> Floats:
     return np.asarray(V - (Y + Y.transpose(0, 2, 1)))
 
 
-def through_steps(units: Floats, p: Floats, phi: Floats, V: Floats, S: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return derivatives by u (B, M, r, d), φ (k, B, M, r) and p (B, M) from V_t and S_{t−1} of every step t.
+def through_steps(
+    units: Floats, p: Floats, phi: Floats, V: Floats, S: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return derivatives by u (B, M, r, d), φ (k, B, M, r) and p (B, M) from V_t and S_{t−1} of
+    every step t.
 
-    For one task ½⟨S, ΛVΛ⟩ is ½⟨S, V⟩ − Σ φ_i a_i·b_i + ½ Σ φ_i φ_j α_ij β_ij with a_i = Vu_i, b_i = Su_i, and
-    α_ij = u_i·a_j, β_ij = u_i·b_j.
+    For one task ½⟨S, ΛVΛ⟩ is ½⟨S, V⟩ − Σ φ_i a_i·b_i + ½ Σ φ_i φ_j α_ij β_ij with a_i = Vu_i, b_i =
+    Su_i, and α_ij = u_i·a_j, β_ij = u_i·b_j.
     """
     rows = units.reshape(len(units), -1, units.shape[-1])
     many = (len(phi), *units.shape)
@@ -147,7 +177,9 @@ def through_steps(units: Floats, p: Floats, phi: Floats, V: Floats, S: Floats) -
 def _inner(a: Floats, b: Floats) -> Floats:
     """Return the inner products of the rows of each task, (…, r, d) and (…, r, d) → (…, r, r)."""
     # Many products of tiny matrices are slow.
-    return np.asarray((a * b).sum(axis=-1, keepdims=True) if a.shape[-2] == 1 else a @ b.swapaxes(-1, -2))
+    return np.asarray(
+        (a * b).sum(axis=-1, keepdims=True) if a.shape[-2] == 1 else a @ b.swapaxes(-1, -2)
+    )
 
 
 def _mixed(weights: Floats, rows: Floats) -> Floats:
@@ -167,7 +199,8 @@ def _frames(directions: Floats) -> Floats:
 
 
 def _through_frames(directions: Floats, units: Floats, slopes: Floats) -> Floats:
-    """Return derivatives by directions W = LU from those by their orthonormal rows U; L is lower triangular.
+    """Return derivatives by directions W = LU from those by their orthonormal rows U; L is lower
+    triangular.
 
     dU = L⁻¹dW − (L⁻¹dL)U, where the triangle L⁻¹dL is fixed by dU Uᵀ being antisymmetric.
     """

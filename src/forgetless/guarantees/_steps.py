@@ -1,13 +1,15 @@
-"""Steps of a schedule for a certificate: κ, the price q of unequal singular values, and the base that all share.
+"""Steps of a schedule for a certificate: κ, the price q of unequal singular values, and the base
+that all share.
 
-Eigenvalues ξ are in units of R². A base is a function χ on [0, 1] with χ(0) = 0, χ(1) = 1 and χ(ξ) ≥ ξ. A filter φ with
-φ nondecreasing, κ = φ(1) ≤ 1, ψ = φ/χ nonincreasing and θ = ψ − κ costs, for m > κ/2,
+Eigenvalues ξ are in units of R². A base is a function χ on [0, 1] with χ(0) = 0, χ(1) = 1 and χ(ξ)
+≥ ξ. A filter φ with φ nondecreasing, κ = φ(1) ≤ 1, ψ = φ/χ nonincreasing and θ = ψ − κ costs, for m
+> κ/2,
 
     q = sup θ² / (θ(2m − φ) + κ(κ − φ))  over (0, 1],
 
-which is 0 where φ = κχ; the denominator is at least θ(2m − κ). The steeper χ is at zero, the smaller is q, so a base is
-as steep as the schedule allows: of ridge steps that of the largest λ, of budgets that of the fewest and smallest steps,
-and one fixed filter is its own.
+which is 0 where φ = κχ; the denominator is at least θ(2m − κ). The steeper χ is at zero, the
+smaller is q, so a base is as steep as the schedule allows: of ridge steps that of the largest λ, of
+budgets that of the fewest and smallest steps, and one fixed filter is its own.
 """
 
 from collections.abc import Callable
@@ -43,7 +45,8 @@ _BLOCK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The steps of a schedule from the first on that has a certificate, with a base for all of them.
+    """The steps of a schedule from the first on that has a certificate, with a base for all of
+    them.
 
     Attributes
     ----------
@@ -78,18 +81,25 @@ def least_m(kappa: float) -> float:
 
 
 def in_units(filter_: Filter, radius: float) -> Filter:
-    """Return the filter for tasks of radius 1 that is equivalent to this one for tasks of another radius."""
+    """Return the filter for tasks of radius 1 that is equivalent to this one for tasks of another
+    radius.
+    """
     if isinstance(filter_, PerTask):
         return filter_.inner  # of X/‖X‖, whose loss times R² is at least that of X
     square = radius * radius
     if not 0.0 < square < np.inf or not 1.0 / square < np.inf:
-        raise ValueError(f"radius² and its inverse must be floats, got radius {radius!r}; rescale the data towards 1")
+        raise ValueError(
+            f"radius² and its inverse must be floats, got radius {radius!r}; rescale the data"
+            " towards 1"
+        )
     with np.errstate(over="ignore"):
         return filter_.scaled(1 / square)
 
 
 def steps_of(filter_: Filter, k: int) -> Steps:
-    """Return the steps of a filter for tasks of radius 1; ValueError names the hypothesis that fails."""
+    """Return the steps of a filter for tasks of radius 1; ValueError names the hypothesis that
+    fails.
+    """
     coefficients = coefficients_of(filter_, k)
     if coefficients is not None:
         if not np.all(coefficients < 1e150):
@@ -106,27 +116,36 @@ def coefficients_of(filter_: Filter, k: int) -> Floats | None:
     if type(filter_) in (Ridge, Projection):  # not derived classes, which may compute anything
         return np.array(np.broadcast_to(filter_.strength(), (k,)))
     if isinstance(filter_, Stages):
-        parts = [coefficients_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)]
+        parts = [
+            coefficients_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)
+        ]
         values = [part for part in parts if part is not None]
         return np.concatenate(values) if len(values) == len(parts) else None
     return None
 
 
 def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | None:
-    """Return N_1..N_k and γ_1..γ_k if all steps are budgets, with N = 0 for projections before them; else None."""
+    """Return N_1..N_k and γ_1..γ_k if all steps are budgets, with N = 0 for projections before
+    them; else None.
+    """
     if type(filter_) is GradientDescent:
-        return np.array(np.broadcast_to(filter_.n_steps, (k,))), np.array(np.broadcast_to(filter_.step_size, (k,)))
+        return np.array(np.broadcast_to(filter_.n_steps, (k,))), np.array(
+            np.broadcast_to(filter_.step_size, (k,))
+        )
     if type(filter_) is Projection:
         return np.zeros(k, np.int64), np.ones(k)
     if isinstance(filter_, Stages):
         parts = [budgets_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)]
         values = [part for part in parts if part is not None]
         if len(values) == len(parts):
-            return np.concatenate([part[0] for part in values]), np.concatenate([part[1] for part in values])
+            return np.concatenate([part[0] for part in values]), np.concatenate(
+                [part[1] for part in values]
+            )
     return None
 
 
-# --- explicit L2 ------------------------------------------------------------------------------------------------------
+# --- explicit L2
+# ------------------------------------------------------------------------------------------
 
 
 def ridge_share(coefficient: Any) -> Any:
@@ -135,10 +154,11 @@ def ridge_share(coefficient: Any) -> Any:
 
 
 def ridge_price(beta: Any, eta: Any, m: Any) -> Any:
-    """Return q = β²η²/(1 + 2mβ(1 + η)), β = (μ − λ)/(1 + μ), η = 1/λ, for the base of μ ≥ λ and m ≥ κ/2.
+    """Return q = β²η²/(1 + 2mβ(1 + η)), β = (μ − λ)/(1 + μ), η = 1/λ, for the base of μ ≥ λ and m ≥
+    κ/2.
 
-    With w = 1/(ξ + λ) = κ + s the quotient in the definition of q is β²s/(κ(λ − β) + 2mβ + βλs), which increases up to
-    ξ = 0, where s = κη. It increases in β and in η.
+    With w = 1/(ξ + λ) = κ + s the quotient in the definition of q is β²s/(κ(λ − β) + 2mβ + βλs),
+    which increases up to ξ = 0, where s = κη. It increases in β and in η.
     """
     return beta * beta * eta * eta / (1 + 2 * m * beta * (1 + eta))
 
@@ -158,29 +178,35 @@ def _ridge(coefficients: Floats) -> Steps:
     def price(t: int, m: float) -> float:
         return float(ridge_price(beta[t], eta[t], m)) * (1 + ROUNDED)
 
-    # φ²/χ = (1 − λw)(1 + (μ − λ)w)/(1 + μ), a concave parabola in w = 1/(ξ + λ), between ξ = 1 and ξ = 0
+    # φ²/χ = (1 − λw)(1 + (μ − λ)w)/(1 + μ), a concave parabola in w = 1/(ξ + λ), between ξ = 1 and
+    # ξ = 0
     with np.errstate(divide="ignore", invalid="ignore"):
         top = (mu - 2 * lam) / (2 * lam * (mu - lam))
     w = np.clip(np.where(lam < mu, top, kappa), kappa, eta)
     nu = np.maximum(kappa**2, (1 - lam * w) * (1 + (mu - lam) * w) / (1 + mu)) * (1 + ROUNDED)
-    return Steps(kappa, nu, price, False, f"that of the largest coefficient, Ridge({mu:.6g} R²)/κ", unused)
+    return Steps(
+        kappa, nu, price, False, f"that of the largest coefficient, Ridge({mu:.6g} R²)/κ", unused
+    )
 
 
-# --- budgets of gradient steps ----------------------------------------------------------------------------------------
+# --- budgets of gradient steps
+# ----------------------------------------------------------------------------------------
 
 
 def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
-    """Return the steps of budgets: φ_t/χ is nonincreasing where the base has neither more nor larger gradient steps.
+    """Return the steps of budgets: φ_t/χ is nonincreasing where the base has neither more nor
+    larger gradient steps.
 
-    Since d ln φ/d ln ξ = N/Σ_{i<N} x^{−i}, x = 1 − γξ, which decreases in N and in γ as long as γ ≤ 1.
+    Since d ln φ/d ln ξ = N/Σ_{i<N} x^{−i}, x = 1 − γξ, which decreases in N and in γ as long as γ ≤
+    1.
     """
     unused = _after_last(n_steps == 0)
     n, gamma = n_steps[unused:], step_sizes[unused:]
     largest = float(gamma.max(initial=0.0))
     if largest > 1 + ROUNDED:
         raise ValueError(
-            f"the step size reaches {largest:.6g}/R², and the certificate needs κ = φ(R²) ≤ 1: use step sizes of at "
-            "most 1/R²"
+            f"the step size reaches {largest:.6g}/R², and the certificate needs κ = φ(R²) ≤ 1: use"
+            " step sizes of at most 1/R²"
         )
     gamma = np.minimum(gamma, 1.0)
     with np.errstate(divide="ignore"):
@@ -193,38 +219,57 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     if least_n > 1:
         filter_ = GradientDescent(least_n, least)
         base = np.asarray(filter_.factors(EIGENVALUES) / filter_.factors(1.0))
-        name = f"that of the fewest and smallest steps, GradientDescent({least_n}, {least:.6g}/R²)/κ"
+        name = (
+            f"that of the fewest and smallest steps, GradientDescent({least_n}, {least:.6g}/R²)/κ"
+        )
         slope = least_n * least / float(filter_.factors(1.0))
-    cells = _Cells(GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base, kappa, ROUNDED)
+    cells = _Cells(
+        GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base, kappa, ROUNDED
+    )
     same = (n == least_n) & ((gamma == least) | (n == 1))
-    return Steps(kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, name, unused)
+    return Steps(
+        kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, name, unused
+    )
 
 
-# --- any filter -------------------------------------------------------------------------------------------------------
+# --- any filter
+# ------------------------------------------------------------------------------------------
 
 
 def _any(filter_: Filter, k: int) -> Steps:
     """Return the steps of custom filters, in their own base or in χ(ξ) = ξ."""
-    name, points = type(filter_).__name__, f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues"
+    name, points = (
+        type(filter_).__name__,
+        f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues",
+    )
     if filter_.horizon is None:
-        factors = _checked(filter_, np.asarray(filter_.factors(EIGENVALUES), dtype=np.float64)[None])[0]
+        factors = _checked(
+            filter_, np.asarray(filter_.factors(EIGENVALUES), dtype=np.float64)[None]
+        )[0]
         if np.any(factors < factors[-1] * EIGENVALUES * (1 - _TRUSTED)):
-            raise ValueError(f"the certificate needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have")
+            raise ValueError(
+                f"the certificate needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have"
+            )
         return _proportional(np.full(k, factors[-1]), f"its own, {name}/κ", assumes=points)
     slopes = np.array(np.broadcast_to(filter_.slope(), (k,)), dtype=np.float64)
     unused = _after_last(~(slopes < _STEEPEST))
     kappa = np.empty(k)
     for part in _parts(k):
-        factors = _checked(filter_, np.asarray(filter_.at(part).factors(EIGENVALUES), dtype=np.float64))
+        factors = _checked(
+            filter_, np.asarray(filter_.at(part).factors(EIGENVALUES), dtype=np.float64)
+        )
         kappa[part] = factors[:, -1]
         ratio = factors[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
         if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + _TRUSTED)):
             raise ValueError(
-                f"the certificate needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ; {name} increases it"
+                "the certificate needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ;"
+                f" {name} increases it"
             )
         used = slice(part.stop - len(ratio), part.stop)
         steep = np.asarray(filter_.at(used).factors(_TINY), dtype=np.float64) / _TINY
-        slopes[used] = np.maximum(np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0])
+        slopes[used] = np.maximum(
+            np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0]
+        )
     rest, slopes, kappa = filter_.at(slice(unused, k)), slopes[unused:], kappa[unused:]
     cells = _Cells(rest, slopes, EIGENVALUES, kappa, _TRUSTED)
     assumes = f"{points}, and its slope at zero, estimated down to 1e-18 R²"
@@ -232,7 +277,8 @@ def _any(filter_: Filter, k: int) -> Steps:
 
 
 def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
-    """Return the hypothesis that a custom filter violates at eigenvalues of tasks, in units of R²; None if it holds.
+    """Return the hypothesis that a custom filter violates at eigenvalues of tasks, in units of R²;
+    None if it holds.
 
     Only there the theorems need κξ ≤ φ ≤ κ, and the bounds of the cells if filters differ.
     """
@@ -241,33 +287,47 @@ def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
     cell = np.searchsorted(EIGENVALUES, xi) - 1
     for part in _parts(1 if filter_.horizon is None else k):
         now = filter_ if filter_.horizon is None else filter_.at(part)
-        phi, ends = (np.atleast_2d(np.asarray(now.factors(each), dtype=np.float64)) for each in (xi, EIGENVALUES))
+        phi, ends = (
+            np.atleast_2d(np.asarray(now.factors(each), dtype=np.float64))
+            for each in (xi, EIGENVALUES)
+        )
         kappa = ends[:, -1:]
         wrong = (phi > kappa * (1 + _TRUSTED)) | (phi < kappa * xi * (1 - _TRUSTED))
         if filter_.horizon is not None:
             steep = np.full_like(phi, np.inf)  # at zero it was estimated
             np.divide(ends[:, cell], EIGENVALUES[cell], out=steep, where=cell > 0)
-            wrong |= (phi > ends[:, cell + 1] * (1 + _TRUSTED)) | (phi / xi > steep * (1 + _TRUSTED))
+            wrong |= (phi > ends[:, cell + 1] * (1 + _TRUSTED)) | (
+                phi / xi > steep * (1 + _TRUSTED)
+            )
         if wrong.any():
             at = xi[np.argmax(wrong.any(axis=0))]
-            return f"the certificate needs a concave filter, which {type(filter_).__name__} is not near ξ = {at:.6g} R²"
+            return (
+                f"the certificate needs a concave filter, which {type(filter_).__name__} is not"
+                f" near ξ = {at:.6g} R²"
+            )
     return None
 
 
 def _checked(filter_: Filter, factors: Floats) -> Floats:
     name = type(filter_).__name__
     if np.any(factors[:, -1] > 1 + _TRUSTED):
-        raise ValueError(f"the certificate needs κ = φ(R²) ≤ 1, got {factors[:, -1].max():.6g} of {name}")
+        raise ValueError(
+            f"the certificate needs κ = φ(R²) ≤ 1, got {factors[:, -1].max():.6g} of {name}"
+        )
     if np.any(factors < -_TRUSTED) or np.any(factors[:, 1:] < factors[:, :-1] - _TRUSTED):
-        raise ValueError(f"the certificate needs φ nonnegative and nondecreasing on [0, R²], which {name} is not")
+        raise ValueError(
+            f"the certificate needs φ nonnegative and nondecreasing on [0, R²], which {name} is not"
+        )
     return np.clip(factors, 0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Suprema over (0, 1], bounded cell by cell: θ and ψ are largest at the left end of a cell, φ at the right.
+    """Suprema over (0, 1], bounded cell by cell: θ and ψ are largest at the left end of a cell, φ
+    at the right.
 
-    ``steepest`` is ψ at 0, of shape (n,); ``base`` holds χ at the ends of the cells; ``error`` is that of the shares.
+    ``steepest`` is ψ at 0, of shape (n,); ``base`` holds χ at the ends of the cells; ``error`` is
+    that of the shares.
     """
 
     filter: Filter
@@ -302,8 +362,12 @@ class _Cells:
         return nu
 
     def _ends(self, part: slice) -> tuple[Floats, Floats]:
-        """Return upper bounds of ψ at the left ends and of φ at the right ends, each of shape (n, cells)."""
-        phi = np.atleast_2d(np.asarray(self.filter.at(part).factors(EIGENVALUES), dtype=np.float64))[:, 1:]
+        """Return upper bounds of ψ at the left ends and of φ at the right ends, each of shape (n,
+        cells).
+        """
+        phi = np.atleast_2d(
+            np.asarray(self.filter.at(part).factors(EIGENVALUES), dtype=np.float64)
+        )[:, 1:]
         psi = phi[:, :-1] / self.base[1:-1] * (1 + self.error)
         psi = np.concatenate([self.steepest[part, None], psi], axis=1)
         return psi, np.minimum(phi * (1 + self.error), self.kappa[part, None])

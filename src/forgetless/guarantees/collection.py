@@ -1,4 +1,6 @@
-"""Worst collections: results of an adversarial search, with the bounds of their losses, and their files."""
+"""Worst collections: results of an adversarial search, with the bounds of their losses, and their
+files.
+"""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +27,8 @@ from forgetless.theory.bounds import Bound
 from forgetless.theory.hypotheses import Setting
 
 _MAX_STEPS, _MAX_WORK, _MAX_COPIES = 10**5, 10**10, 10**5
-"""Limits of k, of k·m·d² and of copies (or 8k) in a file, since its value is computed again when it is read."""
+"""Limits of k, of k·m·d² and of copies (or 8k) in a file, since its value is computed again when it
+is read."""
 
 SEARCHED = ("with-replacement", "without-replacement", "random-reshuffling", "cyclic")
 """Names of the orderings for which there is a search."""
@@ -60,7 +63,8 @@ class WorstCollection:
     Attributes
     ----------
     rows : array of shape (m, d) or (m, r, d)
-        The different tasks, of one row or of r orthogonal rows each; the longest has norm 1, up to rounding.
+        The different tasks, of one row or of r orthogonal rows each; the longest has norm 1, up to
+        rounding.
     counts : array of shape (m,)
         How often each is in the collection; it is drawn with probability counts/sum(counts).
     schedule : schedule or filter
@@ -129,20 +133,26 @@ class WorstCollection:
         return self.value * self.tasks.radius**2 / self.k
 
     def evaluate(self) -> float:
-        """Return k·loss/(R²D²) computed from scratch by ``worst_case``, which shares no code with the search."""
+        """Return k·loss/(R²D²) computed from scratch by ``worst_case``, which shares no code with
+        the search.
+        """
         loss = worst_case(self.tasks, self.schedule, self.k, ordering=self.ordering).loss
         return self.k * float(loss) / self.tasks.radius**2
 
     def compare_bounds(self) -> BoundComparison:
-        """Return the exact losses beside every bound that applies, as ``fl.compare_bounds(tasks, schedule, k)``."""
+        """Return the exact losses beside every bound that applies, as ``fl.compare_bounds(tasks,
+        schedule, k)``.
+        """
         return compare_bounds(self.tasks, self.schedule, self.k, ordering=self.ordering)
 
     @cached_property
     def constants(self) -> tuple[BoundConstant, ...]:
-        """The bounds of the average loss that hold for this schedule and k, tightest first, lower ones at the end.
+        """The bounds of the average loss that hold for this schedule and k, tightest first, lower
+        ones at the end.
 
-        Upper bounds are those that apply to this collection. Lower bounds hold for the worst collection, and are
-        checked on those they are proved with, ``constructions.unseen_task`` of k and of k + 1 tasks.
+        Upper bounds are those that apply to this collection. Lower bounds hold for the worst
+        collection, and are checked on those they are proved with, ``constructions.unseen_task`` of
+        k and of k + 1 tasks.
         """
         upper, constants = [self._setting(self.tasks)], []
         lower = [self._setting(constructions.unseen_task(M)) for M in (self.k, self.k + 1) if M > 1]
@@ -150,23 +160,44 @@ class WorstCollection:
             for setting in upper if bound.kind == "upper" else lower:
                 if self._holds(bound, setting):
                     scale = self.k / (setting.radius * setting.distance) ** 2
-                    constants.append(BoundConstant(bound.name, bound.kind, scale * bound.value(setting), bound.status))
-        return tuple(sorted(constants, key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value)))
+                    constants.append(
+                        BoundConstant(
+                            bound.name, bound.kind, scale * bound.value(setting), bound.status
+                        )
+                    )
+        return tuple(
+            sorted(
+                constants,
+                key=lambda c: (c.kind == "lower", c.value if c.kind == "upper" else -c.value),
+            )
+        )
 
     @staticmethod
     def _holds(bound: Bound, setting: Setting) -> bool:
-        return bound.quantity == "average_loss" and bound.constant_known and not bound.failures(setting)
+        return (
+            bound.quantity == "average_loss"
+            and bound.constant_known
+            and not bound.failures(setting)
+        )
 
     def _setting(self, tasks: TaskCollection) -> Setting:
         start, teacher = tasks.start(), tasks.teacher()
         filter_ = resolve(self.schedule, self.k, tasks.radius)
-        return Setting(tasks, filter_, self.k, self.ordering, start, teacher, float(np.linalg.norm(teacher)))
+        return Setting(
+            tasks, filter_, self.k, self.ordering, start, teacher, float(np.linalg.norm(teacher))
+        )
 
     def best(self, kind: str, *, published: bool = True) -> BoundConstant | None:
-        """Return the tightest "upper" or "lower" constant, by default a published one; None if there is none."""
+        """Return the tightest "upper" or "lower" constant, by default a published one; None if
+        there is none.
+        """
         if kind not in ("upper", "lower"):
             raise ValueError(f'kind must be "upper" or "lower", got {kind!r}')
-        constants = (c for c in self.constants if c.kind == kind and not (published and c.status in _UNPUBLISHED))
+        constants = (
+            c
+            for c in self.constants
+            if c.kind == kind and not (published and c.status in _UNPUBLISHED)
+        )
         return next(constants, None)
 
     @property
@@ -181,19 +212,31 @@ class WorstCollection:
 
     def __repr__(self) -> str:
         lines = [
-            f"k·loss/(R²D²) = {self.value:.6g} after k = {self.k} {self._steps()}, schedule {self.schedule!r}",
+            (
+                f"k·loss/(R²D²) = {self.value:.6g} after k = {self.k} {self._steps()}, schedule"
+                f" {self.schedule!r}"
+            ),
             *self._bound_lines(),
-            f"{len(self.counts)} different tasks in {self.rows.shape[-1]} features, {self.counts.sum()} copies in all",
+            (
+                f"{len(self.counts)} different tasks in {self.rows.shape[-1]} features,"
+                f" {self.counts.sum()} copies in all"
+            ),
             "",
             self._summary().text(),
         ]
         return "\n".join([*lines, "", f"found by {self.command}"] if self.command else lines)
 
     def _steps(self) -> str:
-        return "uniform draws" if isinstance(self.ordering, WithReplacement) else f"steps, {name_of(self.ordering)}"
+        return (
+            "uniform draws"
+            if isinstance(self.ordering, WithReplacement)
+            else f"steps, {name_of(self.ordering)}"
+        )
 
     def _summary(self) -> Table:
-        """Return the rows of the different tasks: copies, probabilities, norms and inner products."""
+        """Return the rows of the different tasks: copies, probabilities, norms and inner
+        products.
+        """
         products = (self.gram.round(3) + 0.0).T.tolist()  # no -0.000
         rank = len(products) // len(self.counts)
         columns = {
@@ -203,14 +246,21 @@ class WorstCollection:
             "norm": np.sqrt(np.diag(self.gram)).tolist(),
         }
         if rank == 1:  # else too wide
-            columns |= {f"Gram matrix\n{i}" if i == 1 else f"{i}": column for i, column in enumerate(products, start=1)}
+            columns |= {
+                f"Gram matrix\n{i}" if i == 1 else f"{i}": column
+                for i, column in enumerate(products, start=1)
+            }
         return Table("Worst collection", columns, number=".3f", formats={"norm": ".4f"})
 
     def _bound_lines(self) -> list[str]:
         lines = []
         for kind in ("upper", "lower"):
             best = dict.fromkeys([self.best(kind), self.best(kind, published=False)])
-            lines += [f"{kind} bound {c.value:>10.6g}   {c.name} ({c.status})" for c in best if c is not None]
+            lines += [
+                f"{kind} bound {c.value:>10.6g}   {c.name} ({c.status})"
+                for c in best
+                if c is not None
+            ]
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -220,15 +270,28 @@ class WorstCollection:
     def _header(self) -> dict[str, Any]:
         schedule = to_plain(self.schedule, self.k)
         header = {"command": self.command, "schedule": schedule, "k": self.k, "value": self.value}
-        return header if isinstance(self.ordering, WithReplacement) else {**header, "ordering": name_of(self.ordering)}
+        return (
+            header
+            if isinstance(self.ordering, WithReplacement)
+            else {**header, "ordering": name_of(self.ordering)}
+        )
 
     def save(self, path: str | Path) -> None:
-        """Write the collection to a file; ``fl.load`` reads it, and computes its value again to compare."""
-        write(path, Document("worst-collection", self._header(), {"rows": self.rows, "counts": self.counts}))
+        """Write the collection to a file; ``fl.load`` reads it, and computes its value again to
+        compare.
+        """
+        write(
+            path,
+            Document(
+                "worst-collection", self._header(), {"rows": self.rows, "counts": self.counts}
+            ),
+        )
 
 
 def from_document(document: Document) -> WorstCollection:
-    """Return the collection in a document; ValueError if it holds none, or if its value is not that of its tasks."""
+    """Return the collection in a document; ValueError if it holds none, or if its value is not that
+    of its tasks.
+    """
     header = document.header
     k = validate.integer("k", header["k"], 1, "the number of steps")
     if k > _MAX_STEPS:
@@ -240,12 +303,16 @@ def from_document(document: Document) -> WorstCollection:
     collection = WorstCollection(rows, counts, schedule, k, value, str(header["command"]), ordering)
     computed = collection.evaluate()
     if not abs(computed - value) <= 1e-9 * value:
-        raise ValueError(f"its value {value!r} is not that of its tasks, {computed!r}; some number was changed")
+        raise ValueError(
+            f"its value {value!r} is not that of its tasks, {computed!r}; some number was changed"
+        )
     return collection
 
 
 def _ordering(name: Any, counts: NDArray[np.int64], k: int) -> Ordering:
-    """Return the ordering of a file; ValueError if it has none of this name, or not for these tasks."""
+    """Return the ordering of a file; ValueError if it has none of this name, or not for these
+    tasks.
+    """
     if name not in SEARCHED:
         raise ValueError(f"its ordering is {name!r}, not one of {', '.join(SEARCHED)}")
     ordering = NAMES[name]
@@ -263,7 +330,9 @@ def _arrays(fields: Fields, k: int) -> tuple[Floats, NDArray[np.int64]]:
     fields.end()
     longest = float(np.sqrt((rows**2).sum(axis=-1)).max())
     if abs(longest - 1) > 1e-9:
-        raise ValueError(f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it")
+        raise ValueError(
+            f"the longest of the rows must have norm 1, got {longest!r}; divide all of them by it"
+        )
     if rows.ndim == 3 and (rows.shape[1] > rows.shape[2] or not _orthogonal(rows)):
         raise ValueError("the rows of a task must be orthogonal, and no more than features")
     if k * rows.size * rows.shape[-1] > _MAX_WORK:

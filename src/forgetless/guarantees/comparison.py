@@ -1,4 +1,6 @@
-"""Comparison of the exact loss of a schedule with every bound that applies, and the reasons why others do not."""
+"""Comparison of the exact loss of a schedule with every bound that applies, and the reasons why
+others do not.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
@@ -52,7 +54,7 @@ def compare_bounds(
     progress: Progress | bool | None = ...,
 ) -> BoundComparisons: ...
 @with_few_threads
-def compare_bounds(
+def compare_bounds(  # noqa: PLR0913
     tasks: TaskCollection,
     schedule: Schedules,
     k: int,
@@ -65,7 +67,8 @@ def compare_bounds(
     seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> BoundComparison | BoundComparisons:
-    """Return the exact expected losses of a schedule, every bound that applies, and why the others do not.
+    """Return the exact expected losses of a schedule, every bound that applies, and why the others
+    do not.
 
     Losses of two classes are simulated, since their steps are not affine; their bounds are those of
     ``fl.theory.label_bounds.catalogue``.
@@ -74,14 +77,15 @@ def compare_bounds(
     ----------
     tasks : TaskCollection
     schedule : schedule, filter, name or number; or a list or a dict of these
-        A name is one such as "increasing:0.5", a number a fixed coefficient λ; the keys of a dict are labels.
+        A name is one such as "increasing:0.5", a number a fixed coefficient λ; the keys of a dict
+        are labels.
     k : int
     ordering : Ordering or its name, default ``WithReplacement()``
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     bounds : iterable of Bound, optional
-        The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the whole catalogue,
-        and ``fl.upper_bound`` of the schedule for both losses.
+        The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the
+        whole catalogue, and ``fl.upper_bound`` of the schedule for both losses.
     loss : Loss or its name, default "squared"
         "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``).
     n_trials, seed : int
@@ -97,13 +101,15 @@ def compare_bounds(
     Examples
     --------
     >>> import forgetless as fl
-    >>> c = fl.compare_bounds(fl.theory.constructions.unseen_task(100), fl.schedules.increasing(), k=100)
+    >>> c = fl.compare_bounds(fl.theory.constructions.unseen_task(100), fl.schedules.increasing(),
+    ...     k=100)
     >>> round(c.average_loss, 6), round(c.distance, 6)
     (0.00413, 1.0)
     >>> [b.name for b in c.bounds if b.applies and b.kind == "lower"]
     ['any algorithm', 'any filter']
 
-    Labels: the minimax schedule on the squared hinge has at most (R/γ)²/(k+1) wrong rows on the next task.
+    Labels: the minimax schedule on the squared hinge has at most (R/γ)²/(k+1) wrong rows on the
+    next task.
 
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1]), ([[0.6, -0.8]], [-1]), ([[0.0, 1.0]], [1])])
     >>> c = fl.compare_bounds(tasks, "minimax", k=20, loss="squared_hinge", n_trials=100)
@@ -125,7 +131,9 @@ def compare_bounds(
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...], report_progress: Progress) -> BoundComparison:
+def _comparison(
+    problem: Problem, start: Any, tried: tuple[Bound, ...], report_progress: Progress
+) -> BoundComparison:
     """Return the comparison for the only schedule of a problem."""
     tasks, n_stages = problem.tasks, len(_EXACT) + len(tried)
     setting = setting_of(problem, start)
@@ -158,7 +166,9 @@ def setting_of(problem: Problem, start: Any) -> Setting:
     tasks, origin = problem.tasks, problem.tasks.start(start)
     teacher = tasks.teacher(start)
     distance = float(namespace_of(origin).linalg.vector_norm(origin - teacher))
-    return Setting(tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance)
+    return Setting(
+        tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance
+    )
 
 
 Maybe = float | None
@@ -170,7 +180,9 @@ _EXACT = ("average loss", "worst case", "next-task loss", "seen-task loss")
 def _exact(
     problem: Problem, setting: Setting, report_stage: Callable[[int], None]
 ) -> tuple[dict[str, Maybe], Maybe, list[str], dict[str, float]]:
-    """Return exact losses by name, the worst case, notes on what was not computed, and errors of the losses."""
+    """Return exact losses by name, the worst case, notes on what was not computed, and errors of
+    the losses.
+    """
     tasks, filter_, k, ordering = problem.tasks, problem.filters[0], problem.k, problem.ordering
     notes: list[str] = []
     errors: dict[str, float] = {}
@@ -183,7 +195,9 @@ def _exact(
             return None
 
     def loss(name: str) -> float:
-        expectation = expect(tasks, filter_, k, ordering=ordering, start=setting.start, metrics=name)
+        expectation = expect(
+            tasks, filter_, k, ordering=ordering, start=setting.start, metrics=name
+        )
         errors[name] = expectation.errors[name]
         return float(expectation.values[name][0])
 
@@ -191,14 +205,19 @@ def _exact(
     report_stage(0)
     losses["average_loss"] = attempt(lambda: loss("average_loss"))
     report_stage(1)
-    worst = attempt(lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss)
+    worst = attempt(
+        lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss
+    )
     report_stage(2)
     if losses["average_loss"] is not None and is_defined(ordering, tasks.n_tasks, k):
         losses["next_loss"] = attempt(lambda: loss("next_loss"))
-    if isinstance(ordering.law(tasks.n_tasks, k), Draws) and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
+    if (
+        isinstance(ordering.law(tasks.n_tasks, k), Draws)
+        and (seconds := _seen_seconds(tasks, k)) > _PATIENCE
+    ):
         notes.append(
-            f"not computed: the seen-task loss follows {k:,} steps one by one, some {seconds / 60:.0f} minutes here; "
-            'ask expect(…, metrics="seen_loss") for it'
+            f"not computed: the seen-task loss follows {k:,} steps one by one, some"
+            f' {seconds / 60:.0f} minutes here; ask expect(…, metrics="seen_loss") for it'
         )
     else:
         report_stage(3)
@@ -211,5 +230,10 @@ _PATIENCE = 30.0
 
 
 def _seen_seconds(tasks: TaskCollection, k: int) -> float:
-    """Return the estimated seconds of the seen-task loss: some calls a step, and products with M matrices."""
-    return k * (1.2e-4 + 6e-10 * tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2)
+    """Return the estimated seconds of the seen-task loss: some calls a step, and products with M
+    matrices.
+    """
+    return k * (
+        1.2e-4
+        + 6e-10 * tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2
+    )

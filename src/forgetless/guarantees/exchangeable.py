@@ -1,12 +1,16 @@
-"""Upper bounds for tasks in exchangeable order: the loss on the next task, on the tasks seen, and on all M tasks.
+"""Upper bounds for tasks in exchangeable order: the loss on the next task, on the tasks seen, and
+on all M tasks.
 
-For R = 1, filters φ_t with κ_t = φ_t(1), ψ_t = φ_t/κ_t nonincreasing in t, and any 1 = v_{−1} ≤ v_0 ≤ … ≤ v_{k−1}, put
-x_t = κ_{t+1}v_t for t < k and x_k > 0. Then (docs/optimal-schedule.md, Theorem R)
+For R = 1, filters φ_t with κ_t = φ_t(1), ψ_t = φ_t/κ_t nonincreasing in t, and any 1 = v_{−1} ≤ v_0
+≤ … ≤ v_{k−1}, put x_t = κ_{t+1}v_t for t < k and x_k > 0. Then (docs/optimal-schedule.md, Theorem
+R)
 
-    Σ_t c_t e_t ≤ D²,    c_t = x_t(v_{t−1} + 1 − x_t) − (v_t − v_{t−1})Σ_{r>t}x_r ,    e_k/2 = E L(w_k; τ_{k+1}),
+    Σ_t c_t e_t ≤ D²,    c_t = x_t(v_{t−1} + 1 − x_t) − (v_t − v_{t−1})Σ_{r>t}x_r ,
+    e_k/2 = E L(w_k; τ_{k+1}),
 
-so that E L ≤ D²/(2c_k) where all other c_t are nonnegative. From the last step to the first, c_t ≥ 0 is a lower bound
-of v_{t−1}, which is rounded upwards here: a pair (v_{k−1}, x_k) that leads to v_{−1} ≤ 1 proves its bound.
+so that E L ≤ D²/(2c_k) where all other c_t are nonnegative. From the last step to the first, c_t ≥
+0 is a lower bound of v_{t−1}, which is rounded upwards here: a pair (v_{k−1}, x_k) that leads to
+v_{−1} ≤ 1 proves its bound.
 """
 
 from typing import Any
@@ -62,9 +66,14 @@ def _largest(kappa: Floats) -> tuple[float, float]:
 
 
 def _feasible(kappa: Any, x: Any, c: Any) -> Any:
-    """Return where x_k and c_k = x_k(v_{k−1} + 1 − x_k) lead to v_{−1} ≤ 1; ``kappa`` is of shape (k,) or (k, …)."""
+    """Return where x_k and c_k = x_k(v_{k−1} + 1 − x_k) lead to v_{−1} ≤ 1; ``kappa`` is of shape
+    (k,) or (k, …).
+    """
     v = c * (1 + _INFLATION) / x - 1 + x
-    v, tail = np.maximum(v * (1 + _INFLATION), 1.0), np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(c)))
+    v, tail = (
+        np.maximum(v * (1 + _INFLATION), 1.0),
+        np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(c))),
+    )
     needed = np.ones_like(v)
     up, down = 1 + _INFLATION, 1 - _INFLATION
     with np.errstate(over="ignore", invalid="ignore"):
@@ -78,10 +87,11 @@ def _feasible(kappa: Any, x: Any, c: Any) -> Any:
 
 
 def seen_tasks(kappa: Floats) -> float:
-    """Return a bound of E (1/k)Σ_i L(w_k; τ_i) over R²D² (Theorem S): each step is left out in turn.
+    """Return a bound of E (1/k)Σ_i L(w_k; τ_i) over R²D² (Theorem S): each step is left out in
+    turn.
 
-    With B_i the bound for the schedule without step i, c > max κ_i/(2 − κ_i) and s_i = 1/(c(2 − κ_i)/κ_i − 1) it is
-    (1/k)Σ(1 + s_i)B_i + c/(2k); c is chosen from a grid.
+    With B_i the bound for the schedule without step i, c > max κ_i/(2 − κ_i) and s_i = 1/(c(2 −
+    κ_i)/κ_i − 1) it is (1/k)Σ(1 + s_i)B_i + c/(2k); c is chosen from a grid.
     """
     k = len(kappa)
     without = _without_each(kappa)
@@ -94,7 +104,9 @@ def seen_tasks(kappa: Floats) -> float:
 
 
 def _without_each(kappa: Floats) -> Floats:
-    """Return bounds for the next task of the k schedules without one step, at the x_k of the whole schedule."""
+    """Return bounds for the next task of the k schedules without one step, at the x_k of the whole
+    schedule.
+    """
     k = len(kappa)
     if k == 1:
         return np.array([0.5])
@@ -131,7 +143,9 @@ def average_without_replacement(kappa: Floats, n_tasks: int) -> float:
 
 
 def factors_at_radius(filter_: Filter, k: int) -> Floats:
-    """Return κ_1..κ_k of a filter for tasks of radius 1; ValueError where ψ_t is not known to be nonincreasing."""
+    """Return κ_1..κ_k of a filter for tasks of radius 1; ValueError where ψ_t is not known to be
+    nonincreasing.
+    """
     coefficients = coefficients_of(filter_, k)
     if coefficients is not None:
         _check_order(coefficients, "coefficient", "falls", np.diff(coefficients) < 0)
@@ -140,18 +154,21 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
     if budgets is None:
         if filter_.horizon is not None:
             raise ValueError(
-                f"the bound for exchangeable orders needs explicit L2, budgets or one fixed filter, got steps of "
-                f"{type(filter_).__name__} that vary"
+                "the bound for exchangeable orders needs explicit L2, budgets or one fixed filter,"
+                f" got steps of {type(filter_).__name__} that vary"
             )
         return steps_of(filter_, k).kappa
     n_steps, sizes = budgets
     single = bool(np.all(n_steps <= 1))
-    counts = np.where(n_steps == 0, np.iinfo(np.int64).max, n_steps)  # projections, the limit of many steps
+    # projections, the limit of many steps
+    counts = np.where(n_steps == 0, np.iinfo(np.int64).max, n_steps)
     _check_order(counts, "number of gradient steps", "rises", np.diff(counts) > 0)
     last = sizes[n_steps > 0]
     _check_order(last, "step size", "rises", (np.diff(last) > 0) & (not single))
     if float(last.max(initial=0.0)) > 1 + ROUNDED:
-        raise ValueError(f"the step size reaches {last.max():.6g}/R², and the bound needs at most 1/R²")
+        raise ValueError(
+            f"the step size reaches {last.max():.6g}/R², and the bound needs at most 1/R²"
+        )
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(n_steps == 0, 1.0, -np.expm1(n_steps * np.log1p(-np.minimum(sizes, 1.0))))
 
@@ -161,6 +178,7 @@ def _check_order(values: Any, name: str, allowed: str, wrong: Any) -> None:
     if np.any(wrong):
         t = int(np.argmax(wrong))
         raise ValueError(
-            f"the bound for exchangeable orders needs a schedule whose {name} never {allowed}, got {values[t]:.6g} at "
-            f"step {t + 1} and {values[t + 1]:.6g} at step {t + 2} (in units of R²); use e.g. fl.schedules.minimax()"
+            f"the bound for exchangeable orders needs a schedule whose {name} never {allowed}, got"
+            f" {values[t]:.6g} at step {t + 1} and {values[t + 1]:.6g} at step {t + 2} (in units of"
+            " R²); use e.g. fl.schedules.minimax()"
         )

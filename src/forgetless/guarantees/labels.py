@@ -1,4 +1,6 @@
-"""Comparison of a simulated loss of two classes with the bounds that apply, and the reasons why others do not."""
+"""Comparison of a simulated loss of two classes with the bounds that apply, and the reasons why
+others do not.
+"""
 
 import math
 from typing import Any
@@ -22,17 +24,33 @@ from forgetless.theory.label_bounds import LabelSetting, catalogue
 
 
 def bounds_of(loss: Loss) -> tuple[Bound, ...]:
-    """Return the bounds of the catalogue that are about a loss, or about the wrong rows of its weights."""
+    """Return the bounds of the catalogue that are about a loss, or about the wrong rows of its
+    weights.
+    """
     about = (loss.name, "wrong rows") if loss.name == "squared_hinge" else (loss.name,)
     return tuple(bound for bound in catalogue if bound.name.split(", ")[1] in about)
 
 
-def simulated_losses(labelled: MarginProblem, start: Any, n_trials: int, seed: int) -> dict[str, Floats]:
-    """Return the losses of every trial after k steps: over all tasks and, where there is one, on the next task."""
+def simulated_losses(
+    labelled: MarginProblem, start: Any, n_trials: int, seed: int
+) -> dict[str, Floats]:
+    """Return the losses of every trial after k steps: over all tasks and, where there is one, on
+    the next task.
+    """
     problem, rows, loss = labelled.problem, labelled.rows, labelled.loss
     tasks, k, ordering = problem.tasks, problem.k, problem.ordering
-    trace = simulate(tasks, problem.filters[0], k, ordering=ordering, n_trials=n_trials, seed=seed, start=start,
-                     record="last", metrics=("average_loss",), loss=loss)  # fmt: skip
+    trace = simulate(
+        tasks,
+        problem.filters[0],
+        k,
+        ordering=ordering,
+        n_trials=n_trials,
+        seed=seed,
+        start=start,
+        record="last",
+        metrics=("average_loss",),
+        loss=loss,
+    )
     margins = to_numpy(trace.weights)[:, -1] @ rows.A.T
     losses = rows.by_task(loss.value(margins, 1.0))
     samples = {"average_loss": losses.mean(axis=1)}
@@ -42,7 +60,10 @@ def simulated_losses(labelled: MarginProblem, start: Any, n_trials: int, seed: i
             np.add.at(counts, (np.arange(n_trials)[:, None], indices), 1.0)
         p = probabilities(law_of_next(problem), counts, np.full(n_trials, k))
         wrong = rows.by_task((margins <= 0.0).astype(np.float64))
-        samples |= {"next_loss": np.sum(p * losses, axis=1), "wrong_rows": np.sum(p * wrong, axis=1)}
+        samples |= {
+            "next_loss": np.sum(p * losses, axis=1),
+            "wrong_rows": np.sum(p * wrong, axis=1),
+        }
     return samples
 
 
@@ -54,7 +75,8 @@ def label_setting(labelled: MarginProblem, start: Any) -> LabelSetting:
     distance = math.inf if teacher is None else float(np.linalg.norm(first - to_numpy(teacher)))
 
     def least(factor: float, per_square: float) -> float:
-        # C·f̄ + a‖w − w₀‖² is C/M times the loss of all rows with a proximal term; every w proves a bound.
+        # C·f̄ + a‖w − w₀‖² is C/M times the loss of all rows with a proximal term; every w proves a
+        # bound.
         coefficient = 2.0 * per_square * tasks.n_tasks / factor
         try:
             change = proximal_step(rows.A, np.ones(len(rows.A)), first, coefficient, loss).change
@@ -65,7 +87,9 @@ def label_setting(labelled: MarginProblem, start: Any) -> LabelSetting:
 
     n_rows = int(rows.counts.max())
     filter_ = problem.filters[0]
-    return LabelSetting(tasks, filter_, problem.k, problem.ordering, first, teacher, distance, loss, n_rows, least)
+    return LabelSetting(
+        tasks, filter_, problem.k, problem.ordering, first, teacher, distance, loss, n_rows, least
+    )
 
 
 def standard_error(samples: Floats) -> float:
@@ -77,13 +101,23 @@ def standard_error(samples: Floats) -> float:
 
 
 def compare_labels(
-    problem: Problem, loss: Loss, start: Any, bounds: tuple[Bound, ...] | None, n_trials: int, seed: int
+    problem: Problem,
+    loss: Loss,
+    start: Any,
+    bounds: tuple[Bound, ...] | None,
+    n_trials: int,
+    seed: int,
 ) -> BoundComparison:
-    """Return the simulated losses of the only schedule of a problem beside the bounds for its loss."""
+    """Return the simulated losses of the only schedule of a problem beside the bounds for its
+    loss.
+    """
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
     n_trials = 1 if isinstance(problem.law, OneOrder) else n_trials
     labelled = MarginProblem.of(problem, loss)
-    samples, setting = simulated_losses(labelled, start, n_trials, seed), label_setting(labelled, start)
+    samples, setting = (
+        simulated_losses(labelled, start, n_trials, seed),
+        label_setting(labelled, start),
+    )
     means = {name: float(values.mean()) for name, values in samples.items()}
     tried = bounds_of(loss) if bounds is None else bounds
     return BoundComparison(
@@ -100,5 +134,7 @@ def compare_labels(
         loss=loss.name,
         n_trials=n_trials,
         wrong_rows=means.get("wrong_rows"),
-        origin=problem.origin("compare_bounds", start=start, loss=repr(loss), n_trials=n_trials, seed=seed),
+        origin=problem.origin(
+            "compare_bounds", start=start, loss=repr(loss), n_trials=n_trials, seed=seed
+        ),
     )

@@ -20,7 +20,8 @@ _ROUNDS = 400
 """Most iterations of a descent; a few hundred are enough up to k = 1000."""
 
 _FINE = 320
-"""Nodes per decade of the certificate that is returned: it is made once, and the last digits are what was asked for."""
+"""Nodes per decade of the certificate that is returned: it is made once, and the last digits are
+what was asked for."""
 
 _SHARPEST = 1e-4
 """The least γ_tR² and 1 − γ_tR² that descent looks at, and the least λ_t/R²: q grows like 1/λ."""
@@ -55,24 +56,34 @@ class MinimaxSchedule(Preset):
 
     def build(self, k: int, square: float) -> Filter:
         if k != len(self.strengths):
-            raise ValueError(f"k must be {len(self.strengths)}, for which the strengths were computed, got {k}")
+            raise ValueError(
+                f"k must be {len(self.strengths)}, for which the strengths were computed, got {k}"
+            )
         return _filter(self.scheme, np.array(self.strengths), square if square > 0 else 1.0)
 
     def __repr__(self) -> str:
         symbol = "γR²" if self.scheme == "budget" else "λ/R²"
         ends = f"{symbol} = {self.strengths[0]:.3g} … {self.strengths[-1]:.3g}"
-        return f"MinimaxSchedule(k={len(self.strengths)}, {ends}, upper bound {self.constant:.4f} R²D²/k)"
+        return (
+            f"MinimaxSchedule(k={len(self.strengths)}, {ends}, upper bound {self.constant:.4f}"
+            " R²D²/k)"
+        )
 
 
 @one_blas_thread()
 def minimax_schedule(
-    k: int, *, scheme: Literal["budget", "ridge"] = "budget", progress: Progress | bool | None = None
+    k: int,
+    *,
+    scheme: Literal["budget", "ridge"] = "budget",
+    progress: Progress | bool | None = None,
 ) -> MinimaxSchedule:
-    """Return the k strengths that minimise the upper bound of the average loss, as far as descent finds them.
+    """Return the k strengths that minimise the upper bound of the average loss, as far as descent
+    finds them.
 
-    ``fl.upper_bound`` bounds the expected loss on every collection that one model fits, so this is the schedule
-    with the smallest constant proved in this way, up to local minima. By L-BFGS with the exact gradient: at
-    every supremum on the way the maximiser may be held fixed (envelope theorem).
+    ``fl.upper_bound`` bounds the expected loss on every collection that one model fits, so this is
+    the schedule with the smallest constant proved in this way, up to local minima. By L-BFGS with
+    the exact gradient: at every supremum on the way the maximiser may be held fixed (envelope
+    theorem).
 
     Parameters
     ----------
@@ -99,16 +110,22 @@ def minimax_schedule(
     if scheme not in ("budget", "ridge"):
         raise ValueError(f'scheme must be "budget" or "ridge", got {scheme!r}')
     mesh = Mesh.of(k)
-    validate.check_memory(float(k + 1) * len(mesh.r), f"the gradient of {k:,} strengths", "ask for fewer steps")
+    validate.check_memory(
+        float(k + 1) * len(mesh.r), f"the gradient of {k:,} strengths", "ask for fewer steps"
+    )
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
     with progress_callback(progress) as callback:
-        strengths = _Descent(k, scheme, mesh.r, with_eta_warning(callback, "ask for fewer steps")).run(start)
+        strengths = _Descent(
+            k, scheme, mesh.r, with_eta_warning(callback, "ask for fewer steps")
+        ).run(start)
         bound = upper_bound(_filter(scheme, strengths, 1.0), k, per_decade=_FINE, progress=callback)
     return MinimaxSchedule(scheme, tuple(strengths.tolist()), bound)
 
 
 def _filter(scheme: str, strengths: Floats, square: float) -> Filter:
-    return GradientDescent(1, strengths / square) if scheme == "budget" else Ridge(strengths * square)
+    return (
+        GradientDescent(1, strengths / square) if scheme == "budget" else Ridge(strengths * square)
+    )
 
 
 def _strengths(scheme: str, kappa: Floats) -> Floats:
@@ -116,7 +133,9 @@ def _strengths(scheme: str, kappa: Floats) -> Floats:
 
 
 class _Descent:
-    """The logarithm of the certificate on the nodes alone, as a function of ln(κ/(1 − κ)) of all steps."""
+    """The logarithm of the certificate on the nodes alone, as a function of ln(κ/(1 − κ)) of all
+    steps.
+    """
 
     def __init__(self, k: int, scheme: str, nodes: Floats, report_progress: Progress) -> None:
         self.k, self.scheme, self.nodes, self.report_progress = k, scheme, nodes, report_progress
@@ -128,10 +147,18 @@ class _Descent:
 
         limit = float(np.log(1 / _SHARPEST))
         start = np.clip(np.log(start / (1 - start)), -limit - np.log(self.k), limit)
-        options = {"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "maxcor": 30, "ftol": 1e-12, "gtol": 1e-7}
+        options = {
+            "maxiter": _ROUNDS,
+            "maxfun": 2 * _ROUNDS,
+            "maxcor": 30,
+            "ftol": 1e-12,
+            "gtol": 1e-7,
+        }
         bounds = [(-limit - np.log(self.k), limit)] * self.k
         with one_blas_thread():
-            result = minimize(self._value, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+            result = minimize(
+                self._value, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
+            )
         return _strengths(self.scheme, 1 / (1 + np.exp(-result.x)))
 
     def _value(self, x: Floats) -> tuple[float, Floats]:
@@ -148,7 +175,9 @@ class _Descent:
 
 
 def _price_and_chain_rule(lam: Floats, m: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-    """Return q of ridge steps in the base of the largest λ, and the map from derivatives by q to those by λ."""
+    """Return q of ridge steps in the base of the largest λ, and the map from derivatives by q to
+    those by λ.
+    """
     last, mu = int(lam.argmax()), float(lam.max())
     beta, eta = (mu - lam) / (1 + mu), 1 / lam
     rest = 1 + 2 * m * beta * (1 + eta)
@@ -164,10 +193,12 @@ def _price_and_chain_rule(lam: Floats, m: Floats) -> tuple[Floats, Callable[[Flo
 
 
 def sup_and_slopes(kappa: Floats, q: Floats, m: Floats, r: Floats) -> tuple[float, Floats, Floats]:
-    """Return sup f_0 over the nodes and its derivatives by κ and by q of all steps, given in the order t = 1..k.
+    """Return sup f_0 over the nodes and its derivatives by κ and by q of all steps, given in the
+    order t = 1..k.
 
-    Forwards the steps of a certificate, last one first; backwards the adjoint p of f, which starts as a point mass at
-    the maximiser of f_0 and gains one at the maximiser of every f_t, through α_t = sup f_t.
+    Forwards the steps of a certificate, last one first; backwards the adjoint p of f, which starts
+    as a point mass at the maximiser of f_0 and gains one at the maximiser of every f_t, through α_t
+    = sup f_t.
     """
     k = len(kappa)
     f, at, spread = np.empty((k + 1, len(r))), np.empty(k + 1, np.int64), r * (1 - r)

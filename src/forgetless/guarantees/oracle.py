@@ -1,7 +1,9 @@
-"""Oracle bounds: the loss on the next task where no model fits all tasks, compared with that of every weight vector.
+"""Oracle bounds: the loss on the next task where no model fits all tasks, compared with that of
+every weight vector.
 
-For steps with φ_t(R²) = η(k+1−t)/(k+1), 0 < η < 1, tasks in exchangeable order and every w (docs/optimal-schedule.md,
-Theorem N; n = k + 1, g_t the surrogate ½(w − X⁺y)ᵀψ_t(XᵀX/R²)(w − X⁺y) of step t + 1, g_k = (L − floor)/R²)
+For steps with φ_t(R²) = η(k+1−t)/(k+1), 0 < η < 1, tasks in exchangeable order and every w
+(docs/optimal-schedule.md, Theorem N; n = k + 1, g_t the surrogate ½(w − X⁺y)ᵀψ_t(XᵀX/R²)(w − X⁺y)
+of step t + 1, g_k = (L − floor)/R²)
 
     E L(w_k; next) ≤ E floor + R²[‖w − w₀‖²/(2ηn) + (1/n)Σ_{t≤k} E(g_t(w) + η/(2(1−η))·‖∇g_t(w)‖²)].
 
@@ -66,13 +68,18 @@ class OracleBound:
         """Return plain Python values."""
         names = ("value", "eta", "loss", "distance", "k", "radius", "status")
         values = {name: getattr(self, name) for name in names}
-        return {**values, "schedule": repr(self.schedule), "weights": to_numpy(self.weights).tolist()}
+        return {
+            **values,
+            "schedule": repr(self.schedule),
+            "weights": to_numpy(self.weights).tolist(),
+        }
 
     def __repr__(self) -> str:
         text = (
-            f"expected loss on the next task ≤ {self.value:.6g} after k = {self.k:,} steps of {self.schedule!r}, in "
-            f"any exchangeable order, whatever the labels: weights at distance {self.distance:.4g} from the start have "
-            f"mean loss {self.loss:.6g}. Derived, unpublished: Theorem N of docs/optimal-schedule.md."
+            f"expected loss on the next task ≤ {self.value:.6g} after k = {self.k:,} steps of"
+            f" {self.schedule!r}, in any exchangeable order, whatever the labels: weights at"
+            f" distance {self.distance:.4g} from the start have mean loss {self.loss:.6g}. Derived,"
+            " unpublished: Theorem N of docs/optimal-schedule.md."
         )
         return "\n".join(textwrap.wrap(text, 98, subsequent_indent="  "))
 
@@ -86,10 +93,11 @@ def oracle_bound(
     ordering: OrderingLike | None = None,
     start: Any = None,
 ) -> OracleBound:
-    """Return the smallest bound of the loss on the next task that Theorem N proves for these tasks, noisy or not.
+    """Return the smallest bound of the loss on the next task that Theorem N proves for these tasks,
+    noisy or not.
 
-    It needs no noise model and no weights that fit: the loss after k steps of a minimax schedule is compared with that
-    of any fixed weights, and those with the smallest bound are chosen, as is η.
+    It needs no noise model and no weights that fit: the loss after k steps of a minimax schedule is
+    compared with that of any fixed weights, and those with the smallest bound are chosen, as is η.
 
     Parameters
     ----------
@@ -97,12 +105,13 @@ def oracle_bound(
     k : int
         Number of steps, below M for orders without replacement.
     scheme : "budget" or "ridge"
-        One gradient step a task, ``schedules.minimax_budget(eta=η)``, or explicit L2, ``schedules.minimax(eta=η)``,
-        whose bound is somewhat larger.
+        One gradient step a task, ``schedules.minimax_budget(eta=η)``, or explicit L2,
+        ``schedules.minimax(eta=η)``, whose bound is somewhat larger.
     eta : float, optional
         η in (0, 1]; the best one if omitted. 1 only where one model fits all tasks.
     ordering : Ordering or its name, default ``WithReplacement()``
-        With replacement, with any probabilities, or without; the bound is the same without as for uniform draws.
+        With replacement, with any probabilities, or without; the bound is the same without as for
+        uniform draws.
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
 
@@ -113,7 +122,8 @@ def oracle_bound(
 
     Examples
     --------
-    Two labels that contradict each other, ±1: no weights have a loss below ½, and the bound is attained.
+    Two labels that contradict each other, ±1: no weights have a loss below ½, and the bound is
+    attained.
 
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])])
@@ -131,16 +141,32 @@ def oracle_bound(
     if eta is not None:
         eta = make(eta=eta).eta  # validated
         if eta == 1 and not fits:
-            raise ValueError("eta must be below 1 where no model fits all tasks (see tasks.residual); leave it out")
+            raise ValueError(
+                "eta must be below 1 where no model fits all tasks (see tasks.residual); leave"
+                " it out"
+            )
     p = next_probabilities(tasks, as_ordering(ordering), k)
 
     def sides(value: float) -> "RightSide":
         return RightSide(tasks, resolve(make(eta=value), k, tasks.radius), k, value, p, start)
 
-    best = 1.0 if fits and eta is None else eta if eta is not None else _best_eta(lambda each: sides(each).value)
+    best = (
+        1.0
+        if fits and eta is None
+        else eta
+        if eta is not None
+        else _best_eta(lambda each: sides(each).value)
+    )
     right = sides(best)
     return OracleBound(
-        right.value, best, right.weights, right.loss, right.distance, k, tasks.radius, _schedule(make, best)
+        right.value,
+        best,
+        right.weights,
+        right.loss,
+        right.distance,
+        k,
+        tasks.radius,
+        _schedule(make, best),
     )
 
 
@@ -149,21 +175,29 @@ def _schedule(make: Any, eta: float) -> Any:
 
 
 def next_probabilities(tasks: TaskCollection, ordering: Ordering, k: int) -> Floats:
-    """Return the probabilities of each task at every step; ValueError where the order is not exchangeable."""
+    """Return the probabilities of each task at every step; ValueError where the order is not
+    exchangeable.
+    """
     ordering.check(tasks.n_tasks, k)
     law = ordering.law(tasks.n_tasks, k)
     if isinstance(law, Draws):
         return law.probabilities
-    if not isinstance(law, Epochs) or k >= tasks.n_tasks or not is_defined(ordering, tasks.n_tasks, k):
+    if (
+        not isinstance(law, Epochs)
+        or k >= tasks.n_tasks
+        or not is_defined(ordering, tasks.n_tasks, k)
+    ):
         raise ValueError(
-            f"ordering must be exchangeable with a task after the {k} steps: with replacement, or without and k below "
-            f"the number of tasks, {tasks.n_tasks}; got {ordering!r}"
+            f"ordering must be exchangeable with a task after the {k} steps: with replacement, or"
+            f" without and k below the number of tasks, {tasks.n_tasks}; got {ordering!r}"
         )
     return np.full(tasks.n_tasks, 1 / tasks.n_tasks)
 
 
 def _best_eta(value: Callable[[float], float]) -> float:
-    """Return the η in (0, 1) with the smallest value: a grid of log-odds, then a bounded search in one cell."""
+    """Return the η in (0, 1) with the smallest value: a grid of log-odds, then a bounded search in
+    one cell.
+    """
     from scipy.optimize import minimize_scalar
 
     def at(log_odds: float) -> float:
@@ -179,7 +213,9 @@ def _best_eta(value: Callable[[float], float]) -> float:
 class RightSide:
     """The right side of Theorem N at its best w, for a filter with φ_t(R²) = η(k+1−t)/(k+1)."""
 
-    def __init__(self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats, start: Any) -> None:
+    def __init__(
+        self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats, start: Any
+    ) -> None:
         n, square = k + 1, tasks.radius**2
         rows, s = to_numpy(tasks.singular_vectors), tasks.singular_values
         first = to_numpy(tasks.start(start)).reshape(tasks.n_features, tasks.n_targets)
@@ -190,8 +226,11 @@ class RightSide:
             costs = np.zeros(len(s))
         else:
             costs = weights * (linear + eta / (1 - eta) * squared)
-            solution = first + _ridge(np.sqrt(costs)[:, None] * rows, np.sqrt(costs)[:, None] * (own - rows @ first),
-                                      1 / (eta * n))  # fmt: skip
+            solution = first + _ridge(
+                np.sqrt(costs)[:, None] * rows,
+                np.sqrt(costs)[:, None] * (own - rows @ first),
+                1 / (eta * n),
+            )
         missing = np.sum((rows @ solution - own) ** 2, axis=1)
         floor = float(p @ tasks.floors)
         self.distance = float(np.linalg.norm(solution - first))
@@ -202,7 +241,9 @@ class RightSide:
 
 
 def _mean_surrogates(filter_: Filter, k: int, s: Floats, radius: float) -> tuple[Floats, Floats]:
-    """Return (1/n)(ξ + Σ_tψ_t(ξ)) and (1/n)(ξ² + Σ_tψ_t(ξ)²) of every singular value s, ξ = s²/R²."""
+    """Return (1/n)(ξ + Σ_tψ_t(ξ)) and (1/n)(ξ² + Σ_tψ_t(ξ)²) of every singular value s, ξ =
+    s²/R².
+    """
     values, place = np.unique(s, return_inverse=True)
     xi = (values / (radius or 1.0)) ** 2
     linear, squared = xi.copy(), xi**2

@@ -1,4 +1,6 @@
-"""Upper bounds for orders other than independent draws, and for isotropic teachers: arguments, theorem, explanation."""
+"""Upper bounds for orders other than independent draws, and for isotropic teachers: arguments,
+theorem, explanation.
+"""
 
 from forgetless._core import validate
 from forgetless.engines.inputs import OrderingLike, as_ordering
@@ -22,18 +24,25 @@ def named(ordering: OrderingLike | None, quantity: str) -> str:
         type(as_ordering(ordering))
     )
     if kind is None:
-        raise ValueError(f'ordering must be "with-replacement" or "without-replacement", got {ordering!r}')
+        raise ValueError(
+            f'ordering must be "with-replacement" or "without-replacement", got {ordering!r}'
+        )
     return kind
 
 
 def check(k: int, quantity: str, order: str, n_tasks: int | None, teacher: str) -> None:
-    """Raise ValueError for an unknown teacher, or a number of tasks that is missing, needless or too small."""
+    """Raise ValueError for an unknown teacher, or a number of tasks that is missing, needless or
+    too small.
+    """
     if teacher not in ("any", "isotropic"):
         raise ValueError(f'teacher must be "any" or "isotropic", got {teacher!r}')
     if n_tasks is not None:
         n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks, M")
         if order != "without-replacement":
-            raise ValueError('n_tasks is for ordering="without-replacement": other bounds hold for any number of tasks')
+            raise ValueError(
+                'n_tasks is for ordering="without-replacement": other bounds hold for any number of'
+                " tasks"
+            )
         least = k + (quantity == "next_loss")
         if n_tasks < least:
             raise ValueError(
@@ -41,10 +50,14 @@ def check(k: int, quantity: str, order: str, n_tasks: int | None, teacher: str) 
                 f"{' and a next task' if least > k else ''}, got {n_tasks}; ask for fewer steps"
             )
     if n_tasks is None and order == "without-replacement" and quantity == "average_loss":
-        raise ValueError("n_tasks must be given for the average loss without replacement: it depends on k/M")
+        raise ValueError(
+            "n_tasks must be given for the average loss without replacement: it depends on k/M"
+        )
 
 
-def bound(filter_: Filter, k: int, quantity: str, order: str, n_tasks: int | None, teacher: str) -> float:
+def bound(
+    filter_: Filter, k: int, quantity: str, order: str, n_tasks: int | None, teacher: str
+) -> float:
     """Return the bound over R²D² of a filter for tasks of radius 1."""
     if teacher == "isotropic":
         return isotropic(filter_, k, quantity, n_tasks, independent=order == "with-replacement")
@@ -57,7 +70,9 @@ def bound(filter_: Filter, k: int, quantity: str, order: str, n_tasks: int | Non
     return exchangeable.average_without_replacement(kappa, n_tasks)
 
 
-def explanation(quantity: str, order: str, n_tasks: int | None, teacher: str, *, capped: bool) -> str:
+def explanation(
+    quantity: str, order: str, n_tasks: int | None, teacher: str, *, capped: bool
+) -> str:
     """Return the theorem of a bound and what it assumes."""
     theorem = {"next_loss": "R", "seen_loss": "S", "average_loss": "S"}[quantity]
     theorem = "I" if teacher == "isotropic" else theorem
@@ -66,6 +81,6 @@ def explanation(quantity: str, order: str, n_tasks: int | None, teacher: str, *,
     tasks = "any number of tasks" if n_tasks is None else f"{n_tasks:,} tasks"
     mean = ", on average over isotropic teachers" if teacher == "isotropic" else ""
     return (
-        f"Derived, unpublished: {how}. It holds for every collection that one model fits{mean}, of {tasks} of norm at "
-        f"most R and any rank, {ORDERINGS[order]}."
+        f"Derived, unpublished: {how}. It holds for every collection that one model fits{mean}, of"
+        f" {tasks} of norm at most R and any rank, {ORDERINGS[order]}."
     )

@@ -1,4 +1,6 @@
-"""Results of ``certify``: exact losses, the bounds that apply, and why others do not, for one or more schedules."""
+"""Results of ``certify``: exact losses, the bounds that apply, and why others do not, for one or
+more schedules.
+"""
 
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -26,11 +28,13 @@ class BoundCheck:
     applies : bool
         Whether all hypotheses hold and the constant is known.
     value : float or None
-        min(bound, trivial bound ½R²D²) for an upper bound that applies, the bound for a lower one, else None.
+        min(bound, trivial bound ½R²D²) for an upper bound that applies, the bound for a lower one,
+        else None.
     published : float or None
         The bound itself.
     ratio : float or None
-        Value over the exact loss (exact over value for lower bounds): at least 1, and 1 where it is tight.
+        Value over the exact loss (exact over value for lower bounds): at least 1, and 1 where it is
+        tight.
     reason : str
         Why it does not apply, or that the trivial bound is smaller; empty otherwise.
     """
@@ -57,9 +61,11 @@ class BoundComparison:
     radius, distance, residual : float
         R, D = ‖w₀ − w⋆‖ and how far the tasks are from realizable.
     average_loss, seen_loss : float or None
-        Exact expectations after k steps; None where they are out of reach, with the reason in ``notes``.
+        Exact expectations after k steps; None where they are out of reach, with the reason in
+        ``notes``.
     worst_case : float or None
-        D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the labels here are.
+        D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the
+        labels here are.
     bounds : tuple of BoundCheck
     notes : tuple of str
     errors : dict from str to float
@@ -67,8 +73,9 @@ class BoundComparison:
     next_loss : float or None
         Exact expected loss on the task after the last one; None where the order has none.
     loss : str
-        Name of the loss. For others than "squared" losses are means of simulated runs, ``errors`` their relative
-        standard errors, and D the distance to the nearest w with all margins at least 1, infinite if there is none.
+        Name of the loss. For others than "squared" losses are means of simulated runs, ``errors``
+        their relative standard errors, and D the distance to the nearest w with all margins at
+        least 1, infinite if there is none.
     n_trials : int
         Number of simulated runs, 1 for a single order; 0 for the squared loss.
     wrong_rows : float or None
@@ -93,16 +100,26 @@ class BoundComparison:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """The call that computed it with a digest of its tasks, versions, system and time; stored in files."""
+        """The call that computed it with a digest of its tasks, versions, system and time; stored
+        in files.
+        """
         return provenance_of(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"}
-        return {**values, "bounds": [asdict(check) for check in self.bounds], "notes": list(self.notes)}
+        values = {
+            each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"
+        }
+        return {
+            **values,
+            "bounds": [asdict(check) for check in self.bounds],
+            "notes": list(self.notes),
+        }
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a file with its provenance and a note; ``fl.load`` reads it, and proves nothing again."""
+        """Write it to a file with its provenance and a note; ``fl.load`` reads it, and proves
+        nothing again.
+        """
         header = records.to_plain(self, left_out=("origin",))
         write(path, Document("bound-comparison", header, {}, self.provenance, note))
 
@@ -117,8 +134,14 @@ class BoundComparison:
         return plot_bounds(self, ax)
 
     def sharpest(self, kind: str, quantity: str = "average_loss") -> BoundCheck | None:
-        """Return the bound of a kind, "upper" or "lower", that is closest to a loss; None if none applies."""
-        checks = [check for check in self.bounds if check.applies and (check.kind, check.quantity) == (kind, quantity)]
+        """Return the bound of a kind, "upper" or "lower", that is closest to a loss; None if none
+        applies.
+        """
+        checks = [
+            check
+            for check in self.bounds
+            if check.applies and (check.kind, check.quantity) == (kind, quantity)
+        ]
         best = min if kind == "upper" else max
         return best(checks, key=lambda check: check.value or 0.0) if checks else None
 
@@ -126,9 +149,10 @@ class BoundComparison:
         applying = self._applying()
         if self._noisy:
             message = (
-                f"no bound applies: no model fits all tasks (residual {self.residual:.2g}), and bounds of other "
-                "schedules than schedules.minimax(eta=…), for which see fl.oracle_bound, are proved for tasks that one "
-                "model fits; the exact losses above hold all the same"
+                f"no bound applies: no model fits all tasks (residual {self.residual:.2g}), and"
+                " bounds of other schedules than schedules.minimax(eta=…), for which see"
+                " fl.oracle_bound, are proved for tasks that one model fits; the exact losses"
+                " above hold all the same"
             )
             return "\n".join([*self._wrapped_facts(), "", *textwrap.wrap(message, 98)])
         table = ["no bound applies"] if applying is None else [applying.text(), *applying.facts]
@@ -146,13 +170,20 @@ class BoundComparison:
         return not applies and all("no model fits all tasks" in check.reason for check in others)
 
     def _wrapped_facts(self) -> list[str]:
-        return [line for fact in self._facts() for line in textwrap.wrap(fact, 98, subsequent_indent="  ")]
+        return [
+            line
+            for fact in self._facts()
+            for line in textwrap.wrap(fact, 98, subsequent_indent="  ")
+        ]
 
     def _facts(self) -> list[str]:
         if self.n_trials:
             return self._simulated_facts()
         facts = [
-            f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g}, residual {self.residual:.2g}",
+            (
+                f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g},"
+                f" residual {self.residual:.2g}"
+            ),
             f"exact expected average loss     {self._loss('average_loss')}",
             f"exact expected seen-task loss   {self._loss('seen_loss')}",
             f"worst teacher, labels noiseless {_number(self.worst_case)}",
@@ -163,9 +194,14 @@ class BoundComparison:
 
     def _simulated_facts(self) -> list[str]:
         how = f"mean of {self.n_trials} runs ± standard error" if self.n_trials > 1 else "one order"
-        names = {"average_loss": "average loss", "next_loss": "loss on the next task", "wrong_rows": "its wrong rows"}
+        names = {
+            "average_loss": "average loss",
+            "next_loss": "loss on the next task",
+            "wrong_rows": "its wrong rows",
+        }
         facts = [
-            f"after k = {self.k} steps of the {self.loss} loss: R = {self.radius:.6g}, D = {self.distance:.6g} ({how})"
+            f"after k = {self.k} steps of the {self.loss} loss: R = {self.radius:.6g}, D ="
+            f" {self.distance:.6g} ({how})"
         ]
         for name, text in names.items():
             value = getattr(self, name)
@@ -196,15 +232,25 @@ class BoundComparison:
             "ratio": [Noted(check.ratio, "×") for check in checks],
             "status": [check.status for check in checks],
         }
-        facts = ("* the trivial bound ½R²D², which is smaller",) if any(check.reason for check in checks) else ()
-        return Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if checks else None
+        facts = (
+            ("* the trivial bound ½R²D², which is smaller",)
+            if any(check.reason for check in checks)
+            else ()
+        )
+        return (
+            Table("", columns, facts, formats={"value": ".6g", "ratio": ".3g"}) if checks else None
+        )
 
     def _repr_html_(self) -> str:
         applying = self._applying()
-        shown = "<p>no bound applies</p>" if applying is None else html.table(applying) + html.paragraph(applying.facts)
+        shown = (
+            "<p>no bound applies</p>"
+            if applying is None
+            else html.table(applying) + html.paragraph(applying.facts)
+        )
         return (
-            f"{html.paragraph(self._facts())}{shown}"
-            f"<details><summary>Bounds that do not apply</summary>{html.bullets(self._others())}</details>"
+            f"{html.paragraph(self._facts())}{shown}<details><summary>Bounds that do not"
+            f" apply</summary>{html.bullets(self._others())}</details>"
         )
 
 
@@ -217,7 +263,10 @@ def from_document(document: Document) -> BoundComparison:
     added = {"next_loss": None, "loss": "squared", "n_trials": 0, "wrong_rows": None}
     header = {**added, **document.header} if isinstance(document.header, dict) else document.header
     comparison: BoundComparison = records.from_plain(BoundComparison, header, left_out=("origin",))
-    if comparison.k < 1 or not min(comparison.radius, comparison.distance, comparison.residual) >= 0:
+    if (
+        comparison.k < 1
+        or not min(comparison.radius, comparison.distance, comparison.residual) >= 0
+    ):
         raise ValueError("k, radius, distance and residual are not those of tasks")
     for check in comparison.bounds:
         if check.kind not in ("upper", "lower") or check.quantity not in QUANTITIES:
@@ -228,7 +277,9 @@ def from_document(document: Document) -> BoundComparison:
 
 
 def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
-    return {each.name: [getattr(check, each.name) for check in bounds] for each in fields(BoundCheck)}
+    return {
+        each.name: [getattr(check, each.name) for check in bounds] for each in fields(BoundCheck)
+    }
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,7 +303,9 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
         return len(self.parts)
 
     def table(self) -> Table:
-        """Return exact losses and the sharpest bounds of the average loss, one row for every schedule."""
+        """Return exact losses and the sharpest bounds of the average loss, one row for every
+        schedule.
+        """
         each = list(self.parts.values())
         upper, lower = ([part.sharpest(kind) for part in each] for kind in ("upper", "lower"))
         columns: dict[str, list[Any]] = {
@@ -273,13 +326,17 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
         return {str(label): part.to_dict() for label, part in self.parts.items()}
 
     def to_frame(self) -> Any:
-        """Return the bounds of all schedules as a pandas data frame, with their labels in the first column."""
+        """Return the bounds of all schedules as a pandas data frame, with their labels in the first
+        column.
+        """
         labels = [label for label, part in self.parts.items() for _ in part.bounds]
         bounds = tuple(check for part in self.parts.values() for check in part.bounds)
         return Table("Bounds", {"schedule": labels, **_columns(bounds)}).to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the exact average loss of every schedule between its sharpest bounds; returns the axes."""
+        """Draw the exact average loss of every schedule between its sharpest bounds; returns the
+        axes.
+        """
         from forgetless.plots import plot_comparisons
 
         return plot_comparisons(self, ax)
@@ -293,13 +350,17 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
 
 
 def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:
-    """Return whether a bound applies in a setting, its value there, and its ratio to the exact loss."""
+    """Return whether a bound applies in a setting, its value there, and its ratio to the exact
+    loss.
+    """
     reasons = bound.failures(setting)
     facts = (bound.name, bound.kind, bound.quantity)
     if not reasons and not bound.constant_known:
         reasons = [f"its hypotheses hold, but of the rate {bound.rate} no constant is known to us"]
     if reasons:
-        return BoundCheck(*facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status)
+        return BoundCheck(
+            *facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status
+        )
     published = bound.value(setting)
     trivial = 0.5 * setting.radius**2 * setting.distance**2
     # Where labels are noisy ½R²D² is no bound.

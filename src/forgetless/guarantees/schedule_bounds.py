@@ -1,4 +1,6 @@
-"""Bounds that are computed from the filters of a schedule, or from the labels, instead of a formula in k."""
+"""Bounds that are computed from the filters of a schedule, or from the labels, instead of a formula
+in k.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,13 +32,16 @@ class ScheduleBound(Bound):
         return True
 
     def evaluate(self, k: int, radius: float, distance: float, **extras: float) -> float:
-        raise TypeError(f"the bound {self.name!r} depends on the schedule; use fl.upper_bound(schedule, k)")
+        raise TypeError(
+            f"the bound {self.name!r} depends on the schedule; use fl.upper_bound(schedule, k)"
+        )
 
     def failures(self, setting: Setting) -> list[str]:
         reasons = super().failures(setting)
         if setting.k > self.max_steps:
             reasons.append(
-                f"not computed here for more than {self.max_steps:,} steps; ask fl.upper_bound(schedule, k) for it"
+                f"not computed here for more than {self.max_steps:,} steps; ask"
+                " fl.upper_bound(schedule, k) for it"
             )
         if not reasons and setting.radius > 0:
             filter_ = in_units(setting.filter, setting.radius)
@@ -45,7 +50,9 @@ class ScheduleBound(Bound):
             except ValueError as error:
                 return [str(error)]
             if steps.assumes:
-                failure = failure_at(filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2)
+                failure = failure_at(
+                    filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2
+                )
                 reasons += [] if failure is None else [failure]
         return reasons
 
@@ -60,7 +67,9 @@ class ScheduleBound(Bound):
 
 
 def _importance(setting: Setting) -> float:
-    """Return max 1/(M p_m): the average loss is a plain mean, and tasks are drawn with probabilities p."""
+    """Return max 1/(M p_m): the average loss is a plain mean, and tasks are drawn with
+    probabilities p.
+    """
     assert isinstance(setting.law, Draws)
     with np.errstate(divide="ignore"):
         return float(np.max(1 / (len(setting.law.probabilities) * setting.law.probabilities)))
@@ -73,7 +82,10 @@ class ExchangeableBound(ScheduleBound):
     def failures(self, setting: Setting) -> list[str]:
         reasons = Bound.failures(self, setting)
         if setting.k > self.max_steps:
-            reasons.append(f"not computed here for more than {self.max_steps:,} steps; ask fl.upper_bound for it")
+            reasons.append(
+                f"not computed here for more than {self.max_steps:,} steps; ask fl.upper_bound"
+                " for it"
+            )
         if not reasons and setting.radius > 0:
             try:
                 exchangeable.factors_at_radius(in_units(setting.filter, setting.radius), setting.k)
@@ -89,7 +101,9 @@ class ExchangeableBound(ScheduleBound):
         if self.quantity == "average_loss":
             unit = exchangeable.average_without_replacement(kappa, setting.tasks.n_tasks)
         else:
-            unit = (exchangeable.next_task if self.quantity == "next_loss" else exchangeable.seen_tasks)(kappa)
+            unit = (
+                exchangeable.next_task if self.quantity == "next_loss" else exchangeable.seen_tasks
+            )(kappa)
         return with_contradiction(unit, setting)
 
 
@@ -102,13 +116,17 @@ class OracleEntry(ScheduleBound):
         if isinstance(setting.filter, PerTask):
             reasons.append("it is for strengths in units of R², not of each task's own norm")
         if not reasons and setting.eta == 1:
-            reasons.append("η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η below 1")
+            reasons.append(
+                "η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η below 1"
+            )
         return reasons
 
     def value(self, setting: Setting) -> float:
         assert setting.eta is not None
         p = next_probabilities(setting.tasks, setting.ordering, setting.k)
-        return RightSide(setting.tasks, setting.filter, setting.k, setting.eta, p, setting.start).value
+        return RightSide(
+            setting.tasks, setting.filter, setting.k, setting.eta, p, setting.start
+        ).value
 
 
 _OPTIMAL = "docs/optimal-schedule.md, Theorem"
@@ -120,7 +138,11 @@ _ANY: dict[str, Any] = {
     "hypotheses": (REALIZABLE, INDEPENDENT),
 }
 _RISING: dict[str, Any] = {"scheme": "explicit or budget", "regularization": "any that never falls"}
-_WITHOUT: dict[str, Any] = {"ordering": "without replacement", "hypotheses": (REALIZABLE, WITHOUT), "max_steps": 1000}
+_WITHOUT: dict[str, Any] = {
+    "ordering": "without replacement",
+    "hypotheses": (REALIZABLE, WITHOUT),
+    "max_steps": 1000,
+}
 _NOISY: dict[str, Any] = {
     "scheme": "explicit or budget",
     "regularization": "φ_t(R²) = η(k+1−t)/(k+1), η < 1 for noisy labels",
@@ -128,19 +150,62 @@ _NOISY: dict[str, Any] = {
 _UPPER = "docs/upper-bounds.md, {}; computed by fl.upper_bound"
 
 CERTIFICATES = (
-    ScheduleBound("computed", quantity="average_loss", citation=_UPPER.format("Theorems 1 to 4"), **_SHARED, **_ANY),
-    ScheduleBound("computed, seen tasks", quantity="seen_loss", citation=_UPPER.format("Theorem 5"), **_SHARED, **_ANY),
-    ExchangeableBound("computed, next task", quantity="next_loss", citation=f"{_OPTIMAL} R; by fl.upper_bound",
-                      ordering="exchangeable: with or without replacement", hypotheses=(REALIZABLE, EXCHANGEABLE),
-                      **_SHARED, **_RISING),
-    ExchangeableBound("computed, without replacement", quantity="average_loss", citation=f"{_OPTIMAL} S; by "
-                      "fl.upper_bound", **_SHARED, **_RISING, **_WITHOUT),
-    ExchangeableBound("computed, seen tasks, without replacement", quantity="seen_loss", citation=f"{_OPTIMAL} S; by "
-                      "fl.upper_bound", **_SHARED, **_RISING, **_WITHOUT),
-    OracleEntry("oracle, next task", quantity="next_loss", citation=f"{_OPTIMAL} N; by fl.oracle_bound",
-                ordering="exchangeable: with or without replacement", hypotheses=(EXCHANGEABLE, MINIMAX), **_SHARED,
-                **_NOISY),
-    OracleEntry("oracle", quantity="average_loss", citation=f"{_OPTIMAL} N; by fl.oracle_bound",
-                ordering="uniform with replacement", hypotheses=(UNIFORM, MINIMAX), **_SHARED, **_NOISY),
-)  # fmt: skip
+    ScheduleBound(
+        "computed",
+        quantity="average_loss",
+        citation=_UPPER.format("Theorems 1 to 4"),
+        **_SHARED,
+        **_ANY,
+    ),
+    ScheduleBound(
+        "computed, seen tasks",
+        quantity="seen_loss",
+        citation=_UPPER.format("Theorem 5"),
+        **_SHARED,
+        **_ANY,
+    ),
+    ExchangeableBound(
+        "computed, next task",
+        quantity="next_loss",
+        citation=f"{_OPTIMAL} R; by fl.upper_bound",
+        ordering="exchangeable: with or without replacement",
+        hypotheses=(REALIZABLE, EXCHANGEABLE),
+        **_SHARED,
+        **_RISING,
+    ),
+    ExchangeableBound(
+        "computed, without replacement",
+        quantity="average_loss",
+        citation=f"{_OPTIMAL} S; by fl.upper_bound",
+        **_SHARED,
+        **_RISING,
+        **_WITHOUT,
+    ),
+    ExchangeableBound(
+        "computed, seen tasks, without replacement",
+        quantity="seen_loss",
+        citation=f"{_OPTIMAL} S; by fl.upper_bound",
+        **_SHARED,
+        **_RISING,
+        **_WITHOUT,
+    ),
+    OracleEntry(
+        "oracle, next task",
+        quantity="next_loss",
+        citation=f"{_OPTIMAL} N; by fl.oracle_bound",
+        ordering="exchangeable: with or without replacement",
+        hypotheses=(EXCHANGEABLE, MINIMAX),
+        **_SHARED,
+        **_NOISY,
+    ),
+    OracleEntry(
+        "oracle",
+        quantity="average_loss",
+        citation=f"{_OPTIMAL} N; by fl.oracle_bound",
+        ordering="uniform with replacement",
+        hypotheses=(UNIFORM, MINIMAX),
+        **_SHARED,
+        **_NOISY,
+    ),
+)
 """The bounds that ``compare_bounds`` checks in addition to the catalogue."""

@@ -1,4 +1,6 @@
-"""Atomic writing of files, and locks: a file has its old content or its new one, also after a kill or power loss."""
+"""Atomic writing of files, and locks: a file has its old content or its new one, also after a kill
+or power loss.
+"""
 
 import contextlib
 import json
@@ -16,17 +18,21 @@ except ImportError:  # Windows: there SQLite's own locks let the writers of a st
 
 
 def replace_file(path: Path, *chunks: bytes | memoryview) -> None:
-    """Atomically replace the content of a file; mode and, where allowed, owner of an existing file stay the same.
+    """Atomically replace the content of a file; mode and, where allowed, owner of an existing file
+    stay the same.
 
-    The content is written to a temporary file beside it, synced, and renamed. Links are followed. The temporary file
-    has a fixed name and is locked: a killed save leaves at most this one, which the next save overwrites, and two saves
-    at a time wait for each other. Raises an OSError where ``check_target`` does.
+    The content is written to a temporary file beside it, synced, and renamed. Links are followed.
+    The temporary file has a fixed name and is locked: a killed save leaves at most this one, which
+    the next save overwrites, and two saves at a time wait for each other. Raises an OSError where
+    ``check_target`` does.
     """
     path = Path(os.path.realpath(path))
     existing = check_target(path)
     temporary = path.with_name(f".{path.name}.part")
     # Never readable by more people than the file that it replaces.
-    descriptor = _open_locked(temporary, 0o666 if existing is None else existing.st_mode & 0o666 | 0o200)
+    descriptor = _open_locked(
+        temporary, 0o666 if existing is None else existing.st_mode & 0o666 | 0o200
+    )
     try:
         try:
             os.ftruncate(descriptor, 0)
@@ -52,7 +58,9 @@ def replace_file(path: Path, *chunks: bytes | memoryview) -> None:
 
 
 def _open_locked(temporary: Path, mode: int) -> int:
-    """Return a descriptor of the temporary file; another save may rename or remove the file while we wait for it."""
+    """Return a descriptor of the temporary file; another save may rename or remove the file while
+    we wait for it.
+    """
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     while True:
         descriptor = os.open(temporary, flags, mode)
@@ -93,7 +101,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def check_target(path: str | Path) -> os.stat_result | None:
-    """Return the status of the file to be replaced, None if there is none; an OSError where it cannot be written."""
+    """Return the status of the file to be replaced, None if there is none; an OSError where it
+    cannot be written.
+    """
     path = Path(os.path.realpath(path))
     try:
         status = os.lstat(path)
@@ -105,20 +115,28 @@ def check_target(path: str | Path) -> os.stat_result | None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(f"{path} is a folder; give the name of a file")
     if not stat.S_ISREG(status.st_mode):
-        raise FileExistsError(f"{path} is {kind_of(status.st_mode)}, which is never replaced; give the name of a file")
+        raise FileExistsError(
+            f"{path} is {kind_of(status.st_mode)}, which is never replaced; give the name of a file"
+        )
     if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
-        raise PermissionError(f"{path} is read-only; allow writing with chmod u+w, or give another name")
+        raise PermissionError(
+            f"{path} is read-only; allow writing with chmod u+w, or give another name"
+        )
     check_folder(path.parent)
     return status
 
 
 def check_folder(folder: Path) -> None:
-    """Raise an OSError if no file can be created in a folder, or in its nearest parent that exists."""
+    """Raise an OSError if no file can be created in a folder, or in its nearest parent that
+    exists.
+    """
     nearest = next(place for place in [folder, *folder.parents] if place.exists())
     if not nearest.is_dir():
         raise NotADirectoryError(f"{nearest} is a file; give a folder")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise PermissionError(f"no file can be created in the folder {nearest}; allow writing, or give another folder")
+        raise PermissionError(
+            f"no file can be created in the folder {nearest}; allow writing, or give another folder"
+        )
 
 
 def check_source(path: str | Path, what: str = "file") -> Path:
@@ -132,7 +150,8 @@ def check_source(path: str | Path, what: str = "file") -> Path:
         raise FileNotFoundError(f"{path} is {kind_of(path.stat().st_mode)}, not a file")
     if path.is_symlink():
         raise FileNotFoundError(
-            f"{path} is a broken link, or one that leads back to itself; give the {what} it stands for"
+            f"{path} is a broken link, or one that leads back to itself; give the {what} it"
+            " stands for"
         )
     raise FileNotFoundError(f"there is no {what} {path}")
 
@@ -144,12 +163,15 @@ def kind_of(mode: int) -> str:
 
 
 def _lock_path(store: Path) -> Path:
-    # Not the store itself: SQLite has locks there, which closing a second descriptor of the file would release.
+    # Not the store itself: SQLite has locks there, which closing a second descriptor of the file
+    # would release.
     return store.with_name(f"{store.name}.lock")
 
 
 class Lock:
-    """A lock on a store from the constructor to ``release``; StoreError names the process that holds it already."""
+    """A lock on a store from the constructor to ``release``; StoreError names the process that
+    holds it already.
+    """
 
     def __init__(self, store: Path) -> None:
         self.path, self._descriptor = _lock_path(store), -1
@@ -166,8 +188,8 @@ class Lock:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(
-                f"{store} is being written by {_holder(self.path)}; wait until it ends, or give this sweep another "
-                "store and merge the two afterwards"
+                f"{store} is being written by {_holder(self.path)}; wait until it ends, or give"
+                " this sweep another store and merge the two afterwards"
             ) from None
         except OSError as error:
             raise StoreError(f"{store} cannot be locked ({error}); use a local disk") from None

@@ -1,12 +1,15 @@
-"""The file format of the package: a kind, a JSON header, named arrays, and a SHA-256 checksum of all of it.
+"""The file format of the package: a kind, a JSON header, named arrays, and a SHA-256 checksum of
+all of it.
 
-The layout is that of safetensors (eight bytes of length, a JSON table, raw bytes), so that other tools read the arrays;
-kind, version, header, note, provenance and checksum are in its ``__metadata__``. The usual suffix is ``.fl``. Compared
-were the ``safetensors`` package, which aborts on arrays that do not fit into memory and needs twice the memory, and
-``.npz``, which cannot be memory mapped.
+The layout is that of safetensors (eight bytes of length, a JSON table, raw bytes), so that other
+tools read the arrays; kind, version, header, note, provenance and checksum are in its
+``__metadata__``. The usual suffix is ``.fl``. Compared were the ``safetensors`` package, which
+aborts on arrays that do not fit into memory and needs twice the memory, and ``.npz``, which cannot
+be memory mapped.
 
-Reading executes nothing, and compares sizes before it allocates memory. The checksum detects damage, not forgery: code
-that builds an object from a document has to validate every value, see :class:`Fields`.
+Reading executes nothing, and compares sizes before it allocates memory. The checksum detects
+damage, not forgery: code that builds an object from a document has to validate every value, see
+:class:`Fields`.
 """
 
 import contextlib
@@ -32,9 +35,18 @@ from forgetless.io.provenance import environment
 VERSION = 1
 
 DTYPES = {
-    "BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "F32": "<f4",
-    "U64": "<u8", "I64": "<i8", "F64": "<f8",
-}  # fmt: skip
+    "BOOL": "|b1",
+    "U8": "|u1",
+    "I8": "|i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "F32": "<f4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F64": "<f8",
+}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 MAX_HEADER = 2**24
@@ -88,8 +100,12 @@ def write(path: str | Path, document: Document) -> None:
     head = json.dumps(table).encode()
     head += b" " * (-len(head) % 8)  # the data begin at a multiple of 8, as memory mapping needs it
     if len(head) > MAX_HEADER:
-        raise ValueError(f"the header has {len(head):,} bytes, more than {MAX_HEADER:,}; store long lists as arrays")
-    # From the right: a user's note or header may hold 64 zeros as well, and stands before the checksum.
+        raise ValueError(
+            f"the header has {len(head):,} bytes, more than {MAX_HEADER:,}; store long lists as"
+            " arrays"
+        )
+    # From the right: a user's note or header may hold 64 zeros as well, and stands before the
+    # checksum.
     head = _digest(head, data).encode().join(head.rsplit(_NO_DIGEST.encode(), 1))
     replace_file(Path(path), len(head).to_bytes(8, "little"), head, *data)
 
@@ -103,9 +119,16 @@ def _layout(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
     for name in sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name)):
         array = stored[name].astype(stored[name].dtype.newbyteorder("<"), copy=False)
         if array.dtype.str not in NAMES or not _is_name(name):
-            raise TypeError(f"array {name!r} of {array.dtype} cannot be stored; store numbers, and text in the header")
+            raise TypeError(
+                f"array {name!r} of {array.dtype} cannot be stored; store numbers, and text in the"
+                " header"
+            )
         offsets = [end, end + array.nbytes]
-        table[name] = {"dtype": NAMES[array.dtype.str], "shape": list(array.shape), "data_offsets": offsets}
+        table[name] = {
+            "dtype": NAMES[array.dtype.str],
+            "shape": list(array.shape),
+            "data_offsets": offsets,
+        }
         data.append(array.reshape(-1).view(np.uint8).data if array.size else b"")
         end = offsets[1]
     return table, data
@@ -126,7 +149,9 @@ def read(path: str | Path, kind: str | None = None, *, mmap: bool = False) -> Do
     path = Path(path)
     with file_errors(path):
         # Without O_NONBLOCK, opening a named pipe waits for a writer.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
         with open(descriptor, "rb", buffering=0) as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -147,10 +172,15 @@ def file_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or error}") from error
     except MemoryError as error:
-        raise FileError(f"{path} cannot be read: {printable(str(error), 300) or 'out of memory'}") from error
-    except Exception as error:  # untrusted content can make a parser or constructor raise almost anything
+        raise FileError(
+            f"{path} cannot be read: {printable(str(error), 300) or 'out of memory'}"
+        ) from error
+    # untrusted content can make a parser or constructor raise almost anything
+    except Exception as error:
         reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise FileError(f"{path} is damaged or not a forgetless file: {printable(reason, 300)}") from error
+        raise FileError(
+            f"{path} is damaged or not a forgetless file: {printable(reason, 300)}"
+        ) from error
 
 
 def _read(file: Any, size: int, mmap: bool) -> Document:
@@ -166,7 +196,10 @@ def _read(file: Any, size: int, mmap: bool) -> Document:
         raise ValueError("its metadata are not text")
     version = metadata["version"]
     if version != str(VERSION):
-        raise ValueError(f"it has format version {version[:20]!r}, this forgetless reads {VERSION}; upgrade forgetless")
+        raise ValueError(
+            f"it has format version {version[:20]!r}, this forgetless reads {VERSION}; upgrade"
+            " forgetless"
+        )
     _check_table(table, size - 8 - length)
     header, provenance = parse_json(metadata["header"]), parse_json(metadata["provenance"])
     if not isinstance(header, dict) or not isinstance(provenance, dict):
@@ -180,7 +213,9 @@ def _read(file: Any, size: int, mmap: bool) -> Document:
 
 
 def _check_table(table: dict[str, Any], size: int) -> None:
-    """Raise ValueError unless arrays of allowed types fill the rest of the file without gap or overlap."""
+    """Raise ValueError unless arrays of allowed types fill the rest of the file without gap or
+    overlap.
+    """
     if len(table) > MAX_ARRAYS:
         raise ValueError(f"it lists {len(table)} arrays, more than {MAX_ARRAYS}")
     end = 0
@@ -206,7 +241,8 @@ def _content(file: Any, offset: int, size: int, mmap: bool) -> NDArray[np.uint8]
     """Return the bytes of all arrays."""
     if mmap and size:
         return np.asarray(np.memmap(file, np.uint8, "r", offset, (size,)))
-    check_memory(size / 8, "reading it", "read it with mmap=True")  # a sparse file can be larger than the disk
+    # a sparse file can be larger than the disk
+    check_memory(size / 8, "reading it", "read it with mmap=True")
     raw = np.empty(size, np.uint8)
     done = 0
     while done < size:
@@ -220,7 +256,8 @@ def _content(file: Any, offset: int, size: int, mmap: bool) -> NDArray[np.uint8]
 def _array(raw: NDArray[np.uint8], name: str, entry: dict[str, Any]) -> NDArray[Any]:
     begin, end = entry["data_offsets"]
     flat = raw[begin:end]
-    if entry["dtype"] == "BOOL" and flat.size and flat.max() > 1:  # NumPy's behaviour on such bytes is undefined
+    # NumPy's behaviour on such bytes is undefined
+    if entry["dtype"] == "BOOL" and flat.size and flat.max() > 1:
         raise ValueError(f"{name!r} holds booleans that are neither true nor false")
     return flat.view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
 
@@ -233,7 +270,8 @@ def _digest(head: bytes, data: list[Any]) -> str:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Return the values that JSON describes; ValueError for NaN, infinities and names that occur twice.
+    """Return the values that JSON describes; ValueError for NaN, infinities and names that occur
+    twice.
 
     Examples
     --------
@@ -261,7 +299,8 @@ Shape = tuple[int | None, ...]
 
 
 class Fields:
-    """Arrays of a file that are taken out one by one; ValueError where dtype, shape or range is not as required.
+    """Arrays of a file that are taken out one by one; ValueError where dtype, shape or range is not
+    as required.
 
     Parameters
     ----------
@@ -299,7 +338,9 @@ class Fields:
         high: float | None = None,
         finite: bool = True,
     ) -> NDArray[Any]:
-        """Return an array whose dtype is of one of the ``kinds``; None allows any length, or any shape."""
+        """Return an array whose dtype is of one of the ``kinds``; None allows any length, or any
+        shape.
+        """
         label = f"{self._prefix}{name}"
         if name not in self._arrays:
             raise ValueError(f"{label} is missing")
@@ -327,9 +368,14 @@ class Fields:
         return float(self.array(name, "f", (), low=low))
 
     def part(self, prefix: str) -> "Fields":
-        """Return the arrays whose names begin with ``prefix``, without it; they are removed from these."""
+        """Return the arrays whose names begin with ``prefix``, without it; they are removed from
+        these.
+        """
         names = [name for name in self._arrays if name.startswith(prefix)]
-        return Fields({name.removeprefix(prefix): self._arrays.pop(name) for name in names}, self._prefix + prefix)
+        return Fields(
+            {name.removeprefix(prefix): self._arrays.pop(name) for name in names},
+            self._prefix + prefix,
+        )
 
     def end(self) -> None:
         """Raise ValueError if an array was not taken out."""
@@ -338,4 +384,6 @@ class Fields:
 
 
 def _fits(shape: tuple[int, ...], required: Shape) -> bool:
-    return len(shape) == len(required) and all(want in (None, n) for want, n in zip(required, shape, strict=True))
+    return len(shape) == len(required) and all(
+        want in (None, n) for want, n in zip(required, shape, strict=True)
+    )

@@ -22,7 +22,8 @@ from forgetless._core.environment import version
 from forgetless._core.text import printable
 
 _MAX_TEXT = 4000
-"""Characters of an argument that are stored, such as the code of a schedule with many coefficients."""
+"""Characters of an argument that are stored, such as the code of a schedule with many
+coefficients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,9 @@ class RecordedOrigin:
 
 
 def provenance_of(origin: Origin | RecordedOrigin | None) -> dict[str, Any]:
-    """Return the provenance of a result as values that JSON has; empty where the user built it from parts."""
+    """Return the provenance of a result as values that JSON has; empty where the user built it from
+    parts.
+    """
     return {} if origin is None else origin.to_dict()
 
 

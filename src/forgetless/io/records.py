@@ -1,6 +1,8 @@
-"""Frozen dataclasses as values that JSON has, and back; annotations are the types that a file may hold.
+"""Frozen dataclasses as values that JSON has, and back; annotations are the types that a file may
+hold.
 
-Infinities and NaN are written as text. The caller gives a pair of functions for fields of type ``Any``.
+Infinities and NaN are written as text. The caller gives a pair of functions for fields of type
+``Any``.
 """
 
 import dataclasses
@@ -63,7 +65,9 @@ def _field(record: Any, name: str, encode: Coder) -> Any:
     return (None if value is None else encode(value)) if hint is Any else to_plain(value, encode)
 
 
-def from_plain(kind: type, plain: Any, decode: Coder = _reject, left_out: tuple[str, ...] = ()) -> Any:
+def from_plain(
+    kind: type, plain: Any, decode: Coder = _reject, left_out: tuple[str, ...] = ()
+) -> Any:
     """Return the dataclass that ``to_plain`` described; ValueError where it describes none."""
     if not isinstance(plain, dict):
         raise ValueError(f"{kind.__name__} must be an object with named fields")
@@ -73,7 +77,12 @@ def from_plain(kind: type, plain: Any, decode: Coder = _reject, left_out: tuple[
         problem = "is missing" if min(unmatched) in names else "does not belong there"
         raise ValueError(f"{kind.__name__}.{min(unmatched)[:60]} {problem}")
     hints = get_type_hints(kind)
-    return kind(**{name: _read(f"{kind.__name__}.{name}", hints[name], plain[name], decode) for name in names})
+    return kind(
+        **{
+            name: _read(f"{kind.__name__}.{name}", hints[name], plain[name], decode)
+            for name in names
+        }
+    )
 
 
 def _read(at: str, hint: Any, plain: Any, decode: Coder) -> Any:
@@ -88,7 +97,9 @@ def _read(at: str, hint: Any, plain: Any, decode: Coder) -> Any:
     if origin is tuple and isinstance(plain, list):
         parts = parts[:1] * len(plain) if parts[1:] == (Ellipsis,) else parts
         if len(parts) == len(plain):
-            return tuple(_read(at, part, each, decode) for part, each in zip(parts, plain, strict=True))
+            return tuple(
+                _read(at, part, each, decode) for part, each in zip(parts, plain, strict=True)
+            )
     if origin is dict and isinstance(plain, dict):
         return {name: _read(at, parts[1], each, decode) for name, each in plain.items()}
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):

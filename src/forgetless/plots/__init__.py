@@ -1,6 +1,13 @@
 """Plots: each takes numbers and optional axes, and returns the axes."""
 
-from forgetless.plots.paper import plot_curves, plot_optimal, plot_optimum, plot_paper, plot_rates, plot_reduction
+from forgetless.plots.paper import (
+    plot_curves,
+    plot_optimal,
+    plot_optimum,
+    plot_paper,
+    plot_rates,
+    plot_reduction,
+)
 from forgetless.plots.results import (
     COLOURS,
     COLUMN,

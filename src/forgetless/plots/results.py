@@ -1,6 +1,7 @@
 """Figures of results, streams and sweeps, with one style.
 
-Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ in grey.
+Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ
+in grey.
 """
 
 from collections.abc import Iterator, Mapping
@@ -69,31 +70,65 @@ def look(i: int) -> dict[str, Any]:
 
 
 def plot_advice(advice: Any, ax: Any = None) -> Any:
-    """Draw the objective against the scale for every shape of an ``Advice``, its best points and no regularization."""
+    """Draw the objective against the scale for every shape of an ``Advice``, its best points and no
+    regularization.
+    """
     ax = axes_of(ax, 1.4 * WIDTH, HEIGHT)
     for i, curve in enumerate(curve for curve in advice.curves if len(curve.scales) > 1):
         scales, losses = np.array(curve.scales), np.array(curve.losses)
         best = int(np.argmin(losses))
         ax.plot(scales, losses, label=figure_label(curve.title, 60), **look(i))
-        ax.plot(scales[best], losses[best], marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], zorder=3)
+        ax.plot(
+            scales[best],
+            losses[best],
+            marker=MARKERS[i % len(MARKERS)],
+            color=COLOURS[i % len(COLOURS)],
+            zorder=3,
+        )
     for curve in advice.curves:
         if len(curve.scales) == 1:
-            ax.axhline(curve.losses[0], color="0.5", linewidth=0.8, zorder=1, label=figure_label(curve.title, 60))
+            ax.axhline(
+                curve.losses[0],
+                color="0.5",
+                linewidth=0.8,
+                zorder=1,
+                label=figure_label(curve.title, 60),
+            )
     if advice.least > 0 and advice.objective == "average_loss":
-        ax.axhline(advice.least, color="black", linewidth=0.8, linestyle=":", zorder=1, label="least possible")
-    names = {"average_loss": "expected loss", "seen_loss": "seen-task loss", "worst_case": "worst-case loss"}
-    ax.set(xscale="log", yscale="log", xlabel="scale / R²", ylabel=names.get(advice.objective, "held-out loss"))
+        ax.axhline(
+            advice.least,
+            color="black",
+            linewidth=0.8,
+            linestyle=":",
+            zorder=1,
+            label="least possible",
+        )
+    names = {
+        "average_loss": "expected loss",
+        "seen_loss": "seen-task loss",
+        "worst_case": "worst-case loss",
+    }
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="scale / R²",
+        ylabel=names.get(advice.objective, "held-out loss"),
+    )
     # Far above the best nothing is decided; the curves may end a thousand times higher.
     low, high = ax.get_ylim()
     ax.set_ylim(max(low, 0.7 * advice.options[0].loss), min(high, 30 * advice.options[0].loss))
-    title = f"{advice.k} steps over {advice.n_tasks} tasks; best:\n{figure_label(advice.options[0].title, 80)}"
+    title = (
+        f"{advice.k} steps over {advice.n_tasks} tasks;"
+        f" best:\n{figure_label(advice.options[0].title, 80)}"
+    )
     ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
 
 
 def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
-    """Draw a metric of a ``Trace`` or ``Expectation``: lines over steps, or dots where one step was recorded.
+    """Draw a metric of a ``Trace`` or ``Expectation``: lines over steps, or dots where one step was
+    recorded.
 
     Of a trace the line is the mean, and the band behind it holds the middle 80 % of the runs.
     """
@@ -107,8 +142,12 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     for i, part in enumerate(each):
         runs = to_numpy(part.values[metric]) if hasattr(part, "n_trials") else np.zeros((1, 0))
         if len(runs) > 1:
-            low, high = (_above_rounding(end, values) for end in np.quantile(runs, [0.1, 0.9], axis=0))
-            ax.fill_between(part.steps, low, high, color=COLOURS[i % len(COLOURS)], alpha=0.18, linewidth=0)
+            low, high = (
+                _above_rounding(end, values) for end in np.quantile(runs, [0.1, 0.9], axis=0)
+            )
+            ax.fill_between(
+                part.steps, low, high, color=COLOURS[i % len(COLOURS)], alpha=0.18, linewidth=0
+            )
     if hasattr(curves, "n_trials"):
         ax.set_ylabel(f"mean {name}" if curves.n_trials > 1 else name)
     return ax
@@ -116,22 +155,44 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
 
 def plot_worst(worst: Any, ax: Any = None) -> Any:
     """Draw a ``WorstCase`` against the steps; dots where there is one."""
-    summary = f"the worst-case loss after {worst.steps[-1]} steps is {float(worst.curves[0, -1]):.6g}"
-    return _lines_or_dots(worst.labels, worst.steps, list(worst.curves), "worst-case loss, ‖w⋆‖ = 1", summary, ax)
+    summary = (
+        f"the worst-case loss after {worst.steps[-1]} steps is {float(worst.curves[0, -1]):.6g}"
+    )
+    return _lines_or_dots(
+        worst.labels, worst.steps, list(worst.curves), "worst-case loss, ‖w⋆‖ = 1", summary, ax
+    )
 
 
-def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, summary: str, ax: Any) -> Any:
-    """Draw one line of values over steps for every label; one dot for each where there is a single step."""
+def _lines_or_dots(
+    labels: Any, steps: Any, values: list[Any], name: str, summary: str, ax: Any
+) -> Any:
+    """Draw one line of values over steps for every label; one dot for each where there is a single
+    step.
+    """
     values = [_above_rounding(each, values) for each in values]
     low, high = _ends(values)
     positive = low > 0
     if len(steps) == 1:
         if not labels:
-            raise ValueError(f'{summary}: one number, and nothing to draw; pass record="log" for a curve, or several k')
+            raise ValueError(
+                f'{summary}: one number, and nothing to draw; pass record="log" for a curve, or'
+                " several k"
+            )
         ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
         for i in range(len(labels)):
-            ax.plot(values[i][0], i, marker=MARKERS[i % len(MARKERS)], color=COLOURS[i % len(COLOURS)], linewidth=0)
-            ax.annotate(f"{float(values[i][0]):.3g}", (values[i][0], i), xytext=(6, -3), textcoords="offset points")
+            ax.plot(
+                values[i][0],
+                i,
+                marker=MARKERS[i % len(MARKERS)],
+                color=COLOURS[i % len(COLOURS)],
+                linewidth=0,
+            )
+            ax.annotate(
+                f"{float(values[i][0]):.3g}",
+                (values[i][0], i),
+                xytext=(6, -3),
+                textcoords="offset points",
+            )
             ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
         ax.set_yticks(range(len(labels)), labels=[figure_label(label, 30) for label in labels])
         ax.set(xlabel=f"{name} after {steps[0]} steps")
@@ -147,7 +208,13 @@ def _lines_or_dots(labels: Any, steps: Any, values: list[Any], name: str, summar
     marked = len(steps) <= 12
     for i, each in enumerate(values):
         label = figure_label(labels[i], 60) if labels else None
-        ax.plot(steps, each, marker=MARKERS[i % len(MARKERS)] if marked else None, label=label, **look(i))
+        ax.plot(
+            steps,
+            each,
+            marker=MARKERS[i % len(MARKERS)] if marked else None,
+            label=label,
+            **look(i),
+        )
     wide = steps[0] > 0 and steps[-1] >= 10 * steps[0]
     ax.set(xscale="log" if wide else "linear", yscale="log" if positive else "linear")
     ax.set(xlabel="number of steps", ylabel=name)
@@ -163,14 +230,20 @@ def _ends(values: list[Any]) -> tuple[float, float]:
 
 
 def _above_rounding(each: Any, values: list[Any]) -> Any:
-    """Return values without those that are positive and nothing but rounding: they would stretch a logarithmic axis."""
+    """Return values without those that are positive and nothing but rounding: they would stretch a
+    logarithmic axis.
+    """
     low, high = _ends(values)
     return np.where(each < 1e-13 * high, np.nan, each) if low >= 0 < high else each
 
 
 def plot_bounds(comparison: Any, ax: Any = None) -> Any:
-    """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one of them as a dot."""
-    checks = sorted((check for check in comparison.bounds if check.applies), key=lambda check: check.value)
+    """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one
+    of them as a dot.
+    """
+    checks = sorted(
+        (check for check in comparison.bounds if check.applies), key=lambda check: check.value
+    )
     ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(checks)))
     titles = {
         "average_loss": "exact average loss",
@@ -183,8 +256,17 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
             ax.axvline(value, label=title, **look(i))
     for row, check in enumerate(checks):
         at = list(titles).index(check.quantity)
-        ax.plot(check.value, row, marker="<" if check.kind == "upper" else ">", color=COLOURS[at], linewidth=0)
-    ax.set_yticks(range(len(checks)), labels=[figure_label(f"{check.name} ({check.kind})", 60) for check in checks])
+        ax.plot(
+            check.value,
+            row,
+            marker="<" if check.kind == "upper" else ">",
+            color=COLOURS[at],
+            linewidth=0,
+        )
+    ax.set_yticks(
+        range(len(checks)),
+        labels=[figure_label(f"{check.name} ({check.kind})", 60) for check in checks],
+    )
     ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; ◂ upper bound, ▸ lower bound")
     ax.margins(y=0.15)
     ax.legend(loc="lower right")
@@ -192,7 +274,9 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
 
 
 def plot_comparisons(comparisons: Any, ax: Any = None) -> Any:
-    """Draw the exact average loss of several schedules, each on the range between its sharpest bounds."""
+    """Draw the exact average loss of several schedules, each on the range between its sharpest
+    bounds.
+    """
     ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(comparisons))
     for row, part in enumerate(comparisons.values()):
         ends = [part.sharpest(kind) for kind in ("lower", "upper")]
@@ -200,16 +284,22 @@ def plot_comparisons(comparisons: Any, ax: Any = None) -> Any:
         exact = part.average_loss
         everything = [*values, *([exact] if exact else [])]
         ax.plot(
-            [min(everything), max(everything)] if everything else [], [row, row][: 2 * bool(everything)], color="0.6"
+            [min(everything), max(everything)] if everything else [],
+            [row, row][: 2 * bool(everything)],
+            color="0.6",
         )
         for check, marker in zip(ends, "><", strict=True):
             if check is not None and check.value > 0:
                 ax.plot(check.value, row, marker=marker, color="0.4", linewidth=0)
         if exact:
             ax.plot(exact, row, marker="o", color=COLOURS[0], linewidth=0)
-    ax.set_yticks(range(len(comparisons)), labels=[figure_label(label, 30) for label in comparisons])
+    ax.set_yticks(
+        range(len(comparisons)), labels=[figure_label(label, 30) for label in comparisons]
+    )
     first = next(iter(comparisons.values()))
-    ax.set(xscale="log", xlabel=f"average loss after {first.k} steps: exact ●, at most ◂, at least ▸")
+    ax.set(
+        xscale="log", xlabel=f"average loss after {first.k} steps: exact ●, at most ◂, at least ▸"
+    )
     ax.margins(y=0.2)
     ax.invert_yaxis()
     return ax
@@ -219,7 +309,9 @@ def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any
     """Draw the coefficients of a schedule over the steps, and the best constant as a line."""
     ax = axes_of(ax, WIDTH, HEIGHT)
     values = np.asarray(coefficients)
-    ax.plot(np.arange(1, len(values) + 1), values, drawstyle="steps-mid", label="optimal", **look(0))
+    ax.plot(
+        np.arange(1, len(values) + 1), values, drawstyle="steps-mid", label="optimal", **look(0)
+    )
     if constant is not None:
         ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))
     ax.set(xlabel="step t", ylabel="coefficient λ", title=figure_label(title, 80), ylim=(0, None))
@@ -228,15 +320,24 @@ def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any
 
 
 def plot_forgetting(
-    tasks: list[str], errors: Any, all_seen: Any, measure: str = "RMSE", n_lines: int = 6, ax: Any = None
+    tasks: list[str],
+    errors: Any,
+    all_seen: Any,
+    measure: str = "RMSE",
+    n_lines: int = 6,
+    ax: Any = None,
 ) -> Any:
-    """Draw the error of some tasks from when they were learned on, and of all seen tasks in black."""
+    """Draw the error of some tasks from when they were learned on, and of all seen tasks in
+    black.
+    """
     ax = axes_of(ax)
     steps = np.arange(1, len(tasks) + 1)
     picked = np.unique(np.linspace(0, len(tasks) - 1, min(n_lines, len(tasks))).round().astype(int))
     for i, m in enumerate(picked):
         marker = MARKERS[i] if m == len(tasks) - 1 else None  # the last task is a single point
-        ax.plot(steps[m:], errors[m:, m], label=figure_label(tasks[m]), marker=marker, **look(i % 6))
+        ax.plot(
+            steps[m:], errors[m:, m], label=figure_label(tasks[m]), marker=marker, **look(i % 6)
+        )
     ax.plot(steps, all_seen, color="black", linewidth=1.8, label="all seen")
     ax.set(xlabel="tasks learned", ylabel=f"{measure} on held-out rows", ylim=(0, None))
     ax.legend(ncols=2, fontsize=6)
@@ -259,7 +360,9 @@ def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
 
 
 def plot_befores(steps: Any, lines: dict[str, Any], measure: str = "RMSE", ax: Any = None) -> Any:
-    """Draw the errors of each task before it was learned, of a model and of what needs no features."""
+    """Draw the errors of each task before it was learned, of a model and of what needs no
+    features.
+    """
     ax = axes_of(ax)
     for i, (name, errors) in enumerate(lines.items()):
         ax.plot(steps, errors, label=figure_label(name), **look(i))
@@ -269,33 +372,45 @@ def plot_befores(steps: Any, lines: dict[str, Any], measure: str = "RMSE", ax: A
 
 
 def plot_reliability(probabilities: Any, fractions: Any, errors: Any, ax: Any = None) -> Any:
-    """Draw the fraction of right predictions, with its standard errors, against the probability predicted for them."""
+    """Draw the fraction of right predictions, with its standard errors, against the probability
+    predicted for them.
+    """
     ax = axes_of(ax)
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
-    ax.errorbar(probabilities, fractions, yerr=2 * np.asarray(errors), fmt="o", color=COLOURS[0], capsize=2)
+    ax.errorbar(
+        probabilities, fractions, yerr=2 * np.asarray(errors), fmt="o", color=COLOURS[0], capsize=2
+    )
     ax.set(xlabel="probability predicted", ylabel="fraction right", xlim=(0, 1.02), ylim=(0, 1.02))
     return ax
 
 
 def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any:
-    """Draw the panels of a sweep: points with bars of one standard error, and bounds as thin lines of the same colour.
+    """Draw the panels of a sweep: points with bars of one standard error, and bounds as thin lines
+    of the same colour.
 
     Takes lines by the titles of their panels; returns the axes, a list where there are several.
     """
     if not panels:
         raise ValueError("there is nothing to draw: the store holds no results for this figure")
     if ax is not None and len(panels) > 1:
-        raise ValueError(f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by where=")
+        raise ValueError(
+            f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by"
+            " where="
+        )
     axes = [ax]
     if ax is None:
         import matplotlib.pyplot as plt
 
         size = (COLUMN * len(panels), 2.6)
-        axes = list(plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")[1][0])
+        axes = list(
+            plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")[1][0]
+        )
     for one, (title, lines) in zip(axes, panels.items(), strict=True):
         _plot_panel(one, lines, x)
         one.set(
-            xlabel="number of steps k" if x == "k" else x, ylabel=y.replace("_", " "), title=figure_label(title, 60)
+            xlabel="number of steps k" if x == "k" else x,
+            ylabel=y.replace("_", " "),
+            title=figure_label(title, 60),
         )
     axes[0].legend()
     return axes[0] if len(axes) == 1 else axes
@@ -321,8 +436,22 @@ def _plot_line(ax: Any, i: int, line: Any) -> None:
         return
     errors = [point.error for point in line.points]
     bars = None if None in errors else errors
-    ax.errorbar(line.x, means, bars, marker=MARKERS[i % len(MARKERS)], label=figure_label(line.name, 60), **look(i))
+    ax.errorbar(
+        line.x,
+        means,
+        bars,
+        marker=MARKERS[i % len(MARKERS)],
+        label=figure_label(line.name, 60),
+        **look(i),
+    )
     for kind in ("upper", "lower"):
         bound = [getattr(point, kind) for point in line.points]
         if None not in bound:
-            ax.plot(line.x, bound, color=COLOURS[i % len(COLOURS)], linewidth=0.5, linestyle=":", zorder=1)
+            ax.plot(
+                line.x,
+                bound,
+                color=COLOURS[i % len(COLOURS)],
+                linewidth=0.5,
+                linestyle=":",
+                zorder=1,
+            )

@@ -12,7 +12,9 @@ def table(content: Table) -> str:
     """Return an HTML table with the cells of the table's text, numbers aligned to the right."""
     columns = content.printed()
     head = "".join(f"<th>{text(column.name)}</th>" for column in columns)
-    cells = zip(*([_cell(cell, column.numbers) for cell in column.cells] for column in columns), strict=True)
+    cells = zip(
+        *([_cell(cell, column.numbers) for cell in column.cells] for column in columns), strict=True
+    )
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -39,7 +39,11 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"formula": markup(html.formula), "table": markup(html.table), "data_url": _data_url}
+    environment.filters |= {
+        "formula": markup(html.formula),
+        "table": markup(html.table),
+        "data_url": _data_url,
+    }
     return environment
 
 

@@ -11,7 +11,8 @@ from forgetless._core.environment import needs
 from forgetless._core.text import printable
 
 Progress = Callable[[int, int, str], None]
-"""Called now and then as ``report_progress(done, total, label)``: so many of ``total`` (0: unknown), and of what."""
+"""Called now and then as ``report_progress(done, total, label)``: so many of ``total`` (0:
+unknown), and of what."""
 
 PATIENCE = 600.0
 """Remaining seconds above which a computation warns."""
@@ -20,7 +21,8 @@ _SAMPLE = 2.0
 """Seconds after the first report after which the speed is estimated."""
 
 _SETUP = 20.0
-"""Seconds that loading and compiling may take before the first report; anything longer is the work itself."""
+"""Seconds that loading and compiling may take before the first report; anything longer is the work
+itself."""
 
 
 def silent(done: int, total: int, label: str) -> None:
@@ -29,7 +31,9 @@ def silent(done: int, total: int, label: str) -> None:
 
 @contextmanager
 def progress_callback(progress: Any) -> Iterator[Progress]:
-    """Yield the callback for an argument ``progress``: a bar for True, ``silent`` for None and False, or itself."""
+    """Yield the callback for an argument ``progress``: a bar for True, ``silent`` for None and
+    False, or itself.
+    """
     if progress is True:
         with needs("progress=True", "rich", "plot"):
             import rich.progress  # noqa: F401
@@ -40,7 +44,9 @@ def progress_callback(progress: Any) -> Iterator[Progress]:
     elif callable(progress):
         yield progress
     else:
-        raise TypeError(f"progress must be True or a callable (done, total, label), got {progress!r}")
+        raise TypeError(
+            f"progress must be True or a callable (done, total, label), got {progress!r}"
+        )
 
 
 @contextmanager
@@ -63,7 +69,12 @@ def _bar() -> Iterator[Progress]:
     from rich.progress import Progress as Bar
 
     # Without markup, since labels may be a user's.
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task("starting", total=None)
         yield lambda done, total, label: bar.update(
@@ -77,9 +88,11 @@ def part_of_work(report_progress: Progress, part: int, n_parts: int) -> Progress
 
 
 def with_eta_warning(report_progress: Progress, hint: str) -> Progress:
-    """Return a callback that also warns, once and after a few seconds, if the rest will take more than ``PATIENCE``.
+    """Return a callback that also warns, once and after a few seconds, if the rest will take more
+    than ``PATIENCE``.
 
-    The estimate is the time since the first report, per step since: it holds for work that is the same at every step.
+    The estimate is the time since the first report, per step since: it holds for work that is the
+    same at every step.
     """
     since, first, checked = time.monotonic(), 0, False
 

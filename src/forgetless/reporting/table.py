@@ -45,7 +45,8 @@ class Table:
     Examples
     --------
     >>> from forgetless.reporting.table import Noted, Table
-    >>> table = Table("Fruit", {"fruit": ["plum", "fig"], "g": [31.5, None], "a piece": [Noted(0.5, " €"), 12]})
+    >>> table = Table("Fruit", {"fruit": ["plum", "fig"], "g": [31.5, None],
+    ...     "a piece": [Noted(0.5, " €"), 12]})
     >>> print(table.text())
     fruit     g  a piece
     plum   31.5    0.5 €
@@ -61,7 +62,9 @@ class Table:
     formats: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_rows(cls, title: str, rows: Sequence[Mapping[str, Any]], facts: tuple[str, ...] = ()) -> "Table":
+    def of_rows(
+        cls, title: str, rows: Sequence[Mapping[str, Any]], facts: tuple[str, ...] = ()
+    ) -> "Table":
         """Return the table of at least one row; all rows have the names of the first."""
         return cls(title, {name: [row[name] for row in rows] for name in rows[0]}, facts)
 
@@ -71,12 +74,21 @@ class Table:
 
     def where(self, **values: Any) -> "Table":
         """Return the rows whose columns have these values."""
-        keep = [i for i in range(len(self)) if all(self.columns[name][i] == value for name, value in values.items())]
-        return replace(self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()})
+        keep = [
+            i
+            for i in range(len(self))
+            if all(self.columns[name][i] == value for name, value in values.items())
+        ]
+        return replace(
+            self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()}
+        )
 
     def printed(self) -> list[PrintedColumn]:
         """Return the printed columns, the same for text and HTML."""
-        return [_printed(name, cells, self.formats.get(name, self.number)) for name, cells in self.columns.items()]
+        return [
+            _printed(name, cells, self.formats.get(name, self.number))
+            for name, cells in self.columns.items()
+        ]
 
     def text(self) -> str:
         """Return aligned lines, the head first: numbers to the right, text to the left."""
@@ -112,7 +124,8 @@ def _printed(name: str, cells: list[Any], number: str) -> PrintedColumn:
     pairs = [cell if isinstance(cell, Noted) else Noted(cell, "") for cell in cells]
     texts = [_cell(pair.value, number) for pair in pairs]
     notes = [pair.note if _is_present(pair.value) else "" for pair in pairs]
-    # Notes hang to the right of the numbers, so that a mark behind one of them does not shift its digits.
+    # Notes hang to the right of the numbers, so that a mark behind one of them does not shift its
+    # digits.
     width = max(map(len, notes), default=0)
     joined = [text + note.ljust(width) for text, note in zip(texts, notes, strict=True)]
     return PrintedColumn(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
@@ -126,7 +139,9 @@ def _cell(value: Any, number: str) -> str:
     if not _is_present(value):
         return "–"
     return (
-        readable_number(value, number) if isinstance(value, Real) and not isinstance(value, Integral) else label(value)
+        readable_number(value, number)
+        if isinstance(value, Real) and not isinstance(value, Integral)
+        else label(value)
     )
 
 
@@ -137,8 +152,13 @@ def _aligned(column: PrintedColumn, blank: int) -> list[str]:
 
 
 def frame(columns: Mapping[str, Any]) -> Any:
-    """Return a pandas data frame of equally long columns: lists, or arrays of any shape, read row by row."""
+    """Return a pandas data frame of equally long columns: lists, or arrays of any shape, read row
+    by row.
+    """
     with needs("to_frame", "pandas", "frame"):
         import pandas
-    flat = {name: np.ravel(cells) if isinstance(cells, np.ndarray) else cells for name, cells in columns.items()}
+    flat = {
+        name: np.ravel(cells) if isinstance(cells, np.ndarray) else cells
+        for name, cells in columns.items()
+    }
     return pandas.DataFrame(flat)

@@ -1,4 +1,6 @@
-"""The paper's figure and table from exact computations, as tables of numbers; ``plots`` draws them."""
+"""The paper's figure and table from exact computations, as tables of numbers; ``plots`` draws
+them.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,23 +26,40 @@ from forgetless.theory.two_tasks import two_task_optimum
 
 __all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes"]
 
-ANGLES = {"π/64": np.pi / 64, "π/32": np.pi / 32, "π/16": np.pi / 16, "π/8": np.pi / 8, "π/4": np.pi / 4}
+ANGLES = {
+    "π/64": np.pi / 64,
+    "π/32": np.pi / 32,
+    "π/16": np.pi / 16,
+    "π/8": np.pi / 8,
+    "π/4": np.pi / 4,
+}
 
 
 def optimum(k_max: int = 1024) -> Table:
-    """Return λ⋆(k; θ), the best fixed coefficient of the two-task problem by exact global search."""
+    """Return λ⋆(k; θ), the best fixed coefficient of the two-task problem by exact global
+    search.
+    """
     k = np.arange(1, k_max + 1)
     rows, drops = [], []
     for name, theta in ANGLES.items():
         best, loss = two_task_optimum(theta, k)
         linear = k / np.log(1 / np.tan(theta / 2))
         for i in range(len(k)):
-            row = {"angle": name, "theta": theta, "k": int(k[i]), "coefficient": float(best[i]), "loss": float(loss[i])}
+            row = {
+                "angle": name,
+                "theta": theta,
+                "k": int(k[i]),
+                "coefficient": float(best[i]),
+                "loss": float(loss[i]),
+            }
             rows.append({**row, "linear": float(linear[i])})
         if best[-1] == 0:
             drop, zero = int(np.argmax(best)) + 1, len(k) - int(np.argmax(best[::-1] > 0))
             turn = k * theta**2
-            drops.append(f"θ = {name}: drops at kθ² = {turn[drop]:.2f}, exactly 0 from kθ² = {turn[zero]:.2f} on")
+            drops.append(
+                f"θ = {name}: drops at kθ² = {turn[drop]:.2f}, exactly 0 from kθ² ="
+                f" {turn[zero]:.2f} on"
+            )
     return Table.of_rows("Best fixed coefficient of two tasks", rows, tuple(drops))
 
 
@@ -70,7 +89,7 @@ def _random(d: int, M: int, r: int, spread: float = 1.0) -> TaskCollection:
 FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
     "unseen task": constructions.unseen_task,
     "rare tasks": constructions.rare_tasks,
-    "two tasks, π/64": lambda k: constructions.two_tasks(np.pi / 64),  # noqa: ARG005 - the same for every horizon
+    "two tasks, π/64": lambda k: constructions.two_tasks(np.pi / 64),  # noqa: ARG005
     "two tasks, π/16": lambda k: constructions.two_tasks(np.pi / 16),  # noqa: ARG005
     "random, rank 1": lambda k: _random(10, 20, 1),  # noqa: ARG005
     "random, rank 3": lambda k: _random(20, 10, 3),  # noqa: ARG005
@@ -79,7 +98,9 @@ FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
 
 
 def rates(exponents: range = range(2, 11), progress: Progress | bool | None = None) -> Table:
-    """Return the exact worst-case loss over R² against k, for every family and schedule, beside the published bound."""
+    """Return the exact worst-case loss over R² against k, for every family and schedule, beside the
+    published bound.
+    """
     rows: list[dict[str, Any]] = []
     with progress_callback(progress) as report_progress:
         for done, family in enumerate(FAMILIES):
@@ -91,14 +112,20 @@ def rates(exponents: range = range(2, 11), progress: Progress | bool | None = No
 
 def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
     tasks, rows = FAMILIES[family](k), []
-    for name, loss in zip(SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True):
+    for name, loss in zip(
+        SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True
+    ):
         bound = min(0.5, catalogue[PUBLISHED[name]].evaluate(k, 1.0, 1.0))
-        rows.append({"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound})
+        rows.append(
+            {"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound}
+        )
     return rows
 
 
 def slopes(measured: Table, last: int = 4) -> Table:
-    """Return fitted slopes of log loss against log k, over the last points, beside what is published and certified."""
+    """Return fitted slopes of log loss against log k, over the last points, beside what is
+    published and certified.
+    """
     end = int(max(measured.columns["k"]))
     proved = {name: upper_bound(schedule, end).constant for name, schedule in SCHEDULES.items()}
     rows = []
@@ -119,7 +146,10 @@ def slopes(measured: Table, last: int = 4) -> Table:
                     "k·certificate at the end": proved[name],
                 }
             )
-    facts = tuple(f"{family}: smallest loss with {_winners(measured.where(family=family))}" for family in FAMILIES)
+    facts = tuple(
+        f"{family}: smallest loss with {_winners(measured.where(family=family))}"
+        for family in FAMILIES
+    )
     return Table.of_rows("Table 1, measured", rows, facts)
 
 
@@ -133,11 +163,16 @@ def _winners(part: Table) -> str:
             best[-1] = (name, best[-1][1], k)
         else:
             best.append((name, k, k))
-    return ", ".join(f"{name} (k = {low}..{high})" if high > low else f"{name} (k = {low})" for name, low, high in best)
+    return ", ".join(
+        f"{name} (k = {low}..{high})" if high > low else f"{name} (k = {low})"
+        for name, low, high in best
+    )
 
 
 def curves(n_trials: int = 2000) -> Table:
-    """Return exact seen-task loss and forgetting beside simulated bands, with and without replacement."""
+    """Return exact seen-task loss and forgetting beside simulated bands, with and without
+    replacement.
+    """
     rng = np.random.default_rng(3)
     teacher = rng.standard_normal(8)
     tasks = TaskCollection([(X := rng.standard_normal((2, 8)), X @ teacher) for _ in range(12)])
@@ -147,25 +182,49 @@ def curves(n_trials: int = 2000) -> Table:
         for name in ("none", "increasing"):
             schedule = SCHEDULES[name]
             exact = expect(tasks, schedule, k, ordering=ordering, metrics=METRICS, record="all")
-            trace = simulate(tasks, schedule, k, ordering=ordering, n_trials=n_trials, seed=0, record="all")
+            trace = simulate(
+                tasks, schedule, k, ordering=ordering, n_trials=n_trials, seed=0, record="all"
+            )
             for metric in ("seen_loss", "forgetting"):
                 values, means = getattr(trace, metric), getattr(exact, metric)
                 error = values.std(axis=0) / np.sqrt(n_trials)
-                gap = np.abs(values.mean(axis=0) - means) / np.maximum(error, 1e-12 * np.abs(means).max())
+                gap = np.abs(values.mean(axis=0) - means) / np.maximum(
+                    error, 1e-12 * np.abs(means).max()
+                )
                 worst = max(worst, float(gap[1:].max()))
                 for i in range(k):
                     low, high = np.quantile(values[:, i], [0.1, 0.9])
-                    row = {"ordering": order, "schedule": name, "metric": metric, "k": i + 1, "exact": float(means[i])}
-                    rows.append({**row, "mean": float(values[:, i].mean()), "low": float(low), "high": float(high)})
-    fact = f"largest distance of {n_trials} simulated runs' mean from the exact value: {worst:.1f} standard errors"
+                    row = {
+                        "ordering": order,
+                        "schedule": name,
+                        "metric": metric,
+                        "k": i + 1,
+                        "exact": float(means[i]),
+                    }
+                    rows.append(
+                        {
+                            **row,
+                            "mean": float(values[:, i].mean()),
+                            "low": float(low),
+                            "high": float(high),
+                        }
+                    )
+    fact = (
+        f"largest distance of {n_trials} simulated runs' mean from the exact value: {worst:.1f}"
+        " standard errors"
+    )
     one = expect(tasks, SCHEDULES["none"], 12, ordering=WithoutReplacement()).average_loss[0]
     return Table.of_rows(
-        "Seen-task loss and forgetting", rows, (fact, f"average loss after one epoch, unregularized: {one:.4g}")
+        "Seen-task loss and forgetting",
+        rows,
+        (fact, f"average loss after one epoch, unregularized: {one:.4g}"),
     )
 
 
 def reduction(k: int = 12) -> Table:
-    """Return iterates of both schemes, literally computed, and of gradient descent on their surrogates, in 2-D."""
+    """Return iterates of both schemes, literally computed, and of gradient descent on their
+    surrogates, in 2-D.
+    """
     rng = np.random.default_rng(5)
     teacher = np.array([1.0, -0.6])
     rows_of = [np.array([[np.cos(a), np.sin(a)]]) for a in (0.2, 1.1, 2.3)]
@@ -176,7 +235,9 @@ def reduction(k: int = 12) -> Table:
     out, deviations = [], []
     for scheme, n_steps in (("explicit L2", 0), ("step budget", 5)):
         schedule: Any = (
-            schedules.increasing(1 / 1.5) if not n_steps else schedules.increasing_budget(n_steps, scale=1 / 1.5)
+            schedules.increasing(1 / 1.5)
+            if not n_steps
+            else schedules.increasing_budget(n_steps, scale=1 / 1.5)
         )
         filter_ = schedule(k, tasks.radius)
 
@@ -190,9 +251,16 @@ def reduction(k: int = 12) -> Table:
         gap = max(float(np.abs(path - descent).max()) for path in (literal, trace.weights[0]))
         deviations.append(f"{scheme}: largest deviation of the three computations {gap:.1e}")
         for t in range(k):
-            row = {"scheme": scheme, "t": t + 1, "w1": float(literal[t, 0]), "w2": float(literal[t, 1])}
+            row = {
+                "scheme": scheme,
+                "t": t + 1,
+                "w1": float(literal[t, 0]),
+                "w2": float(literal[t, 1]),
+            }
             out.append({**row, "descent1": float(descent[t, 0]), "descent2": float(descent[t, 1])})
-    return Table.of_rows("The reduction: learning a task is one gradient step", out, tuple(deviations))
+    return Table.of_rows(
+        "The reduction: learning a task is one gradient step", out, tuple(deviations)
+    )
 
 
 def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:
@@ -205,6 +273,8 @@ def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:
             for _ in range(n_steps):
                 w = w - now.step_size * X.T @ (X @ w - y)
         else:
-            w = np.linalg.solve(X.T @ X + now.coefficient * np.eye(2), X.T @ y + now.coefficient * w)
+            w = np.linalg.solve(
+                X.T @ X + now.coefficient * np.eye(2), X.T @ y + now.coefficient * w
+            )
         path.append(w)
     return np.array(path)

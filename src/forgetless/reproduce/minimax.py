@@ -1,4 +1,6 @@
-"""The exactly optimal schedule over k: what is proved for it and for the paper's, and bad collections beside it."""
+"""The exactly optimal schedule over k: what is proved for it and for the paper's, and bad
+collections beside it.
+"""
 
 from typing import Any
 
@@ -16,10 +18,15 @@ PAPER, MINIMAX = "paper's schedule", "minimax schedule"
 
 
 def optimal(exponents: range = range(2, 11)) -> Table:
-    """Return bounds and losses over R²D² of the loss on the next task, which with replacement is the average loss."""
+    """Return bounds and losses over R²D² of the loss on the next task, which with replacement is
+    the average loss.
+    """
     rows = [row for exponent in exponents for row in _rows_of(2**exponent)]
     last = [row for row in rows if row["k"] == 2 ** exponents[-1] and row["ordering"] == WITHOUT]
-    facts = tuple(f"{row['line']}: (k+1)·loss = {(row['k'] + 1) * row['value']:.4g} at k = {row['k']}" for row in last)
+    facts = tuple(
+        f"{row['line']}: (k+1)·loss = {(row['k'] + 1) * row['value']:.4g} at k = {row['k']}"
+        for row in last
+    )
     return Table.of_rows("The optimal schedule in shuffled orders", rows, facts)
 
 
@@ -36,8 +43,12 @@ def _rows_of(k: int) -> list[dict[str, Any]]:
             f"{PAPER}, bad collection": rare_tasks(k).claim(paper, k),
             f"{MINIMAX}, proved": half,
             f"{MINIMAX}, computed": upper_bound(minimax, k).value,
-            f"{MINIMAX}, bad collection": max(rare_tasks(k, 1, each).claim(minimax, k) for each in weights),
-            "any algorithm, at least": catalogue["any algorithm, one task more"].evaluate(k, 1.0, 1.0),
+            f"{MINIMAX}, bad collection": max(
+                rare_tasks(k, 1, each).claim(minimax, k) for each in weights
+            ),
+            "any algorithm, at least": (
+                catalogue["any algorithm, one task more"].evaluate(k, 1.0, 1.0)
+            ),
         },
         WITHOUT: {
             f"{PAPER}, published": published,  # its proof holds here, too
@@ -56,16 +67,21 @@ def _rows_of(k: int) -> list[dict[str, Any]]:
 
 
 def repeated_row(kappa: Any, most: int = 24) -> float:
-    """Return the largest loss on the next task of k + 1 unit rows, r of them the same and all others orthogonal.
+    """Return the largest loss on the next task of k + 1 unit rows, r of them the same and all
+    others orthogonal.
 
-    Without replacement, teacher along that row: it comes next with probability r/(k+1), and then the other r − 1 copies
-    are at random places, which leaves ½E Π(1 − κ_t)² over these places. The largest is over r = 1..``most``.
+    Without replacement, teacher along that row: it comes next with probability r/(k+1), and then
+    the other r − 1 copies are at random places, which leaves ½E Π(1 − κ_t)² over these places. The
+    largest is over r = 1..``most``.
     """
     remaining = (1 - np.asarray(kappa)) ** 2
     k = len(remaining)
-    means: Floats = np.zeros(min(most, k + 1))  # of products over j of the steps so far, for j = 0, 1, …
+    # of products over j of the steps so far, for j = 0, 1, …
+    means: Floats = np.zeros(min(most, k + 1))
     means[0] = 1.0
     for t, each in enumerate(remaining, start=1):
         chosen = np.arange(1, len(means)) / t  # probability that step t is among j of the first t
-        means[1:] = (1 - chosen) * means[1:] * (chosen <= 1) + np.minimum(chosen, 1) * each * means[:-1]
+        means[1:] = (1 - chosen) * means[1:] * (chosen <= 1) + np.minimum(chosen, 1) * each * means[
+            :-1
+        ]
     return float(max(0.5 * (r + 1) / (k + 1) * mean for r, mean in enumerate(means)))

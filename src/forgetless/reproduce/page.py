@@ -1,4 +1,6 @@
-"""The reproduction report: figures as PNG and PDF, numbers as CSV and JSON, and one self-contained HTML page."""
+"""The reproduction report: figures as PNG and PDF, numbers as CSV and JSON, and one self-contained
+HTML page.
+"""
 
 import io
 import json
@@ -50,7 +52,9 @@ def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Sec
     computed: list[Section] = []
     if "figure" in wanted:
         report_progress(0, 0, "figure: the best coefficient of two tasks")
-        computed.append(Section("figure", reproduce.optimum(), _FIGURE_TEXT, _draw_optimum, _OPTIMUM))
+        computed.append(
+            Section("figure", reproduce.optimum(), _FIGURE_TEXT, _draw_optimum, _OPTIMUM)
+        )
     if wanted & {"table", "rates"}:
         rates = reproduce.rates(progress=progress)
         if "table" in wanted:
@@ -62,15 +66,31 @@ def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Sec
         computed.append(Section("curves", reproduce.curves(), _CURVES_TEXT, _draw_curves, _CURVES))
     if "reduction" in wanted:
         report_progress(0, 0, "reduction: both schemes as gradient descent")
-        computed.append(Section("reduction", reproduce.reduction(), _REDUCTION_TEXT, _draw_reduction, _REDUCTION))
+        computed.append(
+            Section(
+                "reduction", reproduce.reduction(), _REDUCTION_TEXT, _draw_reduction, _REDUCTION
+            )
+        )
     if "optimal" in wanted:
         report_progress(0, 0, "optimal: the minimax schedule")
-        computed.append(Section("optimal", reproduce.optimal(), _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL))
+        computed.append(
+            Section("optimal", reproduce.optimal(), _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL)
+        )
     if "field" in wanted:
-        statements, curves = papers.field(progress), {name: make() for name, make in _CURVES_OF_PAPERS.items()}
+        statements, curves = (
+            papers.field(progress),
+            {name: make() for name, make in _CURVES_OF_PAPERS.items()},
+        )
         panels = tuple((alt, _panel_of(curves[name], name)) for name, alt in _PAPERS.items())
         computed.append(
-            Section("field", statements, _FIELD_TEXT, lambda _: _draw_field(curves), panels, tabulated=True)
+            Section(
+                "field",
+                statements,
+                _FIELD_TEXT,
+                lambda _: _draw_field(curves),
+                panels,
+                tabulated=True,
+            )
         )
     return computed
 
@@ -104,7 +124,14 @@ def _draw_reduction(table: Table) -> Any:
     return plots.plot_reduction(table).figure
 
 
-SHOWN = ("unseen task", "rare tasks", "ill-conditioned", "two tasks, π/64", "two tasks, π/16", "random, rank 1")
+SHOWN = (
+    "unseen task",
+    "rare tasks",
+    "ill-conditioned",
+    "two tasks, π/64",
+    "two tasks, π/16",
+    "random, rank 1",
+)
 """Families of which the rates are drawn."""
 
 
@@ -142,7 +169,9 @@ def _draw_optimal(table: Table) -> Any:
 
 
 def write(parts: Iterable[Section], folder: Path) -> Path:
-    """Write everything into ``folder``, replacing it atomically, and return the path of the page."""
+    """Write everything into ``folder``, replacing it atomically, and return the path of the
+    page.
+    """
     folder = check_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(folder)
@@ -159,7 +188,10 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     return folder / "report.html"
 
 
-_FILES = {"report.html", *(f"{part}.{kind}" for part in PARTS for kind in ("csv", "json", "png", "pdf"))}
+_FILES = {
+    "report.html",
+    *(f"{part}.{kind}" for part in PARTS for kind in ("csv", "json", "png", "pdf")),
+}
 
 
 def check_folder(folder: Path) -> Path:
@@ -168,9 +200,15 @@ def check_folder(folder: Path) -> Path:
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; give a folder for the report")
     files.check_folder(folder.parent)
-    others = sorted(path.name for path in folder.iterdir() if path.name not in _FILES) if folder.exists() else []
+    others = (
+        sorted(path.name for path in folder.iterdir() if path.name not in _FILES)
+        if folder.exists()
+        else []
+    )
     if others:
-        raise FileExistsError(f"{folder} holds other files ({others[0]}, …); give an empty or a new folder")
+        raise FileExistsError(
+            f"{folder} holds other files ({others[0]}, …); give an empty or a new folder"
+        )
     return folder
 
 
@@ -192,7 +230,9 @@ def _swap(fresh: Path, folder: Path) -> None:
 
 
 def _write_section(part: Section, folder: Path) -> list[tuple[bytes, str]]:
-    """Write numbers and figure of a part, and return the pictures of its panels with their alternative texts."""
+    """Write numbers and figure of a part, and return the pictures of its panels with their
+    alternative texts.
+    """
     part.table.to_frame().to_csv(folder / f"{part.name}.csv", index=False)
     data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
     (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
@@ -204,7 +244,10 @@ def _write_section(part: Section, folder: Path) -> list[tuple[bytes, str]]:
 
         figure = part.draw(part.table)
         for kind in ("png", "pdf"):
-            figure.savefig(folder / f"{part.name}.{kind}", metadata={"CreationDate": None} if kind == "pdf" else None)
+            figure.savefig(
+                folder / f"{part.name}.{kind}",
+                metadata={"CreationDate": None} if kind == "pdf" else None,
+            )
         plt.close(figure)
         return [(_panel(part.table, draw, mpl), alt) for alt, draw in part.panels]
 
@@ -213,8 +256,19 @@ def _panel(table: Table, draw: Callable[[Table, Any], Any], mpl: Any) -> bytes:
     """Return a panel as SVG, with a font size for the width of a phone."""
     import matplotlib.pyplot as plt
 
-    names = ("font.size", "axes.labelsize", "axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize")
-    look = dict.fromkeys(names, 11) | {"svg.hashsalt": "forgetless", "lines.markersize": 5, "lines.linewidth": 1.6}
+    names = (
+        "font.size",
+        "axes.labelsize",
+        "axes.titlesize",
+        "legend.fontsize",
+        "xtick.labelsize",
+        "ytick.labelsize",
+    )
+    look = dict.fromkeys(names, 11) | {
+        "svg.hashsalt": "forgetless",
+        "lines.markersize": 5,
+        "lines.linewidth": 1.6,
+    }
     with mpl.rc_context(look):
         figure, ax = plt.subplots(figsize=(5.4, 4.2))
         draw(table, ax)
@@ -226,8 +280,11 @@ def _panel(table: Table, draw: Callable[[Table, Any], Any], mpl: Any) -> bytes:
 
 _RATES = tuple(
     (
-        f"Worst-case loss against number of steps on logarithmic axes, {family}: no regularization, fixed and "
-        "increasing strength, explicit and by step budget, and a guide of slope minus one.",
+        (
+            f"Worst-case loss against number of steps on logarithmic axes, {family}: no"
+            " regularization, fixed and increasing strength, explicit and by step budget, and a"
+            " guide of slope minus one."
+        ),
         lambda table, ax, family=family: plots.plot_rates(table, family, ax),
     )
     for family in SHOWN
@@ -235,9 +292,14 @@ _RATES = tuple(
 
 _CURVES = tuple(
     (
-        f"{metric.replace('seen_loss', 'Seen-task loss').replace('forgetting', 'Forgetting')} against steps, "
-        f"{ordering}: exact lines run through the means of simulated runs, inside their bands.",
-        lambda table, ax, metric=metric, ordering=ordering: plots.plot_curves(table, metric, ordering, ax),
+        (
+            f"{metric.replace('seen_loss', 'Seen-task loss').replace('forgetting', 'Forgetting')}"
+            f" against steps, {ordering}: exact lines run through the means of simulated runs,"
+            " inside their bands."
+        ),
+        lambda table, ax, metric=metric, ordering=ordering: plots.plot_curves(
+            table, metric, ordering, ax
+        ),
     )
     for metric in ("seen_loss", "forgetting")
     for ordering in ("with replacement", "without replacement")
@@ -245,112 +307,160 @@ _CURVES = tuple(
 
 _OPTIMUM = (
     (
-        "Best fixed coefficient against the number of steps, both logarithmic, for five angles between two tasks: "
-        "straight lines of slope one that break off and end at markers where the best coefficient becomes zero.",
+        (
+            "Best fixed coefficient against the number of steps, both logarithmic, for five angles"
+            " between two tasks: straight lines of slope one that break off and end at markers"
+            " where the best coefficient becomes zero."
+        ),
         plots.plot_optimum,
     ),
 )
 
 _OPTIMAL = tuple(
     (
-        f"(k+1) times the loss on the next task against k, {ordering}: the paper's 20, the bound computed for its "
-        "schedule near 1, the minimax schedule's one half, the lower bound of any algorithm, and bad collections.",
+        (
+            f"(k+1) times the loss on the next task against k, {ordering}: the paper's 20, the"
+            " bound computed for its schedule near 1, the minimax schedule's one half, the lower"
+            " bound of any algorithm, and bad collections."
+        ),
         lambda table, ax, ordering=ordering: plots.plot_optimal(table, ordering, ax),
     )
     for ordering in ("without replacement", "with replacement")
 )
 
 _PAPERS = {
-    "Lin et al. 2023": "Forgetting against features per row on a logarithmic axis, for four similarities of teachers: "
-    "it is largest near as many features as rows and decreases from there on.",
-    "Goldfarb et al. 2024": "Forgetting against dissimilarity for five overparameterizations: with many features per "
-    "row it is largest at intermediate dissimilarity, with few it increases.",
-    "Karpel et al. 2026": "Best constant coefficient against the number of tasks on logarithmic axes, with the limit "
-    "that it approaches.",
-    "drift": "Optimal coefficient against the task on logarithmic axes for four drifts: without drift it rises, with "
-    "drift it levels off, the earlier the larger the drift.",
+    "Lin et al. 2023": (
+        "Forgetting against features per row on a logarithmic axis, for four similarities of"
+        " teachers: it is largest near as many features as rows and decreases from there on."
+    ),
+    "Goldfarb et al. 2024": (
+        "Forgetting against dissimilarity for five overparameterizations: with many features per "
+        "row it is largest at intermediate dissimilarity, with few it increases."
+    ),
+    "Karpel et al. 2026": (
+        "Best constant coefficient against the number of tasks on logarithmic axes, with the limit "
+        "that it approaches."
+    ),
+    "drift": (
+        "Optimal coefficient against the task on logarithmic axes for four drifts: without drift it"
+        " rises, with drift it levels off, the earlier the larger the drift."
+    ),
 }
 
 _REDUCTION = (
     (
-        "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid exactly by open markers of "
-        "gradient descent on surrogate losses, moving from the origin to the common solution.",
+        (
+            "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid"
+            " exactly by open markers of gradient descent on surrogate losses, moving from the"
+            " origin to the common solution."
+        ),
         plots.plot_reduction,
     ),
 )
 
 TERMS = {
-    "k, R, D, θ": "The number of steps (tasks learned one after the other); the largest spectral norm of a "
-    "task's X; the distance from the start to the solution of all tasks; an angle between two tasks.",
-    "λ, λ⋆": "The strength of the regularization towards the previous weights, (λ/2)‖w − w_{previous}‖²; the best one.",
-    "worst-case loss": "The expected loss over all tasks after k random draws, for the worst solution of norm 1.",
+    "k, R, D, θ": (
+        "The number of steps (tasks learned one after the other); the largest spectral norm of a"
+        " task's X; the distance from the start to the solution of all tasks; an angle between two"
+        " tasks."
+    ),
+    "λ, λ⋆": (
+        "The strength of the regularization towards the previous weights, (λ/2)‖w − w_{previous}‖²;"
+        " the best one."
+    ),
+    "worst-case loss": (
+        "The expected loss over all tasks after k random draws, for the worst solution of norm 1."
+    ),
     "none": "No regularization: every task is solved exactly.",
     "fixed": "λ = R²(ln k − 1) at every step.",
     "increasing": "λ_{t} = (13/3) R²(k+1)/(k−t+2) at step t of k: the paper's schedule.",
-    "fixed budget, increasing budget": "The same without a penalty: four gradient steps for every task, with the "
-    "step size that has the same guarantee.",
-    "unseen task": "k tasks, of which one differs from all others and is missed by k draws with probability about 1/e: "
-    "no method can know it, so that none is below 1/(8k).",
-    "rare tasks": "One frequent task orthogonal to two others, each of which is drawn about seven times in k steps.",
+    "fixed budget, increasing budget": (
+        "The same without a penalty: four gradient steps for every task, with the "
+        "step size that has the same guarantee."
+    ),
+    "unseen task": (
+        "k tasks, of which one differs from all others and is missed by k draws with probability"
+        " about 1/e: no method can know it, so that none is below 1/(8k)."
+    ),
+    "rare tasks": (
+        "One frequent task orthogonal to two others, each of which is drawn about seven times in k"
+        " steps."
+    ),
     "two tasks, π/16": "Two tasks of one row each at that angle.",
-    "random, rank r": "Tasks of r random rows; ill-conditioned: with features whose sizes differ by a factor of 100.",
-    "seen-task loss, forgetting": "The mean loss over the tasks learned so far; how much larger it is than when each "
-    "of them was just learned. Below zero, later tasks helped.",
+    "random, rank r": (
+        "Tasks of r random rows; ill-conditioned: with features whose sizes differ by a factor of"
+        " 100."
+    ),
+    "seen-task loss, forgetting": (
+        "The mean loss over the tasks learned so far; how much larger it is than when each "
+        "of them was just learned. Below zero, later tasks helped."
+    ),
     "minimax schedule": "λ_{t} = R² t/(k+1−t) at step t of k; derived here, not published.",
-    "bad collection": "A collection of tasks with a large loss, computed exactly: equal and orthogonal rows.",
+    "bad collection": (
+        "A collection of tasks with a large loss, computed exactly: equal and orthogonal rows."
+    ),
     "any algorithm, at least": "A loss that every algorithm has on some tasks.",
-    "n, d, σ, similarity": "Rows and features of a task; the standard deviation of the noise of labels; the mean "
-    "cosine between the solutions of two tasks.",
-    "certificate": "A bound for this schedule on every collection that one model fits, computed here.",
+    "n, d, σ, similarity": (
+        "Rows and features of a task; the standard deviation of the noise of labels; the mean "
+        "cosine between the solutions of two tasks."
+    ),
+    "certificate": (
+        "A bound for this schedule on every collection that one model fits, computed here."
+    ),
 }
 """Definitions of the names in tables and figures."""
 
 _TITLE = "Increasing regularization in continual linear regression: the claims, computed"
 
 _FIGURE_TEXT = (
-    "The paper's appendix reports that the best fixed coefficient of two tasks grows linearly with k and with the "
-    "angle. That holds while kθ² is below about 1 (grey lines, k / ln cot(θ/2)). Then the best coefficient drops "
-    "sharply, and from kθ² of about 2 on, at the markers, it is exactly zero: no regularization."
+    "The paper's appendix reports that the best fixed coefficient of two tasks grows linearly with"
+    " k and with the angle. That holds while kθ² is below about 1 (grey lines, k / ln cot(θ/2))."
+    " Then the best coefficient drops sharply, and from kθ² of about 2 on, at the markers, it is"
+    " exactly zero: no regularization."
 )
 
 _TABLE_TEXT = (
-    "Slopes of log loss against log k, fitted on the last four k, beside the published guarantee for the same "
-    "schedule and its certificate, a bound for every collection that one model fits, derived here and not published. "
-    "Increasing strengths keep k·loss far below what is published, on every family. The list says which schedule had "
-    "the smallest loss at which k: regularization where tasks interfere for long, none where they do not. Far less is "
-    "proved for no regularization than is seen here; the schedules insure against the worst case, and are not the "
-    "best everywhere. In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and c_{k+1} are weights of "
-    "the proof about last iterates (fl.theory.last_iterate_weights)."
+    "Slopes of log loss against log k, fitted on the last four k, beside the published guarantee"
+    " for the same schedule and its certificate, a bound for every collection that one model fits,"
+    " derived here and not published. Increasing strengths keep k·loss far below what is published,"
+    " on every family. The list says which schedule had the smallest loss at which k:"
+    " regularization where tasks interfere for long, none where they do not. Far less is proved for"
+    " no regularization than is seen here; the schedules insure against the worst case, and are not"
+    " the best everywhere. In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and"
+    " c_{k+1} are weights of the proof about last iterates (fl.theory.last_iterate_weights)."
 )
 
 _RATES_TEXT = (
-    "The grey line is 1/k. On the unseen task no scheme passes the lower bound, and none can; on it and on the rare "
-    "tasks the increasing schedules follow 1/k. On two nearly parallel tasks regularization is better while kθ² is "
-    "small; on random tasks it costs. The loss is that of the worst unit teacher; lines end where it falls below 1e-8."
+    "The grey line is 1/k. On the unseen task no scheme passes the lower bound, and none can; on it"
+    " and on the rare tasks the increasing schedules follow 1/k. On two nearly parallel tasks"
+    " regularization is better while kθ² is small; on random tasks it costs. The loss is that of"
+    " the worst unit teacher; lines end where it falls below 1e-8."
 )
 
 _CURVES_TEXT = (
-    "Lines are exact expectations, markers the means of 2000 simulated runs, bands their 10–90 % range. Without "
-    "replacement each epoch of 12 tasks is reshuffled. Forgetting below zero means that later tasks improved earlier "
-    "ones."
+    "Lines are exact expectations, markers the means of 2000 simulated runs, bands their 10–90 %"
+    " range. Without replacement each epoch of 12 tasks is reshuffled. Forgetting below zero means"
+    " that later tasks improved earlier ones."
 )
 
 _OPTIMAL_TEXT = (
-    "The loss on the next task, which with replacement is the average loss. The paper proves 20/(k+1) for its schedule "
-    "(dotted; its proof holds without replacement, too); computed bounds are 1.04/(k+1) with replacement and near "
-    "1.15/(k+1) in any shuffled order (dashed). For the minimax schedule ½/(k+1) is proved in ten lines, for every k "
-    "and every shuffled order; without replacement no algorithm has less (black line, at the same height), so that it "
-    "is the exact optimum of the worst case. All but the published line is derived here and not published. On easy "
-    "tasks other schedules have smaller losses."
+    "The loss on the next task, which with replacement is the average loss. The paper proves"
+    " 20/(k+1) for its schedule (dotted; its proof holds without replacement, too); computed bounds"
+    " are 1.04/(k+1) with replacement and near 1.15/(k+1) in any shuffled order (dashed). For the"
+    " minimax schedule ½/(k+1) is proved in ten lines, for every k and every shuffled order;"
+    " without replacement no algorithm has less (black line, at the same height), so that it is the"
+    " exact optimum of the worst case. All but the published line is derived here and not"
+    " published. On easy tasks other schedules have smaller losses."
 )
 
 _FIELD_TEXT = (
-    "A statement or formula of each paper beside the number computed here, exactly unless a standard error is given. "
-    "The last column says where the formula was read: those from memory or from an abstract may differ in details from "
-    "what was published."
+    "A statement or formula of each paper beside the number computed here, exactly unless a"
+    " standard error is given. The last column says where the formula was read: those from memory"
+    " or from an abstract may differ in details from what was published."
 )
 
 _REDUCTION_TEXT = (
-    "Each scheme was run literally (normal equations; inner gradient steps), through the filter, and as one gradient "
-    "step per task on the surrogate losses with linearly decaying step sizes. All three coincide to rounding."
+    "Each scheme was run literally (normal equations; inner gradient steps), through the filter,"
+    " and as one gradient step per task on the surrogate losses with linearly decaying step sizes."
+    " All three coincide to rounding."
 )

@@ -1,7 +1,7 @@
 """Schedules: the filter of each of k steps.
 
-A schedule is any callable ``(k, radius) → filter`` whose filter is constant or has one value per step.
-Wherever a schedule is expected, a bare filter stands for itself at every step.
+A schedule is any callable ``(k, radius) → filter`` whose filter is constant or has one value per
+step. Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
 from forgetless.schedules.base import Preset, Schedule, auto, planned_for, resolve

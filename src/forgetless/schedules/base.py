@@ -14,9 +14,11 @@ Schedule = Callable[[int, float], Filter]
 
 
 def resolve(schedule: Schedule | Filter, k: int, radius: float, spectrum: Any = None) -> Filter:
-    """Return the filter of ``schedule`` for ``k`` steps on tasks of a radius; ValueError if its length is not k.
+    """Return the filter of ``schedule`` for ``k`` steps on tasks of a radius; ValueError if its
+    length is not k.
 
-    ``spectrum`` are the tasks themselves, or an ensemble, for schedules that depend on more than their radius.
+    ``spectrum`` are the tasks themselves, or an ensemble, for schedules that depend on more than
+    their radius.
     """
     if spectrum is not None and hasattr(schedule, "for_spectrum"):
         filter_: Filter = schedule.for_spectrum(k, spectrum)
@@ -24,7 +26,8 @@ def resolve(schedule: Schedule | Filter, k: int, radius: float, spectrum: Any = 
     result = schedule if isinstance(schedule, Filter) else _call(schedule, k, radius)
     if result.horizon not in (None, k):
         raise ValueError(
-            f"schedule gives {result.horizon} steps but k is {k}; use one value per step, or set k={result.horizon}"
+            f"schedule gives {result.horizon} steps but k is {k}; use one value per step, or set"
+            f" k={result.horizon}"
         )
     return result
 
@@ -37,15 +40,19 @@ def _call(schedule: Any, k: int, radius: float) -> Filter:
         )
     if isinstance(schedule, type):
         name = schedule.__name__
-        raise TypeError(f"schedule is {name} itself; make one by calling it, e.g. fl.schedules.increasing()")
+        raise TypeError(
+            f"schedule is {name} itself; make one by calling it, e.g. fl.schedules.increasing()"
+        )
     result = schedule(k, radius)
     if callable(result) and not isinstance(result, Filter):
         raise TypeError(
-            f"schedule returned a schedule, {result!r}, not a filter; call it with its own parameters first"
+            f"schedule returned a schedule, {result!r}, not a filter; call it with its own"
+            " parameters first"
         )
     if not isinstance(result, Filter):
         raise TypeError(
-            f"schedule must return a filter, got {result!r}; return e.g. fl.Ridge(coefficients) with one value per step"
+            f"schedule must return a filter, got {result!r}; return e.g. fl.Ridge(coefficients)"
+            " with one value per step"
         )
     return result
 
@@ -59,7 +66,9 @@ class Preset(ABC):
         radius = validate.number("radius", radius, "use tasks.radius")
         square = radius * radius
         if not 0.0 < square < math.inf and radius > 0:
-            raise ValueError(f"radius² must be a float, got radius {radius!r}; rescale the data towards 1")
+            raise ValueError(
+                f"radius² must be a float, got radius {radius!r}; rescale the data towards 1"
+            )
         return self.build(k, square)
 
     @abstractmethod
@@ -68,13 +77,15 @@ class Preset(ABC):
 
 
 FIRST_EPOCH = 4
-"""Length of the first epoch where the number of tasks is unknown; the presets are defined from 3 steps on."""
+"""Length of the first epoch where the number of tasks is unknown; the presets are defined from 3
+steps on."""
 
 
 def epoch(task: int, first: int) -> tuple[int, int]:
     """Return (k, t): task number ``task`` ≥ 1 is step t of an epoch of k steps.
 
-    The first epoch has ``first`` steps and every later one as many as all before it, so the number of steps doubles.
+    The first epoch has ``first`` steps and every later one as many as all before it, so the number
+    of steps doubles.
 
     Examples
     --------
@@ -89,7 +100,9 @@ def epoch(task: int, first: int) -> tuple[int, int]:
 
 
 def uses_own_norms(schedule: Any) -> bool:
-    """Return whether a schedule of this package, or the one inside it, uses each task's own norm in place of R."""
+    """Return whether a schedule of this package, or the one inside it, uses each task's own norm in
+    place of R.
+    """
     inner = getattr(schedule, "schedule", None)
     own = isinstance(schedule, PerTask) or getattr(schedule, "per_task", False) is True
     return own or (inner is not None and uses_own_norms(inner))
@@ -104,7 +117,9 @@ def own_horizon(schedule: Any) -> int | None:
 
 
 def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float) -> Filter | None:
-    """Return k steps of a schedule planned for another horizon: truncated, or extended by its last filter."""
+    """Return k steps of a schedule planned for another horizon: truncated, or extended by its last
+    filter.
+    """
     try:
         filter_ = resolve(schedule, planned, radius)
     except ValueError:  # some schedules have a minimal number of steps
@@ -123,7 +138,9 @@ def check_horizon(k: int, minimum: int, name: str, reason: str) -> None:
 
 
 def check_length(k: int) -> None:
-    """Raise MemoryError for a vector of strengths that does not fit into memory, before it is allocated."""
+    """Raise MemoryError for a vector of strengths that does not fit into memory, before it is
+    allocated.
+    """
     hint = "use fewer steps, or a schedule that is the same at all steps"
     validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", hint)
 
@@ -140,26 +157,30 @@ class Auto:
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
-            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}")
+            raise ValueError(
+                f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}"
+            )
         if self.clip is not None:
             validate.number("clip", self.clip, "use None to clip nothing")
 
 
 def auto(objective: str = "seen", clip: float | None = 1.0) -> Auto:
-    """Return the schedule by which an estimator chooses the strength itself: the default of the estimators.
+    """Return the schedule by which an estimator chooses the strength itself: the default of the
+    estimators.
 
-    For :class:`forgetless.ContinualRidge` and :class:`forgetless.ContinualRidgeClassifier`, also by the name "auto".
-    The estimator stores statistics of all rows, as far as its memory allows, and solves ridge regression on all of them
-    with the strength of largest evidence (``docs/estimators.md``). It needs neither a horizon nor scaled features.
+    For :class:`forgetless.ContinualRidge` and :class:`forgetless.ContinualRidgeClassifier`, also by
+    the name "auto". The estimator stores statistics of all rows, as far as its memory allows, and
+    solves ridge regression on all of them with the strength of largest evidence
+    (``docs/estimators.md``). It needs neither a horizon nor scaled features.
 
     Parameters
     ----------
     objective : {"seen", "next"}, default "seen"
-        Small errors on all tasks seen; or on the next task, by a mixture with weights that follow a drifting solution
-        and with the solution on recent tasks, for streams that change.
+        Small errors on all tasks seen; or on the next task, by a mixture with weights that follow a
+        drifting solution and with the solution on recent tasks, for streams that change.
     clip : float or None, default 1.0
-        Features are clipped for predictions to the range seen so far, extended on either side by ``clip`` times its
-        width. None clips nothing: predictions are then linear everywhere.
+        Features are clipped for predictions to the range seen so far, extended on either side by
+        ``clip`` times its width. None clips nothing: predictions are then linear everywhere.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""The minimax schedule: the smallest possible worst case of the loss on the next task, for exchangeable orders."""
+"""The minimax schedule: the smallest possible worst case of the loss on the next task, for
+exchangeable orders.
+"""
 
 import math
 from dataclasses import dataclass
@@ -11,19 +13,28 @@ from forgetless._core.arrays import Floats
 from forgetless.filters import Filter, GradientDescent, PerTask, Ridge
 from forgetless.schedules.base import Preset, check_length
 
-_NOISE_HINT = "σ√(k+1) is the ratio of the two terms that η balances; 0 for labels that one model fits"
+_NOISE_HINT = (
+    "σ√(k+1) is the ratio of the two terms that η balances; 0 for labels that one model fits"
+)
 
 
 def _checked_eta(eta: Any) -> float:
-    value = validate.number("eta", eta, "1 is for labels that one model fits; noise needs less", positive=True)
+    value = validate.number(
+        "eta", eta, "1 is for labels that one model fits; noise needs less", positive=True
+    )
     if value > 1:
-        raise ValueError(f"eta must lie in (0, 1], got {value}; 1 is for labels that one model fits")
+        raise ValueError(
+            f"eta must lie in (0, 1], got {value}; 1 is for labels that one model fits"
+        )
     return value
 
 
 def _checked_flag(value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"per_task must be True or False, got {value!r}; True uses each task's own norm in place of R")
+        raise TypeError(
+            f"per_task must be True or False, got {value!r}; True uses each task's own norm in"
+            " place of R"
+        )
     return bool(value)
 
 
@@ -42,18 +53,20 @@ def linear_decay_to_zero(k: int) -> Floats:
 class Minimax(Preset):
     """λ_t = R²((k+1)/(η(k+1−t)) − 1), with η = 1 λ_t = R²t/(k+1−t): the exactly optimal worst case.
 
-    For tasks in exchangeable order (with replacement, without, rows of a shuffled table) that one model fits, the
-    expected loss on the next task is at most R²D²/(2(k+1)) at η = 1, and no algorithm has a smaller bound (derived
-    here, not published: docs/optimal-schedule.md). With replacement that is the average loss. On easy collections other
-    schedules have smaller losses: the guarantee is for the worst one.
+    For tasks in exchangeable order (with replacement, without, rows of a shuffled table) that one
+    model fits, the expected loss on the next task is at most R²D²/(2(k+1)) at η = 1, and no
+    algorithm has a smaller bound (derived here, not published: docs/optimal-schedule.md). With
+    replacement that is the average loss. On easy collections other schedules have smaller losses:
+    the guarantee is for the worst one.
 
     Parameters
     ----------
     eta : float, default 1
-        η in (0, 1]: below 1 for noisy labels, where ``fl.oracle_bound`` gives the bound and the best η.
+        η in (0, 1]: below 1 for noisy labels, where ``fl.oracle_bound`` gives the bound and the
+        best η.
     noise : float, default 0
-        σ = √E‖∇L(w⋆; τ)‖² / (R²‖w₀ − w⋆‖), the size of the gradients that remain at the joint solution w⋆. It divides
-        η by 1 + σ√(k+1), which is the best η for this noise.
+        σ = √E‖∇L(w⋆; τ)‖² / (R²‖w₀ − w⋆‖), the size of the gradients that remain at the joint
+        solution w⋆. It divides η by 1 + σ√(k+1), which is the best η for this noise.
     per_task : bool, default False
         Use the norm ‖X‖ of each task in place of R, which then need not be known.
 
@@ -65,8 +78,9 @@ class Minimax(Preset):
 
     References
     ----------
-    Derived here, Theorem X of docs/optimal-schedule.md, tight. Step sizes that decay linearly to zero have the optimal
-    rate of last iterates for Lipschitz losses: Zamani & Glineur (2023), Defazio et al. (2023).
+    Derived here, Theorem X of docs/optimal-schedule.md, tight. Step sizes that decay linearly to
+    zero have the optimal rate of last iterates for Lipschitz losses: Zamani & Glineur (2023),
+    Defazio et al. (2023).
     """
 
     eta: float = 1.0
@@ -81,13 +95,15 @@ class Minimax(Preset):
     def build(self, k: int, square: float) -> Filter:
         check_length(k)
         eta, t = best_eta(self.eta, self.noise, k), np.arange(1, k + 1)
-        relative = ((1 - eta) * (k + 1) + eta * t) / (eta * (k + 1 - t))  # 1/κ_t − 1 without its cancellation
+        # 1/κ_t − 1 without its cancellation
+        relative = ((1 - eta) * (k + 1) + eta * t) / (eta * (k + 1 - t))
         return PerTask(Ridge(relative)) if self.per_task else Ridge(relative * square)
 
 
 @dataclass(frozen=True)
 class MinimaxBudget(Preset):
-    """N gradient steps of size γ_t with 1 − (1 − γ_tR²)^N = η(k+1−t)/(k+1): the guarantee of ``Minimax``.
+    """N gradient steps of size γ_t with 1 − (1 − γ_tR²)^N = η(k+1−t)/(k+1): the guarantee of
+    ``Minimax``.
 
     One step has the size γ_t = η(k+1−t)/((k+1)R²).
 

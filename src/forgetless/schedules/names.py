@@ -1,7 +1,7 @@
 """The registry of schedules: names, code, titles, properties and conversion to plain data.
 
-The command line, the estimators, files and advice use it: a new schedule is one class in ``presets`` and one
-:class:`Entry` here.
+The command line, the estimators, files and advice use it: a new schedule is one class in
+``presets`` and one :class:`Entry` here.
 """
 
 import dataclasses
@@ -25,11 +25,13 @@ class Entry:
 
     kind: type  # its class, whose name is used in files
     code: str  # its name in Python
-    name: str | None = None  # its name in text, such as on the command line; None if text cannot express it
+    # its name in text, such as on the command line; None if text cannot express it
+    name: str | None = None
     # Parameters that may follow the name after a colon, in order, with the parser of each
     arguments: Mapping[str, Callable[[str], Any]] = dataclasses.field(default_factory=dict)
     title: Callable[[Any], str] = repr  # a short description, with strengths in units of R²
-    proportional: bool = False  # whether strengths are proportional to R², so that a new radius only scales them
+    # whether strengths are proportional to R², so that a new radius only scales them
+    proportional: bool = False
     budget: bool = False  # whether its steps are budgets of gradient steps
 
     @property
@@ -39,7 +41,9 @@ class Entry:
         text, ends = str(self.name), ""
         for i, argument in enumerate(self.arguments):
             part = f"{',' if i else ':'}{argument.upper()}"
-            optional = parameters[argument].default is not dataclasses.MISSING or argument in _IMPLIED
+            optional = (
+                parameters[argument].default is not dataclasses.MISSING or argument in _IMPLIED
+            )
             text, ends = (f"{text}[{part}", f"{ends}]") if optional else (f"{text}{part}", ends)
         return text + ends
 
@@ -89,7 +93,9 @@ def _increasing_title(increasing: presets.Increasing) -> str:
 def _minimax_title(schedule: Minimax | MinimaxBudget) -> str:
     parts = ["minimax"]
     if isinstance(schedule, MinimaxBudget):
-        parts = [f"minimax budget, {schedule.n_steps} {'step' if schedule.n_steps == 1 else 'steps'}"]
+        parts = [
+            f"minimax budget, {schedule.n_steps} {'step' if schedule.n_steps == 1 else 'steps'}"
+        ]
     parts += [f"η = {schedule.eta:.3g}"] if schedule.eta != 1 else []
     parts += [f"noise {schedule.noise:.3g}"] if schedule.noise > 0 else []
     return ", ".join([*parts, "own norms"] if schedule.per_task else parts)
@@ -100,8 +106,12 @@ def _steady_title(schedule: Steady) -> str:
     return f"steady, noise {schedule.noise:.3g}{drift}"
 
 
-def _preset(kind: type, code: str, arguments: Any, title: Callable[[Any], str], budget: bool = False) -> Entry:
-    return Entry(kind, code, code.replace("_", "-"), arguments, title, proportional=True, budget=budget)
+def _preset(
+    kind: type, code: str, arguments: Any, title: Callable[[Any], str], budget: bool = False
+) -> Entry:
+    return Entry(
+        kind, code, code.replace("_", "-"), arguments, title, proportional=True, budget=budget
+    )
 
 
 REGISTRY = (
@@ -112,15 +122,33 @@ REGISTRY = (
     Entry(PerTask, "filters.PerTask"),
     _preset(presets.Fixed, "fixed", {}, lambda _: "fixed, near-optimal"),
     _preset(presets.Increasing, "increasing", _SCALE, _increasing_title),
-    _preset(presets.FixedBudget, "fixed_budget", {"n_steps": int}, lambda _: "fixed budget", budget=True),
-    _preset(presets.IncreasingBudget, "increasing_budget", {"n_steps": int, **_SCALE}, _budget_title, budget=True),
+    _preset(
+        presets.FixedBudget, "fixed_budget", {"n_steps": int}, lambda _: "fixed budget", budget=True
+    ),
+    _preset(
+        presets.IncreasingBudget,
+        "increasing_budget",
+        {"n_steps": int, **_SCALE},
+        _budget_title,
+        budget=True,
+    ),
     _preset(Minimax, "minimax", _MINIMAX, _minimax_title),
-    _preset(MinimaxBudget, "minimax_budget", {"n_steps": int, **_MINIMAX}, _minimax_title, budget=True),
+    _preset(
+        MinimaxBudget, "minimax_budget", {"n_steps": int, **_MINIMAX}, _minimax_title, budget=True
+    ),
     _preset(presets.CappedBudget, "capped_budget", {}, lambda _: "capped budget", budget=True),
     _preset(presets.Cyclic, "cyclic", {"n_tasks": int}, lambda _: "cyclic, Cai & Diakonikolas"),
     _preset(presets.EndRamp, "end_ramp", {"length": _number, **_SCALE}, _ramp_title),
-    _preset(presets.NoiseAware, "noise_aware", _SCALE, lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k"),
-    Entry(Steady, "steady", "steady", {"noise": _number, "drift": _number, "distance": _number}, _steady_title),
+    _preset(
+        presets.NoiseAware, "noise_aware", _SCALE, lambda s: f"noise-aware, {s.scale:.3g} R² k/ln k"
+    ),
+    Entry(
+        Steady,
+        "steady",
+        "steady",
+        {"noise": _number, "drift": _number, "distance": _number},
+        _steady_title,
+    ),
     Entry(presets.Constant, "constant"),
     Entry(presets.Coefficients, "from_coefficients"),
     Entry(presets.UnregularizedFirst, "unregularized_first"),
@@ -199,12 +227,16 @@ def _parsed(entry: Entry, name: str, texts: list[str]) -> dict[str, Any]:
             values[argument] = parse(text.strip())
         except ValueError:
             kind = _KIND_OF_TEXT.get(parse, "a number")
-            raise ValueError(f"{argument} of {name!r} must be {kind}, got {text!r}: {entry.usage}") from None
+            raise ValueError(
+                f"{argument} of {name!r} must be {kind}, got {text!r}: {entry.usage}"
+            ) from None
     return values
 
 
 def code(schedule: Any) -> str | None:
-    """Return a Python expression for a schedule of this package, 'fl.Ridge(coefficient=1.0)'; None for any other."""
+    """Return a Python expression for a schedule of this package, 'fl.Ridge(coefficient=1.0)'; None
+    for any other.
+    """
     schedule = as_listed(schedule)
     entry = entry_of(schedule)
     if entry is None:
@@ -240,7 +272,11 @@ def _as_code(value: Any) -> str | None:
 
 def as_listed(schedule: Any) -> Any:
     """Return an optimised schedule as its coefficients, any other unchanged."""
-    if isinstance(schedule, Preset) and entry_of(schedule) is None and hasattr(schedule, "coefficients"):
+    if (
+        isinstance(schedule, Preset)
+        and entry_of(schedule) is None
+        and hasattr(schedule, "coefficients")
+    ):
         return presets.Coefficients(schedule.coefficients)
     return schedule
 
@@ -249,23 +285,29 @@ _KINDS = {entry.kind.__name__: entry.kind for entry in REGISTRY}
 
 
 def to_plain(schedule: Schedule | Filter, k: int) -> dict[str, Any]:
-    """Return a schedule or filter of this package by name and parameters; any other as its filter at radius 1."""
+    """Return a schedule or filter of this package by name and parameters; any other as its filter
+    at radius 1.
+    """
     try:
         return describe(schedule)
     except TypeError:
-        pass  # a user's callable, perhaps inside unregularized_first: the whole schedule is resolved instead
+        # a user's callable, perhaps inside unregularized_first: the whole schedule is resolved
+        # instead
+        pass
     filter_ = resolve(schedule, k, 1.0)
     try:
         return describe(filter_)
     except TypeError:
         raise TypeError(
-            f"schedule gives {type(filter_).__name__}, which cannot be written to a file; use the filters of "
-            "forgetless, or keep the collection in memory"
+            f"schedule gives {type(filter_).__name__}, which cannot be written to a file; use the"
+            " filters of forgetless, or keep the collection in memory"
         ) from None
 
 
 def describe(thing: Any) -> dict[str, Any]:
-    """Return a schedule or filter of this package by name and parameters; TypeError for anything else."""
+    """Return a schedule or filter of this package by name and parameters; TypeError for anything
+    else.
+    """
     thing = as_listed(thing)
     if entry_of(thing) is None:
         raise TypeError(f"{type(thing).__name__} has no name in a file")

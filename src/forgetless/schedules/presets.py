@@ -1,4 +1,6 @@
-"""Presets: schedules with a theorem first, then explicit coefficients and shapes with a scale to be fitted."""
+"""Presets: schedules with a theorem first, then explicit coefficients and shapes with a scale to be
+fitted.
+"""
 
 import math
 from dataclasses import dataclass
@@ -27,23 +29,27 @@ class Fixed(Preset):
 
     References
     ----------
-    Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (i), Section 4.1,
-    upper. The paper says k ≥ 2, where λ would be negative.
+    Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (i),
+    Section 4.1, upper. The paper says k ≥ 2, where λ would be negative.
     """
 
     def build(self, k: int, square: float) -> Ridge:
-        check_horizon(k, 3, "fixed", "ln k − 1 is negative below; use schedules.constant(fl.Ridge(...))")
+        check_horizon(
+            k, 3, "fixed", "ln k − 1 is negative below; use schedules.constant(fl.Ridge(...))"
+        )
         return Ridge(square * (math.log(k) - 1))
 
 
 @dataclass(frozen=True)
 class Increasing(Preset):
-    """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3 in k ≥ 2 steps.
+    """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3 in k ≥ 2
+    steps.
 
-    The growth is hyperbolic, from scale·R² at t = 1 to scale·R²(k+1)/2 at t = k, so k must be known beforehand.
-    The guarantee is for the worst case; on benign tasks a smaller scale is often much better. At scale 1/4
-    ``fl.upper_bound`` proves 0.282, 0.305, 0.318 and 0.324 R²D²/k in k = 16, 64, 256 and 1024 steps (derived,
-    unpublished), where the paper's 13/3 has 0.869, 0.974, 1.008 and 1.019.
+    The growth is hyperbolic, from scale·R² at t = 1 to scale·R²(k+1)/2 at t = k, so k must be known
+    beforehand. The guarantee is for the worst case; on benign tasks a smaller scale is often much
+    better. At scale 1/4 ``fl.upper_bound`` proves 0.282, 0.305, 0.318 and 0.324 R²D²/k in k = 16,
+    64, 256 and 1024 steps (derived, unpublished), where the paper's 13/3 has 0.869, 0.974, 1.008
+    and 1.019.
 
     Parameters
     ----------
@@ -58,7 +64,8 @@ class Increasing(Preset):
 
     References
     ----------
-    Levinstein et al. (2025), Theorem "Optimal rates for increasing regularization" (i), Section 4.2, upper.
+    Levinstein et al. (2025), Theorem "Optimal rates for increasing regularization" (i), Section
+    4.2, upper.
     """
 
     scale: float = 13 / 3
@@ -72,9 +79,11 @@ class Increasing(Preset):
 
 @dataclass(frozen=True)
 class FixedBudget(Preset):
-    """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the same guarantee as ``Fixed``, for every N.
+    """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the same guarantee as ``Fixed``,
+    for every N.
 
-    The paper fixes γ and derives a real N; here N is a parameter and γ follows, so nothing is rounded.
+    The paper fixes γ and derives a real N; here N is a parameter and γ follows, so nothing is
+    rounded.
 
     Parameters
     ----------
@@ -90,28 +99,38 @@ class FixedBudget(Preset):
 
     References
     ----------
-    Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (ii), Section 4.1,
-    upper, for k ≥ 3.
+    Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (ii),
+    Section 4.1, upper, for k ≥ 3.
     """
 
     n_steps: int = 1
 
     def __post_init__(self) -> None:
-        checked = validate.integer("n_steps", self.n_steps, 1, "give a whole number of gradient steps")
+        checked = validate.integer(
+            "n_steps", self.n_steps, 1, "give a whole number of gradient steps"
+        )
         object.__setattr__(self, "n_steps", checked)
 
     def build(self, k: int, square: float) -> GradientDescent:
-        check_horizon(k, 3, "fixed_budget", "1/ln k exceeds 1 below; use schedules.constant(fl.GradientDescent(...))")
+        check_horizon(
+            k,
+            3,
+            "fixed_budget",
+            "1/ln k exceeds 1 below; use schedules.constant(fl.GradientDescent(...))",
+        )
         return GradientDescent(
-            self.n_steps, _per_square(-math.expm1(math.log1p(-1 / math.log(k)) / self.n_steps), square)
+            self.n_steps,
+            _per_square(-math.expm1(math.log1p(-1 / math.log(k)) / self.n_steps), square),
         )
 
 
 @dataclass(frozen=True)
 class IncreasingBudget(Preset):
-    """N_t gradient steps of size γ_t = η_t/N_t, η_t = (k−t+2)/(scale·R²(k+1)): the guarantee of ``Increasing``.
+    """N_t gradient steps of size γ_t = η_t/N_t, η_t = (k−t+2)/(scale·R²(k+1)): the guarantee of
+    ``Increasing``.
 
-    The paper's N_t = η_t/γ_t relates real numbers; choosing N_t and letting γ_t follow keeps the theorem exact.
+    The paper's N_t = η_t/γ_t relates real numbers; choosing N_t and letting γ_t follow keeps the
+    theorem exact.
 
     Parameters
     ----------
@@ -123,45 +142,57 @@ class IncreasingBudget(Preset):
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.schedules.increasing_budget(n_steps=2, scale=1.0)(3, radius=1.0).step_size.round(4).tolist()
+    >>> fl.schedules.increasing_budget(n_steps=2, scale=1.0)(3,
+    ...     radius=1.0).step_size.round(4).tolist()
     [0.5, 0.375, 0.25]
 
     References
     ----------
-    Levinstein et al. (2025), Theorem "Optimal rates for increasing regularization" (ii), Section 4.2, upper.
+    Levinstein et al. (2025), Theorem "Optimal rates for increasing regularization" (ii), Section
+    4.2, upper.
     """
 
     n_steps: Any = 1
     scale: float = 13 / 3
 
     def __post_init__(self) -> None:
-        checked = validate.integers_per_step("n_steps", self.n_steps, "give whole numbers of gradient steps")
-        object.__setattr__(self, "n_steps", checked if isinstance(checked, int) else tuple(checked.tolist()))
-        object.__setattr__(self, "scale", validate.number("scale", self.scale, _SCALE_HINT, positive=True))
+        checked = validate.integers_per_step(
+            "n_steps", self.n_steps, "give whole numbers of gradient steps"
+        )
+        object.__setattr__(
+            self, "n_steps", checked if isinstance(checked, int) else tuple(checked.tolist())
+        )
+        object.__setattr__(
+            self, "scale", validate.number("scale", self.scale, _SCALE_HINT, positive=True)
+        )
 
     def build(self, k: int, square: float) -> GradientDescent:
         n_steps = np.asarray(self.n_steps)
         if n_steps.ndim and len(n_steps) != k:
-            raise ValueError(f"n_steps has {len(n_steps)} values but k is {k}; give one integer, or one per step")
+            raise ValueError(
+                f"n_steps has {len(n_steps)} values but k is {k}; give one integer, or one per step"
+            )
         n_steps = np.broadcast_to(n_steps, (k,))
         relative = _decay(k) / self.scale / n_steps
         if relative.max() >= 1:
             at = int(relative.argmax())
             raise ValueError(
-                f"n_steps={n_steps[at]} with scale={self.scale} makes the step size at step {at + 1} "
-                f"{relative[at]:.3g}/R², which must be below 1/R²; use n_steps of at least "
-                f"{math.floor(relative[at] * n_steps[at]) + 1}"
+                f"n_steps={n_steps[at]} with scale={self.scale} makes the step size at step"
+                f" {at + 1} {relative[at]:.3g}/R², which must be below 1/R²; use n_steps of at"
+                f" least {math.floor(relative[at] * n_steps[at]) + 1}"
             )
         return GradientDescent(n_steps, _per_square(relative, square))
 
 
 @dataclass(frozen=True)
 class CappedBudget(Preset):
-    """One gradient step of size γ_t = (1 − (t/(k+1))^{5/2})/R² per task: nearly the smallest proved constant.
+    """One gradient step of size γ_t = (1 − (t/(k+1))^{5/2})/R² per task: nearly the smallest proved
+    constant.
 
-    For tasks drawn with replacement ``fl.upper_bound`` proves an expected loss of at most 0.276, 0.294, 0.301 and 0.304
-    R²D²/k in k = 16, 64, 256 and 1024 steps (derived here, not published); the step sizes of ``fl.minimax_schedule``,
-    which minimise that bound, are within 2 % of it for k = 16, 64 and 256.
+    For tasks drawn with replacement ``fl.upper_bound`` proves an expected loss of at most 0.276,
+    0.294, 0.301 and 0.304 R²D²/k in k = 16, 64, 256 and 1024 steps (derived here, not published);
+    the step sizes of ``fl.minimax_schedule``, which minimise that bound, are within 2 % of it for k
+    = 16, 64 and 256.
 
     Examples
     --------
@@ -192,14 +223,16 @@ class Cyclic(Preset):
 
     References
     ----------
-    Cai & Diakonikolas (2025), last-iterate rate of the incremental proximal method, upper; as stated by
-    Levinstein et al. (2025), Section 6.
+    Cai & Diakonikolas (2025), last-iterate rate of the incremental proximal method, upper; as
+    stated by Levinstein et al. (2025), Section 6.
     """
 
     n_tasks: int
 
     def __post_init__(self) -> None:
-        checked = validate.integer("n_tasks", self.n_tasks, 1, "give the number of tasks in one cycle")
+        checked = validate.integer(
+            "n_tasks", self.n_tasks, 1, "give the number of tasks in one cycle"
+        )
         object.__setattr__(self, "n_tasks", checked)
 
     def build(self, k: int, square: float) -> Ridge:
@@ -212,7 +245,8 @@ class Cyclic(Preset):
 class UnregularizedFirst:
     """Another schedule, except that the first task is solved exactly.
 
-    With ``Increasing()`` the expected loss is at most 19.5 R²D²(k+1)/k² for k ≥ 3 (derived, unpublished).
+    With ``Increasing()`` the expected loss is at most 19.5 R²D²(k+1)/k² for k ≥ 3 (derived,
+    unpublished).
 
     Parameters
     ----------
@@ -281,7 +315,8 @@ class Constant(Preset):
     def __post_init__(self) -> None:
         if not isinstance(self.filter, Filter):
             raise TypeError(
-                f"filter must be a filter, got {self.filter!r}; wrap a coefficient as fl.Ridge(coefficient)"
+                f"filter must be a filter, got {self.filter!r}; wrap a coefficient as"
+                " fl.Ridge(coefficient)"
             )
 
     def build(self, k: int, square: float) -> Filter:
@@ -303,7 +338,9 @@ class Coefficients(Preset):
 
     def __init__(self, coefficients: ArrayLike) -> None:
         values = np.atleast_1d(
-            validate.numbers_per_step("coefficients", coefficients, "use 0 for an unregularized step")
+            validate.numbers_per_step(
+                "coefficients", coefficients, "use 0 for an unregularized step"
+            )
         )
         object.__setattr__(self, "coefficients", tuple(values.tolist()))
 
@@ -318,10 +355,12 @@ class Coefficients(Preset):
 
 @dataclass(frozen=True)
 class EndRamp(Preset):
-    """No regularization first, then λ_t = scale · R² · j at the j-th of the last steps: an average over the tail.
+    """No regularization first, then λ_t = scale · R² · j at the j-th of the last steps: an average
+    over the tail.
 
-    With scale 1 the filter factor at the radius is 1/(1 + j), as if the iterates of the ramp were averaged. This is the
-    shape that exact optimisation finds on most collections (``fl.optimal_schedule``); no theorem covers it.
+    With scale 1 the filter factor at the radius is 1/(1 + j), as if the iterates of the ramp were
+    averaged. This is the shape that exact optimisation finds on most collections
+    (``fl.optimal_schedule``); no theorem covers it.
 
     Parameters
     ----------
@@ -341,11 +380,19 @@ class EndRamp(Preset):
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        length = validate.number("length", self.length, "give a part of the horizon, such as 1/8", positive=True)
+        length = validate.number(
+            "length", self.length, "give a part of the horizon, such as 1/8", positive=True
+        )
         if length > 1:
-            raise ValueError(f"length must lie in (0, 1], got {length}; give a part of the horizon, such as 1/8")
+            raise ValueError(
+                f"length must lie in (0, 1], got {length}; give a part of the horizon, such as 1/8"
+            )
         object.__setattr__(self, "length", length)
-        object.__setattr__(self, "scale", validate.number("scale", self.scale, "1 averages the tail; 0 has no ramp"))
+        object.__setattr__(
+            self,
+            "scale",
+            validate.number("scale", self.scale, "1 averages the tail; 0 has no ramp"),
+        )
 
     def build(self, k: int, square: float) -> Ridge:
         check_length(k)
@@ -355,7 +402,8 @@ class EndRamp(Preset):
 
 @dataclass(frozen=True)
 class NoiseAware(Preset):
-    """λ = scale · R² k / ln k at every step: the growth of the best fixed strength under label noise.
+    """λ = scale · R² k / ln k at every step: the growth of the best fixed strength under label
+    noise.
 
     Parameters
     ----------
@@ -370,16 +418,21 @@ class NoiseAware(Preset):
 
     References
     ----------
-    Karpel et al. (ALT 2026), arXiv 2601.13844: the order of the optimal fixed coefficient, without a constant.
+    Karpel et al. (ALT 2026), arXiv 2601.13844: the order of the optimal fixed coefficient, without
+    a constant.
     """
 
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", validate.number("scale", self.scale, "fl.advise finds it"))
+        object.__setattr__(
+            self, "scale", validate.number("scale", self.scale, "fl.advise finds it")
+        )
 
     def build(self, k: int, square: float) -> Ridge:
-        check_horizon(k, 2, "noise_aware", "ln k must be positive; use schedules.constant(fl.Ridge(...))")
+        check_horizon(
+            k, 2, "noise_aware", "ln k must be positive; use schedules.constant(fl.Ridge(...))"
+        )
         return Ridge(self.scale * square * k / math.log(k))
 
 

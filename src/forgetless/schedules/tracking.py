@@ -1,4 +1,6 @@
-"""The schedule that needs no number of tasks: it balances label noise against the distance that is left and drift."""
+"""The schedule that needs no number of tasks: it balances label noise against the distance that is
+left and drift.
+"""
 
 import math
 from dataclasses import dataclass
@@ -24,13 +26,15 @@ class MeanFactor(Protocol):
 
 @dataclass(frozen=True)
 class Steady(Preset):
-    """1/λ_{t+1} = (1 − a(λ_t))/λ_t + q²/(dσ²), from λ_1 = dσ²/D²: the best strength for noise, drift and distance.
+    """1/λ_{t+1} = (1 − a(λ_t))/λ_t + q²/(dσ²), from λ_1 = dσ²/D²: the best strength for noise,
+    drift and distance.
 
-    a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d is the mean filter factor on the tasks at hand, in whose d dimensions the schedule is
-    computed. For fresh tasks with rotation-invariant rows it is optimal among all spectral filters and for every number
-    of steps (a scalar Kalman filter; derived here, not published: docs/ensembles.md). Without drift λ_t increases, for
-    standard Gaussian rows by about nλ/(λ + n + d) a task, which tends to n. With drift it tends to the λ with
-    a(λ)/λ = q²/(dσ²), about (σ/q)√(nd) for these rows, from below or from above.
+    a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d is the mean filter factor on the tasks at hand, in whose d
+    dimensions the schedule is computed. For fresh tasks with rotation-invariant rows it is optimal
+    among all spectral filters and for every number of steps (a scalar Kalman filter; derived here,
+    not published: docs/ensembles.md). Without drift λ_t increases, for standard Gaussian rows by
+    about nλ/(λ + n + d) a task, which tends to n. With drift it tends to the λ with a(λ)/λ =
+    q²/(dσ²), about (σ/q)√(nd) for these rows, from below or from above.
 
     Parameters
     ----------
@@ -45,7 +49,8 @@ class Steady(Preset):
     --------
     >>> import forgetless as fl
     >>> tasks = fl.ensembles.Gaussian(n_features=60, n_rows=12, noise=0.2**0.5)
-    >>> filters = fl.schedules.resolve(fl.schedules.steady(0.2**0.5), k=4, radius=tasks.radius, spectrum=tasks)
+    >>> filters = fl.schedules.resolve(fl.schedules.steady(0.2**0.5), k=4, radius=tasks.radius,
+    ...     spectrum=tasks)
     >>> filters.coefficient.round(2).tolist()
     [12.0, 14.3, 16.94, 19.92]
     """
@@ -55,7 +60,10 @@ class Steady(Preset):
     distance: float = 1.0
 
     def __post_init__(self) -> None:
-        hints = {"noise": "0 is for labels without noise", "drift": "0 is for a solution that stays"}
+        hints = {
+            "noise": "0 is for labels without noise",
+            "drift": "0 is for a solution that stays",
+        }
         for name, hint in hints.items():
             object.__setattr__(self, name, validate.number(name, getattr(self, name), hint))
         distance = validate.number(
@@ -65,8 +73,9 @@ class Steady(Preset):
 
     def build(self, k: int, square: float) -> Filter:
         raise ValueError(
-            "schedules.steady needs the singular values of tasks, which are not at hand here; use it with expect, "
-            "simulate or ContinualRidge, or take λ_1..λ_k from schedules.resolve(schedule, k, radius, spectrum=tasks)"
+            "schedules.steady needs the singular values of tasks, which are not at hand here; use"
+            " it with expect, simulate or ContinualRidge, or take λ_1..λ_k from"
+            " schedules.resolve(schedule, k, radius, spectrum=tasks)"
         )
 
     def for_spectrum(self, k: int, spectrum: MeanFactor) -> Ridge:
@@ -77,7 +86,9 @@ class Steady(Preset):
             unit, inverse = self._start(spectrum)
             for t in range(k):
                 coefficients[t] = 1.0 / inverse
-                inverse = (1.0 - spectrum.mean_factor(coefficients[t])) * inverse + self.drift**2 / unit
+                inverse = (
+                    1.0 - spectrum.mean_factor(coefficients[t])
+                ) * inverse + self.drift**2 / unit
         return Ridge(coefficients)
 
     def _start(self, spectrum: MeanFactor) -> tuple[float, float]:
@@ -86,8 +97,16 @@ class Steady(Preset):
             unit = float(max(1, spectrum.span_dimension) * np.square(self.noise))
             inverse = float(np.square(np.float64(self.distance)) / unit)
             drift = float(np.square(np.float64(self.drift)) / unit)
-        if not (0 < unit < math.inf and 0 < inverse < math.inf and drift < math.inf and (drift > 0 or not self.drift)):
-            raise ValueError(f"noise, drift and distance must have ratios of squares that are floats, got {self!r}")
+        if not (
+            0 < unit < math.inf
+            and 0 < inverse < math.inf
+            and drift < math.inf
+            and (drift > 0 or not self.drift)
+        ):
+            raise ValueError(
+                "noise, drift and distance must have ratios of squares that are floats, got"
+                f" {self!r}"
+            )
         return unit, inverse
 
     def limit(self, spectrum: MeanFactor) -> float:

@@ -1,7 +1,8 @@
 """The cost model of the solvers of one task.
 
-Times are in units of one dense pass over one entry, an entry being read twice, by X v and by Xᵀu. The constants are
-ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; a factor of two in them hardly matters.
+Times are in units of one dense pass over one entry, an entry being read twice, by X v and by Xᵀu.
+The constants are ratios measured by ``benchmarks/streaming.py`` on a machine of two cores; a factor
+of two in them hardly matters.
 """
 
 import math
@@ -12,21 +13,25 @@ from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _krylov
 from forgetless.solvers.rows import Limits, OneTask, Operated, Rows
 
-SMALL_SIDE = 200  # side up to which a Gram matrix is always cheapest: a solve costs less than a few calls from Python
-GEMM = {"tall": 1 / 40, "wide": 1 / 20}  # a multiplication in XᵀX of a tall X, or in XXᵀ of a wide one
+# side up to which a Gram matrix is always cheapest: a solve costs less than a few calls from Python
+SMALL_SIDE = 200
+# a multiplication in XᵀX of a tall X, or in XXᵀ of a wide one
+GEMM = {"tall": 1 / 40, "wide": 1 / 20}
 FACTOR = 1 / 42  # m³ of a Cholesky factorisation
 EIGH = 0.5  # m³ of all eigenvectors
 SPARSE_ENTRY = 10.0  # a stored entry of a sparse matrix, per pass
 VECTOR_ENTRY = 10.0  # an entry of the vectors of the bidiagonalisation, per pass
 NORM_PASSES = 25  # passes to compute ‖X‖₂
-TRIAL = 16  # passes from which on an iteration is tried before a factorisation; three are lost if it is slow
+# passes from which on an iteration is tried before a factorisation; three are lost if it is slow
+TRIAL = 16
 
 
 def passes_needed(filter: Ridge | GradientDescent, norm: float, tol: float) -> float:
     """Return the number of passes of the bidiagonalisation, from ‖X‖₂.
 
-    Explicit regularization: three quarters (measured) of the worst case of conjugate gradients at the condition
-    1 + ‖X‖²/λ. Budget: the degree of a polynomial near exp(−τx) on [0, 1], τ = Nγ‖X‖², and never more than N.
+    Explicit regularization: three quarters (measured) of the worst case of conjugate gradients at
+    the condition 1 + ‖X‖²/λ. Budget: the degree of a polynomial near exp(−τx) on [0, 1], τ =
+    Nγ‖X‖², and never more than N.
     """
     digits = math.log(2 / tol)
     if isinstance(filter, Ridge):
@@ -46,7 +51,9 @@ def one_pass(rows: Rows, columns: int) -> float:
 def by_gram(rows: Rows, filter: Filter) -> float:
     """Return the cost of the smaller Gram matrix and its factorisation."""
     m = rows.small_side
-    return (0.0 if rows.has_gram else gram_product(rows)) + m**3 * (FACTOR if isinstance(filter, Ridge) else EIGH)
+    return (0.0 if rows.has_gram else gram_product(rows)) + m**3 * (
+        FACTOR if isinstance(filter, Ridge) else EIGH
+    )
 
 
 def gram_product(rows: Rows) -> float:
@@ -78,11 +85,14 @@ def norm_by_gram(rows: Rows, memory: int) -> bool:
         return True
     if gram_bytes(rows) > memory or rows.remote:
         return False
-    return (rows.single is None and not operated) or gram_product(rows) < NORM_PASSES * one_pass(rows, 1)
+    return (rows.single is None and not operated) or gram_product(rows) < NORM_PASSES * one_pass(
+        rows, 1
+    )
 
 
 def rough_norm(rows: Rows) -> float:
-    """Return an estimate of ‖X‖₂ from an eighth of the rows or columns, scaled up, for the choice of a solver.
+    """Return an estimate of ‖X‖₂ from an eighth of the rows or columns, scaled up, for the choice
+    of a solver.
 
     Accurate where these are alike; up to a few times too large for X without structure.
     """
@@ -91,7 +101,9 @@ def rough_norm(rows: Rows) -> float:
 
 
 def patience(task: OneTask, filter: Filter, memory: int) -> int | None:
-    """Return the number of passes after which a factorisation replaces an iteration; None where none can."""
+    """Return the number of passes after which a factorisation replaces an iteration; None where
+    none can.
+    """
     rows, unit = task.rows, one_pass(task.rows, task.n_targets)
     if not filter.is_projection:
         if gram_bytes(rows) > memory or not (rows.readable or rows.remote):
@@ -118,14 +130,19 @@ def choose(task: OneTask, filter: Filter, limits: Limits) -> str:
         return _for_projections(rows, memory)
     if not isinstance(filter, Ridge | GradientDescent):
         return "svd"
-    if gram_bytes(rows) > memory or isinstance(rows, Operated) or (rows.remote and not rows.has_gram):
+    if (
+        gram_bytes(rows) > memory
+        or isinstance(rows, Operated)
+        or (rows.remote and not rows.has_gram)
+    ):
         return "krylov"
     # Blocks are read again at every pass: one pass for a Gram matrix is cheaper than many.
     if rows.small_side <= SMALL_SIDE or rows.in_parts:
         return "gram"
     direct, unit = by_gram(rows, filter), one_pass(rows, task.n_targets)
     if isinstance(filter, Ridge) and direct > TRIAL * unit:
-        # The speed of convergence shows in three passes: the whole spectrum matters, not only its ends.
+        # The speed of convergence shows in three passes: the whole spectrum matters, not only its
+        # ends.
         return "krylov"
     if 4 * unit > direct:
         return "gram"

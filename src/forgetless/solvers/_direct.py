@@ -1,8 +1,9 @@
-"""Factorisations of one task: Cholesky of the smaller Gram matrix, its eigenvectors, or the spectrum of X.
+"""Factorisations of one task: Cholesky of the smaller Gram matrix, its eigenvectors, or the
+spectrum of X.
 
-A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``SAFE`` the loss of digits does
-not matter; beyond, the solution is refined with residuals computed from X itself, and from exact sums where even these
-are not accurate enough.
+A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``SAFE`` the
+loss of digits does not matter; beyond, the solution is refined with residuals computed from X
+itself, and from exact sums where even these are not accurate enough.
 """
 
 import math
@@ -22,7 +23,8 @@ from forgetless.solvers.rows import OneTask, Rows
 EPS = float(np.finfo(np.float64).eps)
 SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
 HOPELESS = 1e13  # condition beyond which refinement with a Cholesky factor does not converge
-EXACT_ENTRIES = 10**7  # entries up to which tasks are refined with exact sums, about 0.1 µs an entry
+# entries up to which tasks are refined with exact sums, about 0.1 µs an entry
+EXACT_ENTRIES = 10**7
 ACCURACY = 1e-8  # largest relative error of a step that is accepted
 
 
@@ -43,7 +45,9 @@ class _Factor(NamedTuple):
 
 
 def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
-    """Return (XᵀX + λ)⁻¹Xᵀr from a Cholesky factor; None if the Gram matrix is too close to singular for one."""
+    """Return (XᵀX + λ)⁻¹Xᵀr from a Cholesky factor; None if the Gram matrix is too close to
+    singular for one.
+    """
     from scipy.linalg import lapack
 
     rows, residual, right, _ = task
@@ -61,8 +65,13 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
         return None
 
     def gram_solve(b: Array) -> Array:
-        # A single row or feature is one division; the square of a square root would be off by a rounding.
-        return b / (rows.gram[0, 0] + coefficient) if len(factor) == 1 else lapack.dpotrs(factor, b, lower=1)[0]
+        # A single row or feature is one division; the square of a square root would be off by a
+        # rounding.
+        return (
+            b / (rows.gram[0, 0] + coefficient)
+            if len(factor) == 1
+            else lapack.dpotrs(factor, b, lower=1)[0]
+        )
 
     if not rows.dual:
         right = _in_float64(rows, residual, right)
@@ -78,28 +87,39 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
     if rcond * SAFE >= 1 or not rows.readable:
         if rcond * ACCURACY < 10 * EPS:
             raise ConvergenceError(
-                f"the rows were read once and their XᵀX + {coefficient:.3g} is too ill-conditioned to solve to "
-                f"{ACCURACY:g}; give blocks that can be read again (a list, or a function that returns an iterator)"
+                f"the rows were read once and their XᵀX + {coefficient:.3g} is too ill-conditioned"
+                f" to solve to {ACCURACY:g}; give blocks that can be read again (a list, or a"
+                " function that returns an iterator)"
             )
         if rows.dual:
             after = squares(coefficient * weights)
             cancelled = _cancelled(gram_norm1, weights, change)
         else:
-            after = squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
+            after = (
+                squares(residual) - np.sum(right * change, axis=0) - coefficient * squares(change)
+            )
             cancelled = _cancelled(gram_norm1, residual, right)
-        return Solved(change, 10 * EPS * cancelled / rcond + _data_error(residual, 1 / rcond), np.maximum(after, 0.0))
+        return Solved(
+            change,
+            10 * EPS * cancelled / rcond + _data_error(residual, 1 / rcond),
+            np.maximum(after, 0.0),
+        )
     return _refine(task, coefficient, change, _Factor(solve, norm1, rcond), memory)
 
 
 def _in_float64(rows: Rows, residual: Array, right: Array) -> Array:
-    """Return Xᵀr with the accuracy of a Gram matrix in float64: not from float32 products, where avoidable."""
+    """Return Xᵀr with the accuracy of a Gram matrix in float64: not from float32 products, where
+    avoidable.
+    """
     if isinstance(right, np.ndarray) and right.dtype != np.float64 and rows.readable:
         return rows.adjoint_in_float64(residual)
     return _float64(right)
 
 
 def _cancelled(gram_norm: float, vectors: Array, products: Array) -> float:
-    """Return ‖X‖‖v‖ / ‖Xᵀv‖, the cancellation in the products: their rounding is relative to ‖X‖‖v‖."""
+    """Return ‖X‖‖v‖ / ‖Xᵀv‖, the cancellation in the products: their rounding is relative to
+    ‖X‖‖v‖.
+    """
     before, after = (math.sqrt(float(np.sum(squares(part)))) for part in (vectors, products))
     return max(1.0, math.sqrt(gram_norm) * before / after) if after > 0 else 1.0
 
@@ -110,7 +130,9 @@ def _data_error(residual: Array, condition: float) -> float:
     return 0.0 if eps < 1e-10 else eps * math.sqrt(condition)
 
 
-def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, memory: int) -> Solved:
+def _refine(
+    task: OneTask, coefficient: float, change: Array, factor: _Factor, memory: int
+) -> Solved:
     rows, residual, _, _ = task
     solve, norm1, rcond = factor
     exact = False
@@ -134,22 +156,28 @@ def _refine(task: OneTask, coefficient: float, change: Array, factor: _Factor, m
     error = change_size + (EPS if exact else floor)
     if error > ACCURACY:
         raise ConvergenceError(
-            f"this task is too ill-conditioned: with the coefficient {coefficient:.3g}, {coefficient / norm1:.1g} of "
-            f"the task's squared norm, the step is known to a relative {error:.1g} only; use a larger coefficient, or "
-            "drop features that repeat others"
+            f"this task is too ill-conditioned: with the coefficient {coefficient:.3g},"
+            f" {coefficient / norm1:.1g} of the task's squared norm, the step is known to a"
+            f" relative {error:.1g} only; use a larger coefficient, or drop features that repeat"
+            " others"
         )
-    return Solved(change, error + _data_error(residual, 1 / rcond), squares(residual - rows.forward(change)))
+    return Solved(
+        change, error + _data_error(residual, 1 / rcond), squares(residual - rows.forward(change))
+    )
 
 
 def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) -> Array:
-    """Return Xᵀ(r − Xδ) − λδ from products and sums without rounding error, rounded once at the end."""
+    """Return Xᵀ(r − Xδ) − λδ from products and sums without rounding error, rounded once at the
+    end.
+    """
     X = np.asarray(X, dtype=np.float64)
     columns = []
     for r, x in zip(residual.T, change.T, strict=True):
         high, low = _exact_product(-X, x, r)
         right, error = _exact_product(X.T, high, np.zeros(len(x)))
         extra = _two_product(np.full_like(x, coefficient), -x)
-        # The two large parts nearly cancel, so that their sum is exact; anything added before would round them.
+        # The two large parts nearly cancel, so that their sum is exact; anything added before would
+        # round them.
         columns.append((right + extra[0]) + (error + X.T @ low + extra[1]))
     return np.stack(columns, axis=1)
 
@@ -181,7 +209,9 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 
 def eigen(task: OneTask, filter: Filter) -> Solved:
-    """Return the step of a filter with a finite slope at 0 from the eigenvectors of the Gram matrix."""
+    """Return the step of a filter with a finite slope at 0 from the eigenvectors of the Gram
+    matrix.
+    """
     rows, original, right, _ = task
     xp = namespace_of(rows.gram)
     theta, W = xp.linalg.eigh(rows.gram)
@@ -198,17 +228,20 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
         after = np.sum(((1.0 - factors)[:, None] * to_numpy(right)) ** 2, axis=0)
     else:
         cancelled = _cancelled(float(theta_[-1]), residual, right)
-        after = squares(residual) - np.sum((gain * (2 - factors))[:, None] * to_numpy(right) ** 2, axis=0)
+        after = squares(residual) - np.sum(
+            (gain * (2 - factors))[:, None] * to_numpy(right) ** 2, axis=0
+        )
     condition = 1.0 + float(filter.slope()) * float(theta_[-1])
     error = 10 * EPS * condition * cancelled + _data_error(original, condition)
     return Solved(change, error, np.maximum(after, 0.0))
 
 
 def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
-    """Return the step of any filter from the singular value decomposition of X, and a conditional error.
+    """Return the step of any filter from the singular value decomposition of X, and a conditional
+    error.
 
-    The latter is relative to the largest step for residuals of this size: relative to the step itself, errors are also
-    large where the residual is almost orthogonal to the range of X.
+    The latter is relative to the largest step for residuals of this size: relative to the step
+    itself, errors are also large where the residual is almost orthogonal to the range of X.
     """
     X = task.rows.whole()
     xp = namespace_of(X)
@@ -222,17 +255,22 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     after = outside + np.sum(((1.0 - factors)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
     error = _spectral_error(s_, factors, change, after)
     if len(s_) < min(X.shape) and not filter.is_projection:
-        error += _dropped_error(float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside)
+        error += _dropped_error(
+            float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside
+        )
     size, residual_size = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
-    return Solved(change, error, after), error * size / (
-        float(np.max(factors / s_)) * residual_size
-    ) if size > 0 else 0.0
+    return Solved(change, error, after), (
+        error * size / (float(np.max(factors / s_)) * residual_size) if size > 0 else 0.0
+    )
 
 
-def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArray[np.float64]) -> float:
+def _dropped_error(
+    largest: float, filter: Filter, change: Array, outside: NDArray[np.float64]
+) -> float:
     """Return the relative size of δ along dropped singular vectors, those with s up to ``largest``.
 
-    It is at most φ(s²)/s ≤ φ'(0)·s of the residual outside the others. Only a projection drops them by definition.
+    It is at most φ(s²)/s ≤ φ'(0)·s of the residual outside the others. Only a projection drops them
+    by definition.
     """
     size, left = (math.sqrt(float(np.sum(part))) for part in (squares(change), outside))
     return float(filter.slope()) * largest * left / size if size > 0 else 0.0
@@ -241,7 +279,9 @@ def _dropped_error(largest: float, filter: Filter, change: Array, outside: NDArr
 def _spectral_error(
     s: NDArray[np.float64], factors: NDArray[np.float64], change: Array, after: NDArray[np.float64]
 ) -> float:
-    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the factors φ(s²), and of some roundings."""
+    """Return the first-order effect on δ of an error of eps‖X‖ in X, from the factors φ(s²), and of
+    some roundings.
+    """
     size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0

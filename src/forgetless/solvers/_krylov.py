@@ -1,8 +1,9 @@
-"""Golub–Kahan bidiagonalisation of one task: steps of both schemes and the norm, from products with X and Xᵀ.
+"""Golub–Kahan bidiagonalisation of one task: steps of both schemes and the norm, from products with
+X and Xᵀ.
 
-From the residual r, X V = U B with orthonormal U and V and a small lower bidiagonal B. The step of any filter is then
-V φ(BᵀB) (BᵀB)⁻¹ Bᵀ (‖r‖ e₁), up to an error that the next off-diagonal entry bounds. All columns of r are processed
-together, each with its own B.
+From the residual r, X V = U B with orthonormal U and V and a small lower bidiagonal B. The step of
+any filter is then V φ(BᵀB) (BᵀB)⁻¹ Bᵀ (‖r‖ e₁), up to an error that the next off-diagonal entry
+bounds. All columns of r are processed together, each with its own B.
 """
 
 import math
@@ -19,7 +20,9 @@ OVERSHOOTS = 1000  # inner steps whose defects are summed one by one where γR²
 
 
 class Iterated(NamedTuple):
-    """The change of the weights, the number of passes over X, a relative error bound, and ‖r − Xδ‖² per column."""
+    """The change of the weights, the number of passes over X, a relative error bound, and ‖r − Xδ‖²
+    per column.
+    """
 
     change: Array
     passes: int
@@ -36,7 +39,9 @@ class _Link(NamedTuple):
 
 
 def bidiagonalise(task: OneTask) -> Iterator[_Link]:
-    """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column continues with zeros."""
+    """Yield column j of V with α_j, β_{j+1} and α_{j+1}, from r and Xᵀr; an exhausted column
+    continues with zeros.
+    """
     u, start = _normalised(task.residual)
     v, alpha = _normalised(task.right * _as(_ratio(1.0, start), task.right))
     while True:
@@ -54,14 +59,18 @@ def _turn(rows: Rows, v: Array, u: Any, alpha: Floats) -> tuple[Any, Floats, Arr
     return u, beta, rows.adjoint(u)
 
 
-def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = math.inf) -> Iterated | None:
-    """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if the passes do not suffice.
+def ridge(
+    task: OneTask, coefficient: float, limits: Limits, promise: float = math.inf
+) -> Iterated | None:
+    """Return (XᵀX + λ)⁻¹Xᵀr by LSQR with damping √λ in O(n + d) memory; None if the passes do not
+    suffice.
 
-    Also None as soon as, from the third pass on, the extrapolated number of passes exceeds ``promise``.
+    Also None as soon as, from the third pass on, the extrapolated number of passes exceeds
+    ``promise``.
 
-    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; an estimate of the rounding is
-    added. Without regularization there is no such bound: it stops when Xδ = r or Xᵀ(r − Xδ) = 0 up to tol, and the
-    error is unknown (NaN).
+    Stops when ‖Xᵀ(r − Xδ) − λδ‖ ≤ tol·λ‖δ‖, which bounds the relative error of δ by tol; an
+    estimate of the rounding is added. Without regularization there is no such bound: it stops when
+    Xδ = r or Xᵀ(r − Xδ) = 0 up to tol, and the error is unknown (NaN).
 
     References
     ----------
@@ -92,7 +101,8 @@ def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = ma
         else:
             residual_size = np.hypot(phibar, damped)
             errors = np.minimum(
-                _relative(normal, np.sqrt(norm2) * residual_size), _relative(residual_size, first.start)
+                _relative(normal, np.sqrt(norm2) * residual_size),
+                _relative(residual_size, first.start),
             )
         worst.append(float(errors.max()))
         if promise < math.inf and _passes_promised(worst, tol) > promise:
@@ -111,7 +121,9 @@ def ridge(task: OneTask, coefficient: float, limits: Limits, promise: float = ma
 
 
 def _passes_promised(errors: list[float], tol: float) -> float:
-    """Return the number of passes, extrapolated from the decay of the last two errors; 0 before the third."""
+    """Return the number of passes, extrapolated from the decay of the last two errors; 0 before the
+    third.
+    """
     if len(errors) < 3 or not tol < errors[-1] < math.inf or errors[-3] == math.inf:
         return 0.0
     decay = 0.5 * math.log(errors[-3] / errors[-1])
@@ -119,12 +131,14 @@ def _passes_promised(errors: list[float], tol: float) -> float:
 
 
 def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Iterated | None:
-    """Return the change made by N gradient steps of size γ from far fewer passes; None if the passes do not suffice.
+    """Return the change made by N gradient steps of size γ from far fewer passes; None if the
+    passes do not suffice.
 
-    In the Krylov space the inner iterate y_i leaves a defect γ·t·|e_jᵀy_i| per step, t = α_{j+1}β_{j+1}, and inner
-    steps with γR² ≤ 2 do not magnify it. So the error is at most γt Σ_i |e_jᵀy_i|; up to γR² = 1 all terms have one
-    sign (they are divided differences of powers) and the sum is e_jᵀ h(T) e₁ in closed form.
-    The basis is stored while it fits into memory and generated a second time otherwise.
+    In the Krylov space the inner iterate y_i leaves a defect γ·t·|e_jᵀy_i| per step, t =
+    α_{j+1}β_{j+1}, and inner steps with γR² ≤ 2 do not magnify it. So the error is at most γt Σ_i
+    |e_jᵀy_i|; up to γR² = 1 all terms have one sign (they are divided differences of powers) and
+    the sum is e_jᵀ h(T) e₁ in closed form. The basis is stored while it fits into memory and
+    generated a second time otherwise.
     """
     shape = (task.rows.shape[1], task.n_targets)
     alphas: list[Floats] = []
@@ -141,11 +155,15 @@ def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Ite
         if count <= 12 or count % 4 == 0 or last:
             y, bound, rounding, after = _budget_in_basis(alphas, betas, link, n_steps, step_size)
             if bound <= limits.tol or count >= n_steps:
-                vectors = iter(basis) if basis is not None else (again.v for again in bidiagonalise(task))
+                vectors = (
+                    iter(basis) if basis is not None else (again.v for again in bidiagonalise(task))
+                )
                 change = zeros(shape, link.v)
                 for coefficients, v in zip(y.T, vectors, strict=False):
                     change = change + v * _as(coefficients, v)
-                return Iterated(change, count if basis is not None else 2 * count, bound + rounding, after)
+                return Iterated(
+                    change, count if basis is not None else 2 * count, bound + rounding, after
+                )
         if count >= limits.passes:
             return None
     raise AssertionError("the bidiagonalisation never ends")
@@ -154,7 +172,9 @@ def budget(task: OneTask, n_steps: int, step_size: float, limits: Limits) -> Ite
 def _budget_in_basis(
     alphas: list[Floats], betas: list[Floats], link: _Link, n_steps: int, step_size: float
 ) -> tuple[Floats, float, float, Floats]:
-    """Return the coefficients (c, j) of the change in the basis, its relative error bound, rounding, and ‖r − Xδ‖²."""
+    """Return the coefficients (c, j) of the change in the basis, its relative error bound,
+    rounding, and ‖r − Xδ‖².
+    """
     alpha, beta = np.array(alphas).T, np.array(betas).T
     j = alpha.shape[1]
     B = np.zeros((alpha.shape[0], j + 1, j))
@@ -169,10 +189,13 @@ def _budget_in_basis(
     if step_size * theta.max() <= 1.0:
         summed = np.abs(np.einsum("cj,cj->c", W[:, -1, :], excess * weights))
     else:
-        # The factors 1 − γθ below zero change sign at every step: their terms are added one by one while they last.
+        # The factors 1 − γθ below zero change sign at every step: their terms are added one by one
+        # while they last.
         summed, summed_steps = np.zeros(len(size)), min(n_steps, OVERSHOOTS)
         for i in range(1, summed_steps):
-            last = np.abs(np.einsum("cj,cj->c", W[:, -1, :], _gains(theta, i, step_size)[0] * weights))
+            last = np.abs(
+                np.einsum("cj,cj->c", W[:, -1, :], _gains(theta, i, step_size)[0] * weights)
+            )
             summed += last
         end = np.abs(np.einsum("cj,cj->c", W[:, -1, :], gain * weights))
         summed += (n_steps - summed_steps) * np.maximum(end, last if summed_steps > 1 else end)
@@ -195,7 +218,10 @@ def _gains(theta: Floats, n_steps: int, step_size: float) -> tuple[Floats, Float
     g = np.where(u > 0, factors / safe, n_steps) * step_size
     # For N·γθ ≪ 1 the difference cancels; its limit there is γN(N−1)/2.
     tiny = n_steps * u < 1e-6
-    h = np.where(tiny, 0.5 * n_steps * (n_steps - 1.0), (n_steps - g / step_size) / safe) * step_size
+    h = (
+        np.where(tiny, 0.5 * n_steps * (n_steps - 1.0), (n_steps - g / step_size) / safe)
+        * step_size
+    )
     return g, h
 
 
@@ -213,8 +239,9 @@ def gradient_steps(task: OneTask, n_steps: int, step_size: float) -> Iterated:
 def norm(rows: Rows, tol: float = 1e-2, passes: int = 60) -> float:
     """Return ‖X‖₂, in practice to three digits or more, from a random start with a fixed seed.
 
-    Stops when the residual of the largest Ritz pair is below ``tol`` relative to its value, and adds the residual: of
-    second order, so that the result is exact for tasks with a spectral gap and otherwise at most ``tol``²/2 too high.
+    Stops when the residual of the largest Ritz pair is below ``tol`` relative to its value, and
+    adds the residual: of second order, so that the result is exact for tasks with a spectral gap
+    and otherwise at most ``tol``²/2 too high.
     """
     n = rows.shape[0]
     like = rows.single if rows.single is not None and not rows.sparse else np.zeros(0)

@@ -1,7 +1,9 @@
-"""Newton's method for the proximal step of a smooth loss, by factorisations or by conjugate gradients, and its error.
+"""Newton's method for the proximal step of a smooth loss, by factorisations or by conjugate
+gradients, and its error.
 
-The unknown is the change z of the weights, in the coordinates of the smaller side of X, so that a tiny change is as
-accurate as a large one. f(z) = Σ_i ℓ(o_i + (Bz)_i) + (λ/2)‖z‖² with the outputs o before the step.
+The unknown is the change z of the weights, in the coordinates of the smaller side of X, so that a
+tiny change is as accurate as a large one. f(z) = Σ_i ℓ(o_i + (Bz)_i) + (λ/2)‖z‖² with the outputs o
+before the step.
 """
 
 import math
@@ -14,7 +16,8 @@ from forgetless.losses import Loss
 
 LIMIT = 100  # Newton iterations; some 5 to 30 are needed
 PASSES = 20_000  # of conjugate gradients
-BALLS = (1e-10, 1e-11, 1e-12)  # radii, relative to the change, of balls in which curvatures are bounded from below
+# radii, relative to the change, of balls in which curvatures are bounded from below
+BALLS = (1e-10, 1e-11, 1e-12)
 
 
 class Objective(NamedTuple):
@@ -30,7 +33,9 @@ class Objective(NamedTuple):
         return centred(self.coefficient * z + self.B.T @ self.loss.slope(outputs, self.y))
 
     def value(self, z: Floats, outputs: Floats) -> float:
-        return float(np.sum(self.loss.value(outputs, self.y)) + 0.5 * self.coefficient * np.sum(z * z))
+        return float(
+            np.sum(self.loss.value(outputs, self.y)) + 0.5 * self.coefficient * np.sum(z * z)
+        )
 
     def hessian(self, curvatures: Floats) -> Floats:
         """Return the matrix λI + Σ_i h_i b_i b_iᵀ, of side r, or rc for c outputs."""
@@ -48,11 +53,16 @@ class Objective(NamedTuple):
 
     def curvature_product(self, curvatures: Floats, change: Floats) -> Floats:
         """Return h_i·(Bz)_i of every row, from ``change`` = Bz."""
-        return np.asarray(curvatures * change if curvatures.ndim == 1 else np.einsum("nij,nj->ni", curvatures, change))
+        return np.asarray(
+            curvatures * change
+            if curvatures.ndim == 1
+            else np.einsum("nij,nj->ni", curvatures, change)
+        )
 
 
 def centred(z: Floats) -> Floats:
-    """Return z less its mean over the classes, which is rounding: slopes of softmax sum to 0, and so does the change.
+    """Return z less its mean over the classes, which is rounding: slopes of softmax sum to 0, and
+    so does the change.
 
     Along the mean f is as flat as λ allows, so that rounding errors would be largest there.
     """
@@ -87,7 +97,8 @@ def by_factorization(f: Objective, tol: float) -> Minimum:
 
 
 def by_conjugate_gradients(f: Objective, tol: float, limit: int = PASSES) -> Minimum:
-    """Return the minimum by Newton steps that are solved by conjugate gradients: products with B and Bᵀ only.
+    """Return the minimum by Newton steps that are solved by conjugate gradients: products with B
+    and Bᵀ only.
 
     It ends after about ``limit`` of them; ``error`` says whether that was enough.
     """
@@ -99,9 +110,12 @@ def by_conjugate_gradients(f: Objective, tol: float, limit: int = PASSES) -> Min
         size, move = float(np.linalg.norm(g)), f.coefficient * float(np.linalg.norm(z))
         if size <= tol * move or size == 0.0 or passes > limit:
             break
-        # Far from the minimum a rough direction is enough; near it, what remains is to be below the tolerance.
+        # Far from the minimum a rough direction is enough; near it, what remains is to be below the
+        # tolerance.
         stop = max(min(0.1, size / (move + size)) * 0.1 * size, 0.5 * tol * move)
-        step, change, used = _conjugate_gradients(f, f.loss.curvature(outputs, f.y), -g, stop, limit - passes)
+        step, change, used = _conjugate_gradients(
+            f, f.loss.curvature(outputs, f.y), -g, stop, limit - passes
+        )
         length = _line_search(f, (z, outputs), (step, change), g)
         if length == 0.0:
             break
@@ -129,8 +143,12 @@ def _conjugate_gradients(
     return d, change, passes
 
 
-def _line_search(f: Objective, point: tuple[Floats, Floats], step: tuple[Floats, Floats], g: Floats) -> float:
-    """Return a length in [0, 1] at which f is not larger, and its slope is small or still negative."""
+def _line_search(
+    f: Objective, point: tuple[Floats, Floats], step: tuple[Floats, Floats], g: Floats
+) -> float:
+    """Return a length in [0, 1] at which f is not larger, and its slope is small or still
+    negative.
+    """
     (z, outputs), (d, change) = point, step
     downhill = float(np.sum(g * d))
     if not downhill < 0.0:
@@ -157,9 +175,10 @@ def _line_search(f: Objective, point: tuple[Floats, Floats], step: tuple[Floats,
 def relative_error(f: Objective, z: Floats, outputs: Floats) -> float:
     """Return a bound on ‖z − z⋆‖/‖z‖, proved by the gradient g at z.
 
-    By strong convexity ‖z − z⋆‖ ≤ ‖g‖/λ. For λ ≪ β rounding errors of the outputs alone make this large, though they
-    are harmless: they lie where f is steep. With H ≤ ∇²f in a ball around z also ‖z − z⋆‖² ≤ gᵀH⁻¹g/λ_min(H), if that
-    is less than the radius of the ball: along the segment to z⋆ the slope decreases at least as fast as H says.
+    By strong convexity ‖z − z⋆‖ ≤ ‖g‖/λ. For λ ≪ β rounding errors of the outputs alone make this
+    large, though they are harmless: they lie where f is steep. With H ≤ ∇²f in a ball around z also
+    ‖z − z⋆‖² ≤ gᵀH⁻¹g/λ_min(H), if that is less than the radius of the ball: along the segment to
+    z⋆ the slope decreases at least as fast as H says.
     """
     g, size = f.gradient(z, outputs), float(np.linalg.norm(z))
     first = float(np.linalg.norm(g)) / f.coefficient
@@ -182,12 +201,15 @@ def relative_error(f: Objective, z: Floats, outputs: Floats) -> float:
 
 
 def _least_curvatures(f: Objective, outputs: Floats, radius: float) -> Floats:
-    """Return lower bounds of the curvatures of all rows in a ball: third derivatives of these losses are bounded."""
+    """Return lower bounds of the curvatures of all rows in a ball: third derivatives of these
+    losses are bounded.
+    """
     reach = np.linalg.norm(f.B, axis=1) * radius
     curvatures = f.loss.curvature(outputs, f.y)
     if f.loss.name == "squared_hinge":
         return np.asarray(np.where(1.0 - outputs * f.y > reach, curvatures, 0.0))
-    # |ℓ‴| ≤ ℓ″ for logistic; for softmax the change of ℓ″ is at most ℓ″ times the range of the change of outputs.
+    # |ℓ‴| ≤ ℓ″ for logistic; for softmax the change of ℓ″ is at most ℓ″ times the range of the
+    # change of outputs.
     if curvatures.ndim == 1:
         return np.asarray(curvatures * np.exp(-reach))
     return np.asarray(curvatures * np.exp(-math.sqrt(2.0) * reach)[:, None, None])
@@ -201,6 +223,8 @@ def _solve(H: Floats, right: Floats) -> Floats:
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     try:
-        return np.asarray(cho_solve(cho_factor(H, lower=True, check_finite=False), right, check_finite=False))
+        return np.asarray(
+            cho_solve(cho_factor(H, lower=True, check_finite=False), right, check_finite=False)
+        )
     except LinAlgError:  # λ is below the rounding errors of H
         return np.asarray(np.linalg.lstsq(H, right, rcond=None)[0])

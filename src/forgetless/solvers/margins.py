@@ -1,9 +1,9 @@
 """The proximal step of a loss on one task: argmin Σ_i ℓ(x_iᵀw, y_i) + (λ/2)‖w − w_prev‖².
 
-One row has a closed form: PA-II for the squared hinge, PA-I for the hinge, PA for λ = 0 (Crammer et al. 2006). Else
-smooth losses are minimised by Newton's method and the hinge as a quadratic program. In the limit λ → 0 a step is the
-projection of w_prev onto {w : y_i x_iᵀw ≥ 1 for all i}, in direction also for the logistic loss, whose weights grow as
-ln(1/λ).
+One row has a closed form: PA-II for the squared hinge, PA-I for the hinge, PA for λ = 0 (Crammer et
+al. 2006). Else smooth losses are minimised by Newton's method and the hinge as a quadratic program.
+In the limit λ → 0 a step is the projection of w_prev onto {w : y_i x_iᵀw ≥ 1 for all i}, in
+direction also for the logistic loss, whose weights grow as ln(1/λ).
 """
 
 import math
@@ -20,7 +20,8 @@ from forgetless.solvers.rows import Rows
 from forgetless.solvers.separation import contradiction, no_margin
 
 ACCURACY = 1e-10  # relative error of the change that is guaranteed
-ROUNDING = 1e-14  # of the weights: margins that are 1 up to rounding leave a change that is nothing else
+# of the weights: margins that are 1 up to rounding leave a change that is nothing else
+ROUNDING = 1e-14
 SMALLEST = 1e-16  # of λ/β: below, λ is lost in the rounding errors of the loss
 
 
@@ -36,11 +37,14 @@ class ProximalStep(NamedTuple):
     error: float  # bound on the relative error of the change
 
 
-def proximal_step(X: Floats, y: Any, w: Floats, coefficient: float, loss: Loss, solver: str = "auto") -> ProximalStep:
-    """Return the change of the weights in one step with λ = ``coefficient``, accurate to a relative ``ACCURACY``.
+def proximal_step(
+    X: Floats, y: Any, w: Floats, coefficient: float, loss: Loss, solver: str = "auto"
+) -> ProximalStep:
+    """Return the change of the weights in one step with λ = ``coefficient``, accurate to a relative
+    ``ACCURACY``.
 
-    For the losses of two classes y holds −1 and +1 and w has shape (d,); for softmax y holds 0..c − 1 and w has shape
-    (d, c). The caller has validated all of them.
+    For the losses of two classes y holds −1 and +1 and w has shape (d,); for softmax y holds 0..c −
+    1 and w has shape (d, c). The caller has validated all of them.
     """
     check_coefficient(X, coefficient, loss)
     if len(X) == 0:
@@ -54,7 +58,9 @@ def proximal_step(X: Floats, y: Any, w: Floats, coefficient: float, loss: Loss, 
     if np.all(margins >= 1.0):
         return ProximalStep(np.zeros_like(w), "none", 0, 0.0)
     if len(A) == 1 and solver == "auto" and A.any():
-        return ProximalStep(A[0] * _of_one_row(A[0], 1.0 - margins[0], coefficient, loss), "row", 1, 1e-15)
+        return ProximalStep(
+            A[0] * _of_one_row(A[0], 1.0 - margins[0], coefficient, loss), "row", 1, 1e-15
+        )
     if coefficient > 0 and loss.name == "squared_hinge":
         try:
             return _smooth(Objective(A, margins, 1.0, coefficient, loss), solver)
@@ -70,7 +76,9 @@ def proximal_step(X: Floats, y: Any, w: Floats, coefficient: float, loss: Loss, 
 
 
 def _with_slacks(A: Floats, margins: Floats, coefficient: float, size: float) -> ProximalStep:
-    """Return the step of the squared hinge as a projection, with a slack √λ s_i in the margin of every row."""
+    """Return the step of the squared hinge as a projection, with a slack √λ s_i in the margin of
+    every row.
+    """
     rows = np.hstack([A, math.sqrt(coefficient) * np.eye(len(A))])
     result = _box.minimum(rows, 1.0 - margins, math.inf)
     change = result.change[: A.shape[1]]
@@ -79,17 +87,22 @@ def _with_slacks(A: Floats, margins: Floats, coefficient: float, size: float) ->
 
 
 def check_coefficient(X: Floats, coefficient: float, loss: Loss) -> None:
-    """Raise ValueError for λ that is not resolved beside the loss of these rows, or 0 without a limit."""
+    """Raise ValueError for λ that is not resolved beside the loss of these rows, or 0 without a
+    limit.
+    """
     if coefficient == 0:
         if loss.name not in TWO_CLASSES:
-            raise ValueError(f"the coefficient λ must be positive for the loss {loss.name}, got 0; use fl.Ridge(λ)")
+            raise ValueError(
+                f"the coefficient λ must be positive for the loss {loss.name}, got 0; use"
+                " fl.Ridge(λ)"
+            )
         return
     # ‖X‖₂ ≤ ‖X‖_F ≤ √min(n, d)‖X‖₂: the cheaper norm, for a limit that is rough in any case.
     square = float(np.sum(X * X)) / max(1, min(X.shape))
     if coefficient < SMALLEST * square:
         raise ValueError(
-            f"the coefficient λ must be 0 or at least {SMALLEST:g} β, β ≥ {square:.3g} for these rows, got "
-            f"{coefficient:.3g}; use fl.Projection() for the limit λ → 0"
+            f"the coefficient λ must be 0 or at least {SMALLEST:g} β, β ≥ {square:.3g} for these"
+            f" rows, got {coefficient:.3g}; use fl.Projection() for the limit λ → 0"
         )
 
 
@@ -115,7 +128,8 @@ def minimized(f: Objective, solver: str = "auto", passes: int = _newton.PASSES) 
         result = _newton.by_conjugate_gradients(f, 0.9 * ACCURACY, passes)
         change = result.z
     elif f.B.shape[0] < f.B.shape[1]:
-        # X = RᵀQᵀ: the change lies in the span of the rows, in whose coordinates the task is square.
+        # X = RᵀQᵀ: the change lies in the span of the rows, in whose coordinates the task is
+        # square.
         Q, R = np.linalg.qr(f.B.T)
         result = _newton.by_factorization(f._replace(B=np.ascontiguousarray(R.T)), 0.1 * ACCURACY)
         change = Q @ result.z
@@ -126,7 +140,8 @@ def minimized(f: Objective, solver: str = "auto", passes: int = _newton.PASSES) 
 
 
 _ITERATIONS = 8  # typical number of Newton steps
-SMALL = 50_000  # numbers in X up to which calls from Python cost more than the arithmetic of either solver
+# numbers in X up to which calls from Python cost more than the arithmetic of either solver
+SMALL = 50_000
 
 
 def _choose(f: Objective) -> str:
@@ -138,7 +153,9 @@ def _choose(f: Objective) -> str:
         return "newton"
     rows = Rows.of(f.B)
     norm = math.sqrt(f.loss.smoothness(_krylov.norm(rows, tol=0.1, passes=4)))
-    direct = _ITERATIONS * (n * (side * c) ** 2 * _costs.GEMM["tall"] + (side * c) ** 3 * _costs.FACTOR)
+    direct = _ITERATIONS * (
+        n * (side * c) ** 2 * _costs.GEMM["tall"] + (side * c) ** 3 * _costs.FACTOR
+    )
     if n < d:
         direct += 3.0 * n * d * n * _costs.GEMM["wide"]  # the orthogonal factorisation
     # Two or three systems are solved, all but the last roughly.
@@ -147,10 +164,13 @@ def _choose(f: Objective) -> str:
 
 
 def _checked(step: ProximalStep, X: Floats, coefficient: float, size: float = 0.0) -> ProximalStep:
-    """Return the step if it is accurate, relative to the change or to the rounding of weights of a ``size``."""
+    """Return the step if it is accurate, relative to the change or to the rounding of weights of a
+    ``size``.
+    """
     if not (step.error <= ACCURACY or step.error * np.linalg.norm(step.change) <= ROUNDING * size):
         raise ConvergenceError(
-            f"the proximal step with λ = {coefficient:.3g} on a task of shape {X.shape} has a relative error of "
-            f"{step.error:.1g}, more than {ACCURACY:g}; use a larger λ, or rescale the features"
+            f"the proximal step with λ = {coefficient:.3g} on a task of shape {X.shape} has a"
+            f" relative error of {step.error:.1g}, more than {ACCURACY:g}; use a larger λ, or"
+            " rescale the features"
         )
     return step

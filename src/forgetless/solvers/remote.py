@@ -1,7 +1,8 @@
-"""The rows of one task on a cluster: sums of Gram matrices, and Golub–Kahan passes, computed by the workers.
+"""The rows of one task on a cluster: sums of Gram matrices, and Golub–Kahan passes, computed by the
+workers.
 
-Weights are sent to the workers, and sums of the size of the weights, or of XᵀX, are sent back. Vectors with an entry
-per row stay on the workers.
+Weights are sent to the workers, and sums of the size of the weights, or of XᵀX, are sent back.
+Vectors with an entry per row stay on the workers.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,16 @@ from forgetless._core.arrays import Array, Floats
 from forgetless._core.dask_arrays import Block, computed, stacked_triangles, summed, triangle
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain, sum_of_grams
 
-GRAM_SIDE = 1000  # features up to which XᵀX is summed in the first pass: 8 MB per worker, and one pass instead of many
+# features up to which XᵀX is summed in the first pass: 8 MB per worker, and one pass instead of
+# many
+GRAM_SIDE = 1000
 
 
 class Seen(NamedTuple):
     """The result of one pass over a task: sums over its rows."""
 
-    counts: Floats  # (4,): rows, stored entries, rows with positive weight, and blocks to learn from
+    # (4,): rows, stored entries, rows with positive weight, and blocks to learn from
+    counts: Floats
     total: float  # of the row weights
     right: Floats  # Xᵀr (d, c)
     squares: Floats  # ‖r‖² (c,)
@@ -38,13 +42,17 @@ class View(NamedTuple):
 
 
 def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
-    """On a worker: return X in the form of the solvers, y scaled likewise, and the weights of the rows; validated."""
+    """On a worker: return X in the form of the solvers, y scaled likewise, and the weights of the
+    rows; validated.
+    """
     d = view.start.shape[0] - view.intercept
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(f"every block of X must have {d} columns, got shape {X.shape}")
     y = columns_of(np.asarray(y, dtype=view.dtype))
     if len(y) != X.shape[0]:
-        raise ValueError(f"y must have one value per row of X, got {len(y)} for {X.shape[0]} in a block")
+        raise ValueError(
+            f"y must have one value per row of X, got {len(y)} for {X.shape[0]} in a block"
+        )
     X = X if is_sparse(X) else np.asarray(X)
     if weight is not None:
         weight = np.broadcast_to(np.asarray(weight, dtype=np.float64), (len(y),))
@@ -60,12 +68,23 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     A, y, weight = _rows_of(X, y, weight, view)
     n, entries = A.shape[0], A.data if is_sparse(A) else A
     total = sum_of_grams([A], A.shape[1]) if gram else None
-    # A finite Gram matrix proves that all entries are finite; otherwise the entries themselves are checked.
+    # A finite Gram matrix proves that all entries are finite; otherwise the entries themselves are
+    # checked.
     checked = entries if total is None or not np.isfinite(total).all() else total
-    if not (np.isfinite(checked.sum(dtype=np.float64)) or np.isfinite(checked).all()) or not np.isfinite(y).all():
-        raise ValueError("X or y contains NaN or infinity; only finite values are allowed, so drop or impute them")
+    if (
+        not (np.isfinite(checked.sum(dtype=np.float64)) or np.isfinite(checked).all())
+        or not np.isfinite(y).all()
+    ):
+        raise ValueError(
+            "X or y contains NaN or infinity; only finite values are allowed, so drop or impute"
+            " them"
+        )
     r = y - A @ view.start if np.any(view.start) else y
-    shown = r if view.shown is view.start or np.array_equal(view.shown, view.start) else y - A @ view.shown
+    shown = (
+        r
+        if view.shown is view.start or np.array_equal(view.shown, view.start)
+        else y - A @ view.shown
+    )
     counting = n if weight is None else int(np.count_nonzero(weight))
     filled = counting > 0 if view.intercept else not is_zero(A)
     return Seen(
@@ -82,7 +101,10 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
 def _added(parts: list[Any]) -> Any:
     """On a worker: the sum of some tuples of arrays and numbers, in float64."""
     kind = type(parts[0])
-    sums = [None if column[0] is None else sum(column[1:], column[0]) for column in zip(*parts, strict=True)]
+    sums = [
+        None if column[0] is None else sum(column[1:], column[0])
+        for column in zip(*parts, strict=True)
+    ]
     return tuple(sums) if kind is tuple else kind(*sums)
 
 
@@ -97,7 +119,9 @@ def _start(X: Any, y: Any, weight: Any, view: View) -> Array:
     return y - A @ view.start
 
 
-def _turn(X: Any, y: Any, weight: Any, view: View, v: Array, u: Array, by: Floats) -> tuple[Array, Floats, Floats]:
+def _turn(
+    X: Any, y: Any, weight: Any, view: View, v: Array, u: Array, by: Floats
+) -> tuple[Array, Floats, Floats]:
     """On a worker: Xv − u·by of a block, which stays there, its squares, and Xᵀ of it."""
     A = _rows_of(X, y, weight, view)[0]
     new = A @ v - u * by.astype(u.dtype)
@@ -114,7 +138,9 @@ def _triangle(X: Any, y: Any, weight: Any, view: View) -> Floats:
 
 
 class OnWorkers(NamedTuple):
-    """A vector with an entry per row and column: its blocks on the workers, and their common divisor."""
+    """A vector with an entry per row and column: its blocks on the workers, and their common
+    divisor.
+    """
 
     blocks: list[Any]
     size: Floats
@@ -123,12 +149,15 @@ class OnWorkers(NamedTuple):
 class RemoteRows(Rows):
     """The matrix X of a task in blocks on a cluster; see ``Rows``.
 
-    ``seen`` is the result of the first pass, ``first`` the start of Golub–Kahan passes, the residual if omitted.
+    ``seen`` is the result of the first pass, ``first`` the start of Golub–Kahan passes, the
+    residual if omitted.
     """
 
     remote = True
 
-    def __init__(self, blocks: Sequence[Block], view: View, seen: Seen, first: OnWorkers | None = None) -> None:
+    def __init__(
+        self, blocks: Sequence[Block], view: View, seen: Seen, first: OnWorkers | None = None
+    ) -> None:
         n, stored = int(seen.counts[0]), int(seen.counts[1])
         super().__init__(None, (n, len(view.start)), stored)
         self._blocks, self._view, self._seen, self._first = list(blocks), view, seen, first
@@ -149,7 +178,9 @@ class RemoteRows(Rows):
         return seen.gram
 
     def starting_at(self, vector: Floats) -> tuple["RemoteRows", Floats]:
-        """Return the same rows with passes that begin at a vector (n, c), and its size of shape (1, c)."""
+        """Return the same rows with passes that begin at a vector (n, c), and its size of shape (1,
+        c).
+        """
         size = np.sqrt(_squares(vector))
         first = OnWorkers(self._slices(vector), size)
         return RemoteRows(self._blocks, self._view, self._seen, first), size[None, :]
@@ -159,18 +190,22 @@ class RemoteRows(Rows):
         return [np.ascontiguousarray(part) for part in np.split(vector, np.cumsum(lengths)[:-1])]
 
     def turn(self, v: Array, u: Any, alpha: Floats) -> tuple[OnWorkers, Floats, Array]:
-        """Return one step of Golub & Kahan in one round trip: Xv − αu on the workers, its size β, and Xᵀu of the new u.
+        """Return one step of Golub & Kahan in one round trip: Xv − αu on the workers, its size β,
+        and Xᵀu of the new u.
 
         ``u`` is the result of the previous step; any other array stands for the start.
         """
         import dask
 
         if not isinstance(u, OnWorkers):
-            u = self._first or OnWorkers(_each(self._blocks, _start, self._view), np.sqrt(self._seen.squares))
+            u = self._first or OnWorkers(
+                _each(self._blocks, _start, self._view), np.sqrt(self._seen.squares)
+            )
         by = np.divide(alpha, u.size, out=np.zeros_like(alpha), where=u.size != 0)
         weights = dask.delayed(v)
         turned = [
-            block.then(_turn, self._view, weights, part, by) for block, part in zip(self._blocks, u.blocks, strict=True)
+            block.then(_turn, self._view, weights, part, by)
+            for block, part in zip(self._blocks, u.blocks, strict=True)
         ]
         sums = summed([dask.delayed(_sums, pure=False)(each) for each in turned], _added)
         *blocks, total = dask.persist(*[each[0] for each in turned], sums)
@@ -181,12 +216,17 @@ class RemoteRows(Rows):
 
     def adjoint(self, U: Array) -> Array:
         """Return Xᵀ U of shape (d, c), of a local vector."""
-        parts = [block.then(_adjoint, self._view, u) for block, u in zip(self._blocks, self._slices(U), strict=True)]
+        parts = [
+            block.then(_adjoint, self._view, u)
+            for block, u in zip(self._blocks, self._slices(U), strict=True)
+        ]
         ((total,),) = computed(summed(parts, _added))
         return total
 
     def reduced(self) -> tuple[Floats, Floats]:
-        """Return QᵀX and Qᵀr for an orthogonal Q: an equivalent task of at most d + c rows, as accurate as all rows."""
+        """Return QᵀX and Qᵀr for an orthogonal Q: an equivalent task of at most d + c rows, as
+        accurate as all rows.
+        """
         (total,) = computed(summed(_each(self._blocks, _triangle, self._view), stacked_triangles))
         R = np.asarray(total)
         d = self.shape[1]
@@ -202,7 +242,9 @@ def _length(X: Any, *_: Any) -> int:
 
 
 def _each(blocks: Sequence[Block], do: Any, view: View, *more: Any) -> list[Any]:
-    """Return the delayed result of a function of every block; the view is sent once to each worker."""
+    """Return the delayed result of a function of every block; the view is sent once to each
+    worker.
+    """
     import dask
 
     shared = dask.delayed(view)

@@ -1,7 +1,7 @@
 """The rows of one task: products with X and Xᵀ, and the smaller of XᵀX and XXᵀ.
 
-A task is one matrix (dense of any array library, or sparse), a stack of row blocks that are read again at every pass
-and never in memory together, or an operator with products only.
+A task is one matrix (dense of any array library, or sparse), a stack of row blocks that are read
+again at every pass and never in memory together, or an operator with products only.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,8 @@ import numpy as np
 
 from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
 
-BLOCK_BYTES = 2**25  # size of the pieces in which rows are converted or weighted, to avoid a copy of a large task
+# size of the pieces in which rows are converted or weighted, to avoid a copy of a large task
+BLOCK_BYTES = 2**25
 
 
 def is_sparse(X: Any) -> bool:
@@ -26,10 +27,17 @@ def is_operator(X: Any) -> bool:
 
 
 def check_sparse(X: Any) -> Any:
-    """Return a sparse matrix; ValueError for invalid indices, with which SciPy would read other memory."""
+    """Return a sparse matrix; ValueError for invalid indices, with which SciPy would read other
+    memory.
+    """
     if X.format in ("csr", "csc", "bsr"):
-        X.check_format(full_check=False)  # lengths and first pointer; the full check can be bypassed by the last one
-        n = X.shape[0] if X.format == "csc" else X.shape[1] // (X.blocksize[1] if X.format == "bsr" else 1)
+        # lengths and first pointer; the full check can be bypassed by the last one
+        X.check_format(full_check=False)
+        n = (
+            X.shape[0]
+            if X.format == "csc"
+            else X.shape[1] // (X.blocksize[1] if X.format == "bsr" else 1)
+        )
         if X.indptr.dtype.kind != "i" or X.indices.dtype.kind != "i":
             raise ValueError("the indices of a sparse X must be integers")
         if not np.all(X.indptr[1:] >= X.indptr[:-1]):
@@ -43,9 +51,15 @@ def check_sparse(X: Any) -> Any:
 def _check_coo(X: Any) -> Any:
     for name, index, n in (("row", X.row, X.shape[0]), ("column", X.col, X.shape[1])):
         if index.shape != X.data.shape:
-            raise ValueError(f"a sparse X must have one {name} index per value, got {index.shape} for {X.data.shape}")
+            raise ValueError(
+                f"a sparse X must have one {name} index per value, got {index.shape} for"
+                f" {X.data.shape}"
+            )
         if index.size and (index.min() < 0 or index.max() >= n):
-            raise ValueError(f"{name} indices of a sparse X must be in [0, {n}), got {index.min()} to {index.max()}")
+            raise ValueError(
+                f"{name} indices of a sparse X must be in [0, {n}), got {index.min()} to"
+                f" {index.max()}"
+            )
     return X
 
 
@@ -61,22 +75,29 @@ def is_zero(X: Any) -> bool:
 
 
 def rows_of(array: Any, at: Any) -> Any:
-    """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a sparse one."""
+    """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a
+    sparse one.
+    """
     if isinstance(array, np.ndarray) or is_sparse(array):
         return array[at]
     if is_operator(array):
-        raise TypeError("X is an operator, which has no single rows; give one operator per task, to partial_fit")
+        raise TypeError(
+            "X is an operator, which has no single rows; give one operator per task, to partial_fit"
+        )
     return namespace_of(array).take(array, from_numpy(at, like=array), axis=0)
 
 
 def plain(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
-    """Return rows in the form of the solvers: scaled by √weight, with a column of ones for the intercept, as floats."""
+    """Return rows in the form of the solvers: scaled by √weight, with a column of ones for the
+    intercept, as floats.
+    """
     if is_sparse(X):
         return _plain_sparse(X, weight, intercept, dtype)
     xp = namespace_of(X)
     root = None if weight is None else xp.astype(xp.sqrt(weight), dtype, copy=False)[:, None]
     if isinstance(X, np.ndarray) and (intercept or root is not None):
-        rows = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)  # one copy for everything
+        # one copy for everything
+        rows = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)
         rows[:, : X.shape[1]] = X
         rows[:, X.shape[1] :] = 1.0
         return rows if root is None else np.multiply(rows, root, out=rows)
@@ -91,21 +112,33 @@ def _plain_sparse(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
 
     X = sparse.csr_array(X).astype(dtype, copy=False)
     if intercept:
-        X = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1), dtype=dtype)], format="csr"))
-    return X if weight is None else sparse.csr_array(X.multiply(np.sqrt(weight).astype(dtype)[:, None]))
+        X = sparse.csr_array(
+            sparse.hstack([X, np.ones((X.shape[0], 1), dtype=dtype)], format="csr")
+        )
+    return (
+        X
+        if weight is None
+        else sparse.csr_array(X.multiply(np.sqrt(weight).astype(dtype)[:, None]))
+    )
 
 
 class Rows:
     """The matrix X (n × d) of one task.
 
-    ``blocks`` returns an iterator over the row blocks of X, the same at every call; ``stored`` is the number of entries
-    that a pass reads, n·d or the nonzeros of sparse rows; ``single`` is X itself where it is one block.
+    ``blocks`` returns an iterator over the row blocks of X, the same at every call; ``stored`` is
+    the number of entries that a pass reads, n·d or the nonzeros of sparse rows; ``single`` is X
+    itself where it is one block.
     """
 
-    remote = False  # whether the rows are on a cluster, as in ``RemoteRows``, with some of the products only
+    # whether the rows are on a cluster, as in ``RemoteRows``, with some of the products only
+    remote = False
 
     def __init__(
-        self, blocks: Callable[[], Iterator[Any]] | None, shape: tuple[int, int], stored: int, single: Any = None
+        self,
+        blocks: Callable[[], Iterator[Any]] | None,
+        shape: tuple[int, int],
+        stored: int,
+        single: Any = None,
     ) -> None:
         self._stored_blocks, self.shape, self.stored, self.single = blocks, shape, stored, single
 
@@ -132,7 +165,9 @@ class Rows:
 
     def blocks(self) -> Iterator[Any]:
         """Yield the row blocks; ValueError if their number of rows has changed."""
-        assert self._stored_blocks is not None, "a solver read rows of which only the Gram matrix is available"
+        assert self._stored_blocks is not None, (
+            "a solver read rows of which only the Gram matrix is available"
+        )
         count = 0
         for block in self._stored_blocks():
             count += block.shape[0]
@@ -140,8 +175,9 @@ class Rows:
                 yield block
         if count != self.shape[0]:
             raise ValueError(
-                f"blocks gave {count} rows when read again and {self.shape[0]} the first time; give a list, or a "
-                "function that returns a fresh iterator over the same blocks at every call"
+                f"blocks gave {count} rows when read again and {self.shape[0]} the first time; give"
+                " a list, or a function that returns a fresh iterator over the same blocks at"
+                " every call"
             )
 
     @property
@@ -192,12 +228,16 @@ class Rows:
         step = max(1, BLOCK_BYTES // (8 * max(1, self.stored // self.shape[0])))
         total = np.zeros((self.shape[1], U.shape[1]))
         for i in range(0, self.shape[0], step):
-            total += self.single[i : i + step].astype(np.float64).T @ U[i : i + step].astype(np.float64)
+            total += self.single[i : i + step].astype(np.float64).T @ U[i : i + step].astype(
+                np.float64
+            )
         return total
 
     @cached_property
     def gram(self) -> Array:
-        """XXᵀ if ``dual``, else XᵀX, dense and in float64, since squares of float32 lose half its digits."""
+        """XXᵀ if ``dual``, else XᵀX, dense and in float64, since squares of float32 lose half its
+        digits.
+        """
         if self.single is None:
             return sum_of_grams(self.blocks(), self.shape[1])
         X = self.single
@@ -220,17 +260,26 @@ class Rows:
 
     @cached_property
     def used_columns(self) -> tuple["Rows", Any] | None:
-        """The rows without their empty columns, and the indices of the others; None unless entries < features."""
+        """The rows without their empty columns, and the indices of the others; None unless entries
+        < features.
+        """
         if not self.sparse or self.stored >= self.shape[1]:
             return None
         from scipy import sparse
 
         X = self.single
         columns, places = np.unique(X.indices, return_inverse=True)
-        return Rows.of(sparse.csr_array((X.data, places, X.indptr), shape=(self.shape[0], len(columns)))), columns
+        return (
+            Rows.of(
+                sparse.csr_array((X.data, places, X.indptr), shape=(self.shape[0], len(columns)))
+            ),
+            columns,
+        )
 
     def sample(self, fraction: float) -> tuple[Any, float]:
-        """Return evenly spaced rows or columns, of the longer side, as a matrix, and their fraction of all."""
+        """Return evenly spaced rows or columns, of the longer side, as a matrix, and their fraction
+        of all.
+        """
         n, d = self.shape
         step = max(1, min(round(1 / fraction), max(n, d) // 16))
         part = self.single[:, ::step] if d > n and not self.sparse else self.single[::step, :]
@@ -270,13 +319,17 @@ class Operated(Rows):
 def _finite(product: Any, name: str) -> Array:
     product = np.asarray(product, dtype=np.float64)
     if not np.all(np.isfinite(product)):
-        raise ValueError(f"the operator X gives a product {name} with NaN or infinity; only finite values are allowed")
+        raise ValueError(
+            f"the operator X gives a product {name} with NaN or infinity; only finite values are"
+            " allowed"
+        )
     return product
 
 
 def product(A: Any, V: Array) -> Array:
     """Return A V; V has a column for each target."""
-    if not isinstance(V, np.ndarray) and A.dtype != V.dtype:  # other libraries do not mix precisions
+    # other libraries do not mix precisions
+    if not isinstance(V, np.ndarray) and A.dtype != V.dtype:
         xp = namespace_of(V)
         wide = xp.result_type(A, V)
         A, V = (xp.astype(each, wide, copy=False) for each in (A, V))
@@ -299,8 +352,12 @@ def sum_of_grams(blocks: Iterable[Any], d: int) -> Array:
     return np.zeros((d, d)) if total is None else total
 
 
-def normal_equations(X: Any, residual: Array, weight: Any, intercept: bool, dtype: Any) -> tuple[Array, Array]:
-    """Return AᵀA and Aᵀr in float64, A being the result of :func:`plain`, and residuals being scaled like A."""
+def normal_equations(
+    X: Any, residual: Array, weight: Any, intercept: bool, dtype: Any
+) -> tuple[Array, Array]:
+    """Return AᵀA and Aᵀr in float64, A being the result of :func:`plain`, and residuals being
+    scaled like A.
+    """
     residual = residual.astype(np.float64, copy=False)
     if not (isinstance(X, np.ndarray) and X.dtype == np.float64 and weight is None and intercept):
         part = plain(X, weight, intercept, dtype)

@@ -1,7 +1,7 @@
 """Dense rows above the rows of a task, as one matrix [B; X] that is assembled only for a spectrum.
 
-A low-rank memory is such rows. The Gram matrix needs only their products with those of the task, so X is neither copied
-nor made dense; solvers treat the stack like any other task.
+A low-rank memory is such rows. The Gram matrix needs only their products with those of the task, so
+X is neither copied nor made dense; solvers treat the stack like any other task.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,9 @@ from forgetless.solvers.rows import Rows, is_sparse, product, sum_of_grams
 
 
 class Stacked(Rows):
-    """The matrix [B; X], with ``above`` = B (q, d) in the library and dtype of X, and optionally BBᵀ."""
+    """The matrix [B; X], with ``above`` = B (q, d) in the library and dtype of X, and optionally
+    BBᵀ.
+    """
 
     def __init__(self, above: Array, rows: Rows, gram_above: Array | None = None) -> None:
         q, (n, d) = int(above.shape[0]), rows.shape
@@ -42,11 +44,15 @@ class Stacked(Rows):
         X = self.below.single
         if X is None:
             return None
-        return namespace_of(self.above).concat([self.above, X.toarray() if is_sparse(X) else X], axis=0)
+        return namespace_of(self.above).concat(
+            [self.above, X.toarray() if is_sparse(X) else X], axis=0
+        )
 
     def forward(self, V: Array) -> Array:
         """Return [B V; X V]."""
-        return namespace_of(self.above).concat([product(self.above, V), self.below.forward(V)], axis=0)
+        return namespace_of(self.above).concat(
+            [product(self.above, V), self.below.forward(V)], axis=0
+        )
 
     def adjoint(self, U: Array) -> Array:
         """Return Bᵀ U₁ + Xᵀ U₂."""
@@ -60,7 +66,9 @@ class Stacked(Rows):
         return first + self.below.adjoint_in_float64(U[q:])
 
     def sample(self, fraction: float) -> tuple[Any, float]:
-        """Return some columns of both parts, or some rows of the task where these are the longer side."""
+        """Return some columns of both parts, or some rows of the task where these are the longer
+        side.
+        """
         part, sampled = self.below.sample(fraction)
         if is_sparse(part) or part.shape[1] == self.shape[1]:
             return part, sampled
@@ -74,10 +82,16 @@ class Stacked(Rows):
         B = xp.astype(self.above, xp.float64, copy=False)
         rows = self.below
         if not self.dual:
-            return B.T @ B + (sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram)
+            return B.T @ B + (
+                sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram
+            )
         top = B @ B.T if self._gram_above is None else self._gram_above
         # B is the smaller factor, and on the left the product is faster.
-        side = rows.forward(B.T) if rows.sparse else (B @ xp.astype(rows.single, xp.float64, copy=False).T).T
+        side = (
+            rows.forward(B.T)
+            if rows.sparse
+            else (B @ xp.astype(rows.single, xp.float64, copy=False).T).T
+        )
         low = rows.gram if rows.dual else sum_of_grams([rows.single.T], rows.shape[0])
         return xp.concat([xp.concat([top, side.T], axis=1), xp.concat([side, low], axis=1)], axis=0)
 

@@ -74,7 +74,8 @@ process_lock = threading.RLock()
 
 @contextmanager
 def _fixed_settings() -> Iterator[None]:
-    """Fix the choices that otherwise depend on the machine or the history of the process, and with them the last bits.
+    """Fix the choices that otherwise depend on the machine or the history of the process, and with
+    them the last bits.
 
     They are read from the environment; variables that are already set stay as they are.
     """
@@ -117,14 +118,17 @@ def _tasks(sweep: Grid, batch: Batch) -> TaskCollection:
                 tasks = TaskCollection(tasks)
             except TypeError:
                 raise TypeError(
-                    f"{value.label} must return a TaskCollection or pairs (X, y), got {type(tasks).__name__}"
+                    f"{value.label} must return a TaskCollection or pairs (X, y), got"
+                    f" {type(tasks).__name__}"
                 ) from None
         _last_tasks.clear()
         _last_tasks[key] = tasks
     return _last_tasks[key]
 
 
-def _exact(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any]) -> list[list[Row]]:
+def _exact(
+    sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any]
+) -> list[list[Row]]:
     options = {
         "ordering": sweep.axes["ordering"][batch.ordering].thing,
         "record": sweep.record,
@@ -136,15 +140,21 @@ def _exact(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any
         expectation = expect(tasks, schedules, batch.k, metrics=names, **options)
         for name in names:
             for cell_rows, curve in zip(rows, to_numpy(expectation.values[name]), strict=True):
-                cell_rows += _curve(name, expectation.steps, curve, rounding=expectation.errors[name])
+                cell_rows += _curve(
+                    name, expectation.steps, curve, rounding=expectation.errors[name]
+                )
     if "worst_case" in sweep.metrics:
         worst = worst_case(tasks, schedules, batch.k, **options)
-        for cell_rows, curve in zip(rows, np.reshape(worst.loss, (len(schedules), -1)), strict=True):
+        for cell_rows, curve in zip(
+            rows, np.reshape(worst.loss, (len(schedules), -1)), strict=True
+        ):
             cell_rows += _curve("worst_case", worst.steps, curve, rounding=worst.error)
     return rows
 
 
-def _simulated(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any]) -> list[list[Row]]:
+def _simulated(
+    sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list[Any]
+) -> list[list[Row]]:
     assert sweep.n_trials is not None
     task_axis, ordering = sweep.axes["tasks"][batch.tasks], sweep.axes["ordering"][batch.ordering]
     rows = []
@@ -173,34 +183,46 @@ def _simulated(sweep: Grid, batch: Batch, tasks: TaskCollection, schedules: list
 def seed_of(tasks: Value, ordering: Value, batch: Batch) -> np.random.SeedSequence:
     """Return the seed of the task orders of a simulated batch.
 
-    It depends on the tasks, the ordering, k and the seed: all schedules have the same orders, which do not change when
-    an axis gets another value.
+    It depends on the tasks, the ordering, k and the seed: all schedules have the same orders, which
+    do not change when an axis gets another value.
     """
     axes = zlib.crc32(f"{tasks.digest} {ordering.digest} {batch.k}".encode())
     return np.random.SeedSequence(batch.seed, spawn_key=(axes,))
 
 
-def _curve(name: str, steps: Any, values: Any, errors: Any = None, rounding: float | None = None) -> list[Row]:
+def _curve(
+    name: str, steps: Any, values: Any, errors: Any = None, rounding: float | None = None
+) -> list[Row]:
     standard_errors = [None] * len(values) if errors is None else errors.tolist()
     return [
         Row(name, step, value, error, rounding)
-        for step, value, error in zip(steps.tolist(), np.asarray(values).tolist(), standard_errors, strict=True)
+        for step, value, error in zip(
+            steps.tolist(), np.asarray(values).tolist(), standard_errors, strict=True
+        )
     ]
 
 
 def _bounds(sweep: Grid, batch: Batch, tasks: TaskCollection, schedule: Any) -> list[Row]:
-    """Return the least upper and the largest lower bound that hold for the last iterate, as metrics of their own."""
+    """Return the least upper and the largest lower bound that hold for the last iterate, as metrics
+    of their own.
+    """
     ordering = sweep.axes["ordering"][batch.ordering].thing
     try:
         problem = Problem.of(tasks, schedule, batch.k, ordering, "last")
         setting = setting_of(problem, None)
-        checks = [check_bound(bound, setting, None) for bound in BOUNDS if bound.quantity in sweep.metrics]
+        checks = [
+            check_bound(bound, setting, None) for bound in BOUNDS if bound.quantity in sweep.metrics
+        ]
     except (MemoryError, NoExactLawError):
         return []
     rows = []
     for kind, best in (("upper", min), ("lower", max)):
         for metric in sweep.metrics:
-            values = [c.value for c in checks if c.kind == kind and c.quantity == metric and c.value is not None]
+            values = [
+                c.value
+                for c in checks
+                if c.kind == kind and c.quantity == metric and c.value is not None
+            ]
             if values:
                 rows.append(Row(f"{metric}.{kind}", batch.k, best(values)))
     return rows

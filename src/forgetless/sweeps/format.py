@@ -22,18 +22,23 @@ CREATE TABLE run (
   id INTEGER PRIMARY KEY, started TEXT NOT NULL, ended TEXT, total INTEGER NOT NULL,
   sweep TEXT NOT NULL, provenance TEXT NOT NULL);
 CREATE TABLE axis (
-  name TEXT NOT NULL, label TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (name, label)) WITHOUT ROWID;
+  name TEXT NOT NULL, label TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (name, label))
+  WITHOUT ROWID;
 CREATE TABLE cell (
-  key TEXT PRIMARY KEY, tasks TEXT NOT NULL, schedule TEXT NOT NULL, scale REAL, ordering TEXT NOT NULL,
+  key TEXT PRIMARY KEY, tasks TEXT NOT NULL, schedule TEXT NOT NULL, scale REAL,
+  ordering TEXT NOT NULL,
   k INTEGER NOT NULL, seed INTEGER, version TEXT NOT NULL, error TEXT, seconds REAL NOT NULL,
-  finished TEXT NOT NULL, run INTEGER NOT NULL REFERENCES run (id), digest TEXT NOT NULL) WITHOUT ROWID;
+  finished TEXT NOT NULL, run INTEGER NOT NULL REFERENCES run (id),
+  digest TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE result (
   cell TEXT NOT NULL REFERENCES cell (key), metric TEXT NOT NULL, step INTEGER NOT NULL, value REAL,
   standard_error REAL, rounding REAL, PRIMARY KEY (cell, metric, step)) WITHOUT ROWID;
 CREATE TABLE summary (
-  cells INTEGER NOT NULL, results INTEGER NOT NULL, last_run INTEGER NOT NULL, digest TEXT NOT NULL);
+  cells INTEGER NOT NULL, results INTEGER NOT NULL, last_run INTEGER NOT NULL,
+  digest TEXT NOT NULL);
 CREATE VIEW results AS
-  SELECT tasks, schedule, scale, ordering, k, seed, metric, step, value, standard_error, rounding, version, key
+  SELECT tasks, schedule, scale, ordering, k, seed, metric, step, value, standard_error,
+    rounding, version, key
   FROM cell JOIN result ON result.cell = cell.key;
 """
 """docs/sweeps.md describes the columns."""
@@ -46,18 +51,25 @@ class DamageError(Exception):
 
 
 def number(value: float | None) -> float | None:
-    """Return a number as SQLite returns it from a column of reals: None for NaN, and zero without a sign."""
+    """Return a number as SQLite returns it from a column of reals: None for NaN, and zero without a
+    sign.
+    """
     return None if value is None or math.isnan(value) else float(value) + 0.0
 
 
 def cell_digest(cell: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
-    """Return the digest of a row of ``cell`` without its digest, and of its rows of ``result`` by metric and step."""
+    """Return the digest of a row of ``cell`` without its digest, and of its rows of ``result`` by
+    metric and step.
+    """
     return text_digest(repr((tuple(cell), [tuple(row) for row in rows])))
 
 
 def summary_digest(database: sqlite3.Connection, last_run: int) -> str:
     """Return the digest of all runs and values of axes, and of the number of the last run."""
-    tables = [database.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall() for name in ("run", "axis")]
+    tables = [
+        database.execute(f"SELECT * FROM {name} ORDER BY 1, 2").fetchall()
+        for name in ("run", "axis")
+    ]
     return text_digest(repr((last_run, tables)))
 
 
@@ -74,21 +86,28 @@ def check_format(database: sqlite3.Connection, path: Any) -> None:
     A trigger or a view of somebody else would be executed by our own queries.
     """
     application, number_ = (
-        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        database.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "user_version")
     )
     if application != APPLICATION:
         raise StoreError(f"{path} is not a store of a sweep; give another name")
     if number_ != VERSION:
-        hint = "update forgetless" if number_ > VERSION else "compute the sweep again into another store"
+        hint = (
+            "update forgetless"
+            if number_ > VERSION
+            else "compute the sweep again into another store"
+        )
         raise StoreError(
-            f"{path} has format version {number_}, and this is forgetless {version()}, which reads {VERSION}; {hint}"
+            f"{path} has format version {number_}, and this is forgetless {version()}, which reads"
+            f" {VERSION}; {hint}"
         )
     differing = sorted(set(database.execute(_OBJECTS)) ^ _expected_objects(), key=str)
     if differing:
         kind, name = differing[0][:2]
         raise StoreError(
-            f"{path} has other tables than a store of a sweep (see the {kind} {str(name)[:80]!r}), by damage or by "
-            "another program; restore a copy, or compute the sweep again into another store"
+            f"{path} has other tables than a store of a sweep (see the {kind} {str(name)[:80]!r}),"
+            " by damage or by another program; restore a copy, or compute the sweep again into"
+            " another store"
         )
 
 
@@ -103,7 +122,9 @@ def _expected_objects() -> frozenset[tuple[Any, ...]]:
 
 
 def verify(database: sqlite3.Connection) -> None:
-    """Raise DamageError unless all digests and row counts agree with the content, in one transaction."""
+    """Raise DamageError unless all digests and row counts agree with the content, in one
+    transaction.
+    """
     database.execute("BEGIN")
     try:
         summaries = database.execute("SELECT * FROM summary").fetchall()
@@ -144,7 +165,10 @@ def parsed_sweep(text: str) -> dict[str, Any]:
         plain = json.loads(text)
         shape = {"settings": dict, "axes": dict, "once": dict, "version": str}
         is_sweep = all(isinstance(plain[name], kind) for name, kind in shape.items())
-        axes = {name: set(plain["axes"][name]) for name in ("tasks", "schedule", "ordering", "k", "seed", "scale")}
+        axes = {
+            name: set(plain["axes"][name])
+            for name in ("tasks", "schedule", "ordering", "k", "seed", "scale")
+        }
         is_sweep &= bool(axes["k"]) and {"seed", "scale"} <= plain["once"].keys()
         is_sweep &= isinstance(plain["settings"]["metrics"][0], str)
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):

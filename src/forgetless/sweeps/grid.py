@@ -1,4 +1,6 @@
-"""A sweep as data: named axes, cells with a digest of their content, batches of cells that are computed together."""
+"""A sweep as data: named axes, cells with a digest of their content, batches of cells that are
+computed together.
+"""
 
 import functools
 import inspect
@@ -61,7 +63,9 @@ class Batch(NamedTuple):
 
 
 class Rescaled:
-    """A schedule whose strengths are multiplied by a number: every λ by it, every step size by its inverse."""
+    """A schedule whose strengths are multiplied by a number: every λ by it, every step size by its
+    inverse.
+    """
 
     def __init__(self, schedule: Any, scale: float) -> None:
         self.schedule, self.scale = schedule, scale
@@ -73,7 +77,7 @@ class Rescaled:
 class Grid:
     """The axes and the settings of a sweep; see :class:`forgetless.sweeps.Sweep`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         tasks: Any,
         schedules: Any,
@@ -88,17 +92,20 @@ class Grid:
         record: Any = "last",
         bounds: bool = False,
     ) -> None:
-        self.n_trials = None if n_trials is None else validate.integer("n_trials", n_trials, 1, "None is exact")
+        self.n_trials = (
+            None if n_trials is None else validate.integer("n_trials", n_trials, 1, "None is exact")
+        )
         self.metrics = check_metrics(
-            metrics, ENGINE_METRICS if self.n_trials is not None else (*ENGINE_METRICS, "worst_case")
+            metrics,
+            ENGINE_METRICS if self.n_trials is not None else (*ENGINE_METRICS, "worst_case"),
         )
         self.average = averages.power(average)
         self.record = _recorded(record)
         self.bounds = _boolean("bounds", bounds)
         if self.bounds and self.average is not None:
             raise ValueError(
-                f"bounds=True needs average=None, got average={average!r}: the bounds are proved for the last iterate; "
-                "leave one of the two out"
+                f"bounds=True needs average=None, got average={average!r}: the bounds are proved"
+                " for the last iterate; leave one of the two out"
             )
         self.k = _integers("k", k, 1)
         self.seeds = _integers("seeds", seeds, 0)
@@ -114,7 +121,9 @@ class Grid:
     def of(cls, other: "Grid") -> "Grid":
         """Return the data of a sweep alone."""
         grid = Grid.__new__(Grid)
-        grid.__dict__.update({name: each for name, each in other.__dict__.items() if name not in ("batches", "keys")})
+        grid.__dict__.update(
+            {name: each for name, each in other.__dict__.items() if name not in ("batches", "keys")}
+        )
         return grid
 
     @property
@@ -130,8 +139,15 @@ class Grid:
 
     def description(self) -> dict[str, Any]:
         """Return the whole sweep as plain data."""
-        axes = {axis: {value.label: value.digest for value in values.values()} for axis, values in self.axes.items()}
-        plain = {"k": list(self.k), "seed": list(self.seeds), "scale": [each for each in self.scales if each]}
+        axes = {
+            axis: {value.label: value.digest for value in values.values()}
+            for axis, values in self.axes.items()
+        }
+        plain = {
+            "k": list(self.k),
+            "seed": list(self.seeds),
+            "scale": [each for each in self.scales if each],
+        }
         once = {
             "seed": [label for label in self.axes["tasks"] if not self.depends_on_seed(label)],
             "scale": [
@@ -160,7 +176,8 @@ class Grid:
                     for ordering in self.axes["ordering"].values():
                         shared = f"{common} {tasks.digest} {seed} {k} {ordering.digest} "
                         members = [
-                            Member(label, scale, text_digest(shared + identity)) for label, scale, identity in schedules
+                            Member(label, scale, text_digest(shared + identity))
+                            for label, scale, identity in schedules
                         ]
                         for first in range(0, len(members), BATCH_SIZE):
                             part = tuple(members[first : first + BATCH_SIZE])
@@ -175,13 +192,21 @@ class Grid:
         return frozenset(member.key for batch in self.batches for member in batch.members)
 
     def depends_on_seed(self, label: str) -> bool:
-        """Return whether results depend on the seed: these tasks are drawn from it, or runs are simulated."""
+        """Return whether results depend on the seed: these tasks are drawn from it, or runs are
+        simulated.
+        """
         return self.n_trials is not None or "seed" in self._takes[label]
 
     def arguments(self, value: Value, seed: int | None, k: int) -> dict[str, int]:
-        """Return the arguments of a function that returns tasks: those of ``seed`` and ``k`` that it takes."""
+        """Return the arguments of a function that returns tasks: those of ``seed`` and ``k`` that
+        it takes.
+        """
         values = {"seed": seed, "k": k}
-        return {name: each for name, each in values.items() if name in self._takes[value.label] and each is not None}
+        return {
+            name: each
+            for name, each in values.items()
+            if name in self._takes[value.label] and each is not None
+        }
 
     def scaled(self, member: Member) -> Any:
         """Return the schedule of a cell."""
@@ -189,9 +214,15 @@ class Grid:
         return schedule if member.scale is None else Rescaled(schedule, member.scale)
 
     def check_cells(self) -> None:
-        """Raise ValueError if some cells cannot be computed, as far as that is known without the user's functions."""
+        """Raise ValueError if some cells cannot be computed, as far as that is known without the
+        user's functions.
+        """
         orderings = [value for value in self.axes["ordering"].values() if _is_ours(value.thing)]
-        collections = [value for value in self.axes["tasks"].values() if isinstance(value.thing, TaskCollection)]
+        collections = [
+            value
+            for value in self.axes["tasks"].values()
+            if isinstance(value.thing, TaskCollection)
+        ]
         for k in self.k:
             with _naming(f"record at k = {k}"):
                 recorded_steps(self.record, k)
@@ -202,14 +233,19 @@ class Grid:
                 if _is_ours(schedule.thing):
                     self._check_schedule(schedule, k, collections)
         if self.n_trials is None and self.average is not None:
-            self._check_average([value.label for value in orderings if not isinstance(value.thing, _PATHS)])
+            self._check_average(
+                [value.label for value in orderings if not isinstance(value.thing, _PATHS)]
+            )
 
     def _check_schedule(self, schedule: Value, k: int, collections: list[Value]) -> None:
         with _naming(f"schedule {schedule.label!r} at k = {k}"):
             is_descent = isinstance(resolve(schedule.thing, k, 1.0), GradientDescent)
         for tasks in collections if is_descent else ():  # of other filters every strength works
             with _naming(f"schedule {schedule.label!r} on tasks {tasks.label!r} at k = {k}"):
-                scaled = [Rescaled(schedule.thing, each) if each else schedule.thing for each in self.scales]
+                scaled = [
+                    Rescaled(schedule.thing, each) if each else schedule.thing
+                    for each in self.scales
+                ]
                 for each in scaled:
                     check_contraction(resolve(each, k, tasks.thing.radius), tasks.thing)
 
@@ -217,13 +253,18 @@ class Grid:
         others = [name for name in self.metrics if name not in ("average_loss", "worst_case")]
         if random and others:
             raise ValueError(
-                f"this sweep cannot work: average={self.average:g} with ordering {random[0]!r} has an exact "
-                f"average_loss only, got metrics={', '.join(others)}; leave them out, or simulate by n_trials="
+                f"this sweep cannot work: average={self.average:g} with ordering {random[0]!r} has"
+                f" an exact average_loss only, got metrics={', '.join(others)}; leave them out, or"
+                " simulate by n_trials="
             )
 
     def __repr__(self) -> str:
         counts = {axis: len(values) for axis, values in self.axes.items()}
-        counts |= {"scale": len([each for each in self.scales if each]), "k": len(self.k), "seed": len(self.seeds)}
+        counts |= {
+            "scale": len([each for each in self.scales if each]),
+            "k": len(self.k),
+            "seed": len(self.seeds),
+        }
         sizes = ", ".join(f"{count} {axis}" for axis, count in counts.items() if count > 1)
         return f"Sweep({len(self)} cells{': ' if sizes else ''}{sizes})"
 
@@ -233,7 +274,9 @@ _PATHS = (Cyclic, FixedOrder, Greedy)
 
 
 def _is_ours(thing: Any) -> bool:
-    """Return whether a schedule or ordering is of this package, so that calling it is quick and has no side effects."""
+    """Return whether a schedule or ordering is of this package, so that calling it is quick and has
+    no side effects.
+    """
     return type(thing).__module__.partition(".")[0] == "forgetless"
 
 
@@ -259,24 +302,34 @@ def _axis(
     axis: dict[str, Value] = {}
     for label, thing in pairs:
         if label in axis:
-            raise ValueError(f"{name} has two values called {label!r}; give a dictionary with a name for each")
+            raise ValueError(
+                f"{name} has two values called {label!r}; give a dictionary with a name for each"
+            )
         if printable(label) != label:
-            raise ValueError(f"{name} has a value called {label!r}; give it a name that can be printed on a line")
+            raise ValueError(
+                f"{name} has a value called {label!r}; give it a name that can be printed on a line"
+            )
         thing = validated(f"{name} {label!r}", thing)
         try:
             value = Value(label, thing, digest(content(thing)))
         except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"{name} {label!r} has no content that identifies it: {error}") from None
+            raise TypeError(
+                f"{name} {label!r} has no content that identifies it: {error}"
+            ) from None
         same = next((other.label for other in axis.values() if other.digest == value.digest), None)
         if same is not None:
-            raise ValueError(f"{name} {same!r} and {label!r} have the same content; leave one of them out")
+            raise ValueError(
+                f"{name} {same!r} and {label!r} have the same content; leave one of them out"
+            )
         axis[label] = value
     return axis
 
 
 def _is_pairs(name: str, values: Any) -> bool:
     """Return whether a list is a single collection of pairs (X, y)."""
-    return name == "tasks" and all(isinstance(each, tuple | list) and len(each) == 2 for each in values)
+    return name == "tasks" and all(
+        isinstance(each, tuple | list) and len(each) == 2 for each in values
+    )
 
 
 def _task_label(thing: Any) -> str:
@@ -288,7 +341,10 @@ def _validated_tasks(name: str, thing: Any) -> Any:
         return thing
     if isinstance(thing, list | tuple):
         return TaskCollection(thing)
-    raise TypeError(f"{name} must be a TaskCollection or a function that returns one, got {type(thing).__name__}")
+    raise TypeError(
+        f"{name} must be a TaskCollection or a function that returns one, got"
+        f" {type(thing).__name__}"
+    )
 
 
 def _schedule_label(thing: Any) -> str:
@@ -310,7 +366,9 @@ def _validated(convert: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
 
 
 def _has_strength(schedule: Any) -> bool:
-    """Return whether a scale changes the schedule; steps that solve each task exactly have no strength."""
+    """Return whether a scale changes the schedule; steps that solve each task exactly have no
+    strength.
+    """
     return not (isinstance(schedule, Filter) and schedule.is_projection)
 
 
@@ -319,30 +377,36 @@ def _ordering_label(thing: Any) -> str:
 
 
 def _parameters(value: Value) -> frozenset[str]:
-    """Return which of ``seed`` and ``k`` a function that returns tasks takes; TypeError if it needs more."""
+    """Return which of ``seed`` and ``k`` a function that returns tasks takes; TypeError if it needs
+    more.
+    """
     if isinstance(value.thing, TaskCollection):
         return frozenset()
     bound = [name for name in getattr(value.thing, "keywords", {}) if name in ("seed", "k")]
     if isinstance(value.thing, functools.partial) and bound:
         raise TypeError(
-            f"tasks {value.label!r} have {bound[0]}={value.thing.keywords[bound[0]]!r} bound, and a sweep gives "
-            f"{bound[0]} itself; leave it free, or wrap the function in one that does not take it"
+            f"tasks {value.label!r} have {bound[0]}={value.thing.keywords[bound[0]]!r} bound, and a"
+            f" sweep gives {bound[0]} itself; leave it free, or wrap the function in one that does"
+            " not take it"
         )
     hint = "wrap it in a function that takes them by name, such as def tasks(seed): ..."
     try:
         parameters = list(inspect.signature(value.thing).parameters.values())
     except (TypeError, ValueError):
-        raise TypeError(f"tasks {value.label!r} have no signature with seed and k; {hint}") from None
+        raise TypeError(
+            f"tasks {value.label!r} have no signature with seed and k; {hint}"
+        ) from None
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     accepted = frozenset(p.name for p in named) & {"seed", "k"}
     required = [p for p in parameters if p.default is p.empty and p.name not in accepted]
     for p in required:
         if p in named:
             raise TypeError(
-                f"tasks {value.label!r} need an argument {p.name}, and a sweep gives seed and k only; bind it, e.g. "
-                f"functools.partial({value.label}, {p.name}=...)"
+                f"tasks {value.label!r} need an argument {p.name}, and a sweep gives seed and k"
+                f" only; bind it, e.g. functools.partial({value.label}, {p.name}=...)"
             )
-        if p.kind is p.POSITIONAL_ONLY or not accepted:  # *args and **kwargs stay empty beside seed or k
+        # *args and **kwargs stay empty beside seed or k
+        if p.kind is p.POSITIONAL_ONLY or not accepted:
             raise TypeError(f"tasks {value.label!r} take {p}, not seed and k by name; {hint}")
     return accepted
 
@@ -352,10 +416,15 @@ def _integers(name: str, values: Any, minimum: int) -> tuple[int, ...]:
     if not values:
         raise ValueError(f"{name} must hold at least one number, got none")
     integers = tuple(
-        dict.fromkeys(validate.integer(name, value, minimum, "give whole numbers", math.inf) for value in values)
+        dict.fromkeys(
+            validate.integer(name, value, minimum, "give whole numbers", math.inf)
+            for value in values
+        )
     )
     if max(integers) > LARGEST:
-        raise ValueError(f"{name} must be below 2**63, got {max(integers)}; a store holds no larger numbers")
+        raise ValueError(
+            f"{name} must be below 2**63, got {max(integers)}; a store holds no larger numbers"
+        )
     return integers
 
 
@@ -368,10 +437,14 @@ def _boolean(name: str, value: Any) -> bool:
 def _scales(scales: Any) -> tuple[float | None, ...]:
     values = np.ravel(np.asarray(scales)).tolist()
     if not values:
-        raise ValueError("scales must hold at least one number, got none; leave it out for the schedules as they are")
+        raise ValueError(
+            "scales must hold at least one number, got none; leave it out for the schedules as"
+            " they are"
+        )
     return tuple(
         dict.fromkeys(
-            validate.number("scales", each, "strengths are multiplied by them", positive=True) for each in values
+            validate.number("scales", each, "strengths are multiplied by them", positive=True)
+            for each in values
         )
     )
 
@@ -379,6 +452,8 @@ def _scales(scales: Any) -> tuple[float | None, ...]:
 def _recorded(record: Any) -> Any:
     if isinstance(record, str):
         if record not in ("last", "log", "all"):
-            raise ValueError(f'record must be "last", "log", "all" or a list of steps, got {record!r}')
+            raise ValueError(
+                f'record must be "last", "log", "all" or a list of steps, got {record!r}'
+            )
         return record
     return list(_integers("record", record, 0))

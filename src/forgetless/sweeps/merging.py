@@ -12,8 +12,8 @@ from forgetless.sweeps.store import Store
 def merge(target: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> int:
     """Copy the cells of other stores into one; return how many were new.
 
-    All must be of the same settings, and mean the same by every name. A cell that failed in one store and not in
-    another is taken from the other.
+    All must be of the same settings, and mean the same by every name. A cell that failed in one
+    store and not in another is taken from the other.
 
     Parameters
     ----------
@@ -29,7 +29,10 @@ def merge(target: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> i
             with Store(source) as other, store.errors():
                 settings, last = other.last_sweep()["settings"], store.last_run()
                 if last is not None and last[-1]["settings"] != settings:
-                    raise StoreError(f"{other.path} holds a sweep with other settings than {store.path}; merge neither")
+                    raise StoreError(
+                        f"{other.path} holds a sweep with other settings than {store.path}; merge"
+                        " neither"
+                    )
                 with store.transaction():
                     _merge_axes(store, other)
                     runs = _merge_runs(store, other)
@@ -39,15 +42,23 @@ def merge(target: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> i
 
 
 def _merge_axes(store: Store, other: Store) -> None:
-    """Add the values of the axes of another store; StoreError if labels and contents do not agree."""
-    digests = {(name, label): digest for name, label, digest in store.database.execute("SELECT * FROM axis")}
+    """Add the values of the axes of another store; StoreError if labels and contents do not
+    agree.
+    """
+    digests = {
+        (name, label): digest
+        for name, label, digest in store.database.execute("SELECT * FROM axis")
+    }
     labels = {(name, digest): label for (name, label), digest in digests.items()}
     for name, label, digest in other.database.execute("SELECT * FROM axis"):
         if digests.get((name, label), digest) != digest:
-            raise StoreError(f"{other.path} means another {name} by {label!r} than {store.path}; merge neither")
+            raise StoreError(
+                f"{other.path} means another {name} by {label!r} than {store.path}; merge neither"
+            )
         if labels.get((name, digest), label) != label:
             raise StoreError(
-                f"{other.path} calls {label!r} the {name} that {store.path} calls {labels[name, digest]!r}; rename one"
+                f"{other.path} calls {label!r} the {name} that {store.path} calls"
+                f" {labels[name, digest]!r}; rename one"
             )
         store.database.execute("INSERT OR IGNORE INTO axis VALUES (?,?,?)", (name, label, digest))
 
@@ -56,7 +67,9 @@ def _merge_runs(store: Store, other: Store) -> dict[int, int]:
     """Add the runs of another store; return their numbers in this one by those in the other."""
     present = {
         tuple(facts): number
-        for number, *facts in store.database.execute("SELECT id, started, total, sweep, provenance FROM run")
+        for number, *facts in store.database.execute(
+            "SELECT id, started, total, sweep, provenance FROM run"
+        )
     }
     numbers: dict[int, int] = {}
     for number, *facts in other.database.execute("SELECT * FROM run"):
@@ -64,11 +77,14 @@ def _merge_runs(store: Store, other: Store) -> dict[int, int]:
         existing = present.get((started, total, sweep, environment))
         if existing is None:
             numbers[number] = int(
-                store.database.execute("INSERT INTO run VALUES (NULL,?,?,?,?,?)", facts).lastrowid or 0
+                store.database.execute("INSERT INTO run VALUES (NULL,?,?,?,?,?)", facts).lastrowid
+                or 0
             )
         else:  # from an earlier merge, perhaps before the run ended
             numbers[number] = existing
-            store.database.execute("UPDATE run SET ended = ifnull(ended, ?) WHERE id = ?", (ended, existing))
+            store.database.execute(
+                "UPDATE run SET ended = ifnull(ended, ?) WHERE id = ?", (ended, existing)
+            )
     return numbers
 
 

@@ -17,9 +17,13 @@ LAST = 4
 
 
 def wide(
-    rows: Iterable[Sequence[Any]], order: Mapping[str, Iterable[str]], facts: Iterable[str] = (), full: bool = False
+    rows: Iterable[Sequence[Any]],
+    order: Mapping[str, Iterable[str]],
+    facts: Iterable[str] = (),
+    full: bool = False,
 ) -> Table:
-    """Return rows of the view ``results`` as a table with a column per metric, sorted as the axes are in ``order``.
+    """Return rows of the view ``results`` as a table with a column per metric, sorted as the axes
+    are in ``order``.
 
     A ``full`` table also has rounding errors, versions and keys.
     """
@@ -42,8 +46,12 @@ def wide(
     extra = {name: columns.pop(name) for name in ("step", "version", "key")}
     if full or extra["step"] != columns["k"]:
         columns["step"] = extra["step"]
-    for name in sorted({name for cell in cells.values() for name in cell}, key=lambda name: ("." in name, name)):
-        values, errors, rounding = zip(*(cells[key].get(name, (None,) * 3) for key in keys), strict=True)
+    for name in sorted(
+        {name for cell in cells.values() for name in cell}, key=lambda name: ("." in name, name)
+    ):
+        values, errors, rounding = zip(
+            *(cells[key].get(name, (None,) * 3) for key in keys), strict=True
+        )
         columns[name] = list(values)
         if any(error is not None for error in errors):
             columns[f"{name} ±"] = list(errors)
@@ -56,26 +64,37 @@ def wide(
 
 def lacking(missing: int | None, failed: int) -> list[str]:
     """Return sentences about the cells of a sweep without results."""
-    return [f"{count} cells {what}" for count, what in ((missing, "are missing"), (failed, "failed")) if count]
+    return [
+        f"{count} cells {what}"
+        for count, what in ((missing, "are missing"), (failed, "failed"))
+        if count
+    ]
 
 
 def of_store(path: str | os.PathLike[str]) -> tuple[Table, str]:
-    """Return the results of the sweep run last, of its version of the package, and the name of its first metric."""
+    """Return the results of the sweep run last, of its version of the package, and the name of its
+    first metric.
+    """
     with Store(path) as store:
         sweep = store.last_sweep()
         rows = list(store.rows(sweep["version"]))
         facts = lacking(store.status().columns["missing"][0], len(store.failures()))
-        others = {name: count for name, count in sorted(store.versions().items()) if name != sweep["version"]}
+        others = {
+            name: count
+            for name, count in sorted(store.versions().items())
+            if name != sweep["version"]
+        }
     if others:
         facts.append(
-            f"{sum(others.values())} cells of other versions of forgetless ({', '.join(others)}) are left out; "
-            "an export has them"
+            f"{sum(others.values())} cells of other versions of forgetless ({', '.join(others)})"
+            " are left out; an export has them"
         )
     return wide(rows, sweep["axes"], facts), str(sweep["settings"]["metrics"][0])
 
 
 def failure_lines(failures: Table) -> list[str]:
-    """Return a line for every kind of error: its first message in full, how many cells have it, and the first of them.
+    """Return a line for every kind of error: its first message in full, how many cells have it, and
+    the first of them.
 
     Messages that differ in numbers only, such as that of a seed, are of one kind.
     """
@@ -98,7 +117,9 @@ def everything(path: str | os.PathLike[str]) -> Table:
 
 
 class Point(NamedTuple):
-    """A mean over seeds, with its standard error where there is one, and the means of the bounds."""
+    """A mean over seeds, with its standard error where there is one, and the means of the
+    bounds.
+    """
 
     mean: float
     error: float | None
@@ -107,7 +128,9 @@ class Point(NamedTuple):
 
 
 def points(table: Table, y: str, by: Sequence[str]) -> dict[tuple[Any, ...], Point]:
-    """Return the means over seeds of a column for all values of some axes, at the last recorded step."""
+    """Return the means over seeds of a column for all values of some axes, at the last recorded
+    step.
+    """
     check_column(table, y)
     columns = {name: table.columns[name] for name in by}
     groups: dict[tuple[Any, ...], list[int]] = {}
@@ -120,7 +143,9 @@ def points(table: Table, y: str, by: Sequence[str]) -> dict[tuple[Any, ...], Poi
 
 def _point(table: Table, y: str, at: list[int]) -> Point:
     def mean(name: str) -> float | None:
-        values: list[Any] = [table.columns[name][i] for i in at] if name in table.columns else [None]
+        values: list[Any] = (
+            [table.columns[name][i] for i in at] if name in table.columns else [None]
+        )
         return None if None in values else float(np.mean(values))
 
     values = [math.nan if table.columns[y][i] is None else float(table.columns[y][i]) for i in at]
@@ -134,7 +159,11 @@ def _point(table: Table, y: str, at: list[int]) -> Point:
 
 def check_column(table: Table, name: str, allowed: Sequence[str] | None = None) -> None:
     """Raise ValueError if the table has no such column."""
-    names = [each for each in table.columns if not each.endswith("±")] if allowed is None else list(allowed)
+    names = (
+        [each for each in table.columns if not each.endswith("±")]
+        if allowed is None
+        else list(allowed)
+    )
     if name not in names:
         raise ValueError(f"there is no {name!r} in this sweep; it has {', '.join(names)}")
 
@@ -153,9 +182,11 @@ class Line(NamedTuple):
 
 
 def panels(table: Table, x: str, y: str, hue: str) -> dict[str, list[Line]]:
-    """Return the panels of a figure by their titles: one for every value of the axes that are neither x nor hue.
+    """Return the panels of a figure by their titles: one for every value of the axes that are
+    neither x nor hue.
 
-    Of the scales, unless they are one of the two, the best at each point is taken, and named in the label of the line.
+    Of the scales, unless they are one of the two, the best at each point is taken, and named in the
+    label of the line.
     """
     for name in (x, hue):
         check_column(table, name, AXES)
@@ -169,12 +200,15 @@ def panels(table: Table, x: str, y: str, hue: str) -> dict[str, list[Line]]:
     figure: dict[str, dict[str, dict[float, list[Point]]]] = {}
     for place, point in points(table, y, by).items():
         title = ", ".join(
-            f"{axis} {value}" if axis == "k" else str(value) for axis, value in zip(others, place, strict=False)
+            f"{axis} {value}" if axis == "k" else str(value)
+            for axis, value in zip(others, place, strict=False)
         )
         at = place[len(others) + 1]
         line = figure.setdefault(title, {}).setdefault(str(place[len(others)]), {})
         line.setdefault(math.nan if at is None else float(at), []).append(point)
-    return {title: [_line(name, at) for name, at in lines.items()] for title, lines in figure.items()}
+    return {
+        title: [_line(name, at) for name, at in lines.items()] for title, lines in figure.items()
+    }
 
 
 def _line(name: str, at: dict[float, list[Point]]) -> Line:
@@ -185,35 +219,62 @@ def _line(name: str, at: dict[float, list[Point]]) -> Line:
 
 
 def summary(table: Table, y: str) -> Table:
-    """Return a table for a paper: a row for tasks, ordering and schedule, with the best of its scales at the largest k.
+    """Return a table for a paper: a row for tasks, ordering and schedule, with the best of its
+    scales at the largest k.
 
-    Columns: the mean over seeds ± its standard error at every k, the slope of log y in log k fitted on the largest
-    values of k ± its standard error, k·y at the largest k, and there the least upper and the largest lower bound.
+    Columns: the mean over seeds ± its standard error at every k, the slope of log y in log k fitted
+    on the largest values of k ± its standard error, k·y at the largest k, and there the least upper
+    and the largest lower bound.
     """
     if not len(table):
         reason = f" ({'; '.join(table.facts)})" if table.facts else ""
-        raise ValueError(f"the store holds no results of this sweep{reason}; run it, or see why its cells failed")
+        raise ValueError(
+            f"the store holds no results of this sweep{reason}; run it, or see why its cells failed"
+        )
     names = ("tasks", "ordering", "schedule")
     means = points(table, y, [*names, "scale", "k"])
     if not means:
-        raise ValueError("a summary needs the values at step k, and none was recorded; record the last step too")
+        raise ValueError(
+            "a summary needs the values at step k, and none was recorded; record the last step too"
+        )
     ks = sorted(set(table.columns["k"]))
-    varies = {name: len(set(table.columns[name])) > 1 for name in (*names, "scale")} | {"schedule": True}
-    rows, facts = [], [f"slope of log {y} in log k, fitted on k = {', '.join(map(str, ks[-LAST:]))}"]
+    varies = {name: len(set(table.columns[name])) > 1 for name in (*names, "scale")} | {
+        "schedule": True
+    }
+    rows, facts = (
+        [],
+        [f"slope of log {y} in log k, fitted on k = {', '.join(map(str, ks[-LAST:]))}"],
+    )
     facts[0] += f"; bounds at k = {ks[-1]}"
     for labels in dict.fromkeys(key[:3] for key in means):
-        scale, curve = _best_scale({key[3:]: point for key, point in means.items() if key[:3] == labels})
+        scale, curve = _best_scale(
+            {key[3:]: point for key, point in means.items() if key[:3] == labels}
+        )
         if (last := max(curve)) < ks[-1]:
-            facts.append(f"{', '.join(map(str, labels))}: nothing at k = {ks[-1]}, the largest is {last}")
-        left = {name: each for name, each in zip((*names, "scale"), (*labels, scale), strict=True) if varies[name]}
+            facts.append(
+                f"{', '.join(map(str, labels))}: nothing at k = {ks[-1]}, the largest is {last}"
+            )
+        left = {
+            name: each
+            for name, each in zip((*names, "scale"), (*labels, scale), strict=True)
+            if varies[name]
+        }
         rows.append(left | _summary_row(curve, ks, y))
-    columns = [name for name in rows[0] if "bound" not in name or any(row[name] is not None for row in rows)]
-    rounded = Table.of_rows(f"{y}, mean ± standard error", [{name: row[name] for name in columns} for row in rows])
+    columns = [
+        name
+        for name in rows[0]
+        if "bound" not in name or any(row[name] is not None for row in rows)
+    ]
+    rounded = Table.of_rows(
+        f"{y}, mean ± standard error", [{name: row[name] for name in columns} for row in rows]
+    )
     return Table(rounded.title, rounded.columns, (*facts, *table.facts), formats={"slope": ".2f"})
 
 
 def _best_scale(curves: Mapping[tuple[Any, ...], Point]) -> tuple[Any, dict[int, Point]]:
-    """Return the scale with the least mean at the largest k, NaN being the largest, and its means by k."""
+    """Return the scale with the least mean at the largest k, NaN being the largest, and its means
+    by k.
+    """
     last = max(k for _, k in curves)
     means = {scale: point.mean for (scale, k), point in curves.items() if k == last}
     best = min(means, key=lambda scale: (math.isnan(means[scale]), means[scale]))
@@ -233,7 +294,8 @@ def _summary_row(curve: Mapping[int, Point], ks: Sequence[int], y: str) -> dict[
 
 
 def slope_of(curve: Mapping[int, float]) -> tuple[float | None, float | None]:
-    """Return the slope of log y in log k over the largest values of k, and its standard error from three on.
+    """Return the slope of log y in log k over the largest values of k, and its standard error from
+    three on.
 
     Examples
     --------
@@ -251,7 +313,9 @@ def slope_of(curve: Mapping[int, float]) -> tuple[float | None, float | None]:
     if len(pairs) < 3:
         return slope, None
     residuals = z - z.mean() - slope * centred
-    return slope, math.sqrt(float(residuals @ residuals) / (len(pairs) - 2) / float(centred @ centred))
+    return slope, math.sqrt(
+        float(residuals @ residuals) / (len(pairs) - 2) / float(centred @ centred)
+    )
 
 
 def _noted(point: Point | None, number: str = ".2g") -> Noted:

@@ -1,4 +1,6 @@
-"""Runs of a sweep: batches of missing cells are submitted to executors, and committed to the store as they finish."""
+"""Runs of a sweep: batches of missing cells are submitted to executors, and committed to the store
+as they finish.
+"""
 
 import os
 import queue
@@ -20,16 +22,25 @@ from forgetless.reporting.progress import Progress, progress_callback, terminal_
 from forgetless.sweeps.evaluate import Finished, Outcome, evaluate
 from forgetless.sweeps.grid import Batch, Grid
 from forgetless.sweeps.store import Store
-from forgetless.sweeps.workers import Cluster, MissingSweepError, Processes, check_client, compute, interrupts_blocked
+from forgetless.sweeps.workers import (
+    Cluster,
+    MissingSweepError,
+    Processes,
+    check_client,
+    compute,
+    interrupts_blocked,
+)
 
 ATTEMPTS = 3
-"""Worker processes that may die over a batch; then its cells are computed one by one, with as many attempts each."""
+"""Worker processes that may die over a batch; then its cells are computed one by one, with as many
+attempts each."""
 
 STARTS = 10
 """Worker processes that may die one after the other while they start."""
 
 WAIT, STALLED = 1.0, 20.0
-"""Seconds without a result after which a backend is checked, and for which it may have work and do none."""
+"""Seconds without a result after which a backend is checked, and for which it may have work and do
+none."""
 
 
 class Job(NamedTuple):
@@ -57,7 +68,9 @@ class Driver:
         self._failed_starts, self._last_result = 0, time.monotonic()
 
     def run(self, batches: Sequence[Batch]) -> Generator[Finished]:
-        """Yield finished batches, several at once where several are ready; closing the generator ends the workers."""
+        """Yield finished batches, several at once where several are ready; closing the generator
+        ends the workers.
+        """
         self._pending.extend(batches)
         try:
             while self._pending or any(job.batch for job in self._jobs.values()):
@@ -79,11 +92,16 @@ class Driver:
             if call := backend.setup():
                 load[executor] = backend.capacity
                 self._submit(executor, None, *call)
-        for level in range(backend.capacity):  # the least loaded first, so that none waits while another has two
-            for executor in [each for each in self._executors if load[each] == level][: len(self._pending)]:
+        # the least loaded first, so that none waits while another has two
+        for level in range(backend.capacity):
+            for executor in [each for each in self._executors if load[each] == level][
+                : len(self._pending)
+            ]:
                 batch = self._pending.popleft()
                 load[executor] += 1
-                self._submit(executor, batch, compute, backend.name, version(), batch, self._allowed(batch))
+                self._submit(
+                    executor, batch, compute, backend.name, version(), batch, self._allowed(batch)
+                )
 
     def _allowed(self, batch: Batch) -> float | None:
         return None if self._time_limit is None else self._time_limit * len(batch.members)
@@ -109,7 +127,8 @@ class Driver:
 
     def _retry(self, batch: Batch | None) -> None:
         if batch is not None:
-            self._pending.append(batch)  # behind all others: the next worker should not start with it
+            # behind all others: the next worker should not start with it
+            self._pending.append(batch)
 
     def _wait(self) -> Finished:
         """Return the batches that are finished after waiting for a while."""
@@ -144,17 +163,24 @@ class Driver:
             self._close(job.executor)
         elif type(error).__name__ != "KilledWorker":  # dask's, which is not always installed
             raise (
-                error if isinstance(error, StoreError) else StoreError(f"workers cannot compute ({error_text(error)})")
+                error
+                if isinstance(error, StoreError)
+                else StoreError(f"workers cannot compute ({error_text(error)})")
             )
         if job.batch:
             return self._handle_death(job.batch, time.monotonic() - job.since, error)
         self._failed_starts += 1
         if self._failed_starts >= STARTS:
-            raise StoreError(f"{STARTS} worker processes ended while they started ({_exit_codes(error)}); see above")
+            raise StoreError(
+                f"{STARTS} worker processes ended while they started ({_exit_codes(error)}); see"
+                " above"
+            )
         return []
 
     def _handle_death(self, batch: Batch, seconds: float, error: BaseException) -> Finished:
-        """Submit a batch again; after some attempts its cells one by one; after as many, record a cell as failed."""
+        """Submit a batch again; after some attempts its cells one by one; after as many, record a
+        cell as failed.
+        """
         self._deaths[batch] += 1
         allowed = self._allowed(batch)
         late = allowed is not None and seconds >= allowed
@@ -171,8 +197,10 @@ class Driver:
             cause = (
                 f"TimeLimit: it took longer than {self._time_limit:g} seconds"
                 if late
-                else f"WorkerDied: {ATTEMPTS} worker processes ended over it ({_exit_codes(error)}); is there enough "
-                "memory?"
+                else (
+                    f"WorkerDied: {ATTEMPTS} worker processes ended over it ({_exit_codes(error)});"
+                    " is there enough memory?"
+                )
             )
             return self._collect(batch, [Outcome(batch.members[0].key, (), cause, seconds)])
         return []
@@ -180,8 +208,9 @@ class Driver:
     def _collect(self, batch: Batch, outcomes: list[Outcome]) -> Finished:
         """Return a finished batch; of a batch that was split, all cells at once.
 
-        If none of its cells failed alone, the workers died of something else, and the batch is computed once more as a
-        whole: the last bits of exact results depend on which cells are computed together.
+        If none of its cells failed alone, the workers died of something else, and the batch is
+        computed once more as a whole: the last bits of exact results depend on which cells are
+        computed together.
         """
         original = self._whole.pop(batch, None)
         if original is None:
@@ -204,14 +233,20 @@ def _exit_codes(error: BaseException) -> str:
 
 
 class Engine(NamedTuple):
-    """A place where batches are computed: its name in the store, and a function that yields them as they finish."""
+    """A place where batches are computed: its name in the store, and a function that yields them as
+    they finish.
+    """
 
     name: str
     compute: Callable[[Sequence[Batch]], Generator[Finished]]
 
 
-def choose_engine(sweep: Grid, client: Any, n_workers: int | None, time_limit: float | None) -> Engine:
-    """Return a dask cluster if there is a client, this process for ``n_workers=0``, worker processes otherwise."""
+def choose_engine(
+    sweep: Grid, client: Any, n_workers: int | None, time_limit: float | None
+) -> Engine:
+    """Return a dask cluster if there is a client, this process for ``n_workers=0``, worker
+    processes otherwise.
+    """
     if n_workers is not None:
         n_workers = validate.integer("n_workers", n_workers, 0, "0 computes in this process")
     if time_limit is not None:
@@ -219,22 +254,30 @@ def choose_engine(sweep: Grid, client: Any, n_workers: int | None, time_limit: f
     if client is not None:
         if n_workers is not None:
             raise ValueError(
-                f"n_workers={n_workers} is for this machine and client= for a cluster, which has workers of its own; "
-                "give one of the two"
+                f"n_workers={n_workers} is for this machine and client= for a cluster, which has"
+                " workers of its own; give one of the two"
             )
         check_client(client, time_limit)
         driver = Driver(Cluster(_pickle(sweep), client), time_limit)
         return Engine(f"dask {client.scheduler.address}", driver.run)
     if n_workers == 0:
         if time_limit is not None:
-            raise ValueError(f"time_limit={time_limit:g} ends worker processes, got n_workers=0; use at least 1")
-        return Engine("0 processes", lambda batches: ([(batch, evaluate(sweep, batch))] for batch in batches))
+            raise ValueError(
+                f"time_limit={time_limit:g} ends worker processes, got n_workers=0; use at least 1"
+            )
+        return Engine(
+            "0 processes", lambda batches: ([(batch, evaluate(sweep, batch))] for batch in batches)
+        )
     count = n_threads() if n_workers is None else n_workers
     return Engine(f"{count} processes", Driver(Processes(_pickle(sweep), count), time_limit).run)
 
 
 def run(
-    sweep: Grid, path: str | os.PathLike[str], engine: Engine, retry: bool, progress: Progress | bool | None
+    sweep: Grid,
+    path: str | os.PathLike[str],
+    engine: Engine,
+    retry: bool,
+    progress: Progress | bool | None,
 ) -> None:
     """Compute all cells of a sweep that a store lacks; see :meth:`forgetless.sweeps.Sweep.run`."""
     with (
@@ -246,7 +289,8 @@ def run(
         present = sweep.keys & store.finished(since)
         while len(present) < len(sweep):
             n_before = done = len(present)
-            # Closed whatever happens, also where a traceback holds a reference to it: workers must not remain.
+            # Closed whatever happens, also where a traceback holds a reference to it: workers must
+            # not remain.
             with closing(engine.compute(_missing(sweep, present))) as results:
                 for finished in results:
                     store.add(number, finished)
@@ -255,22 +299,29 @@ def run(
             present = sweep.keys & store.finished(since)
             if len(present) == n_before:
                 missing = f"{len(sweep) - n_before} of {len(sweep)} cells"
-                raise StoreError(f"{missing} are missing in {store.path} and none of them could be computed")
+                raise StoreError(
+                    f"{missing} are missing in {store.path} and none of them could be computed"
+                )
         store.end(number)
 
 
 def _missing(sweep: Grid, present: set[str] | frozenset[str]) -> list[Batch]:
     """Return the batches of the sweep, with those of their cells that are not present."""
     batches = (
-        batch._replace(members=tuple(member for member in batch.members if member.key not in present))
+        batch._replace(
+            members=tuple(member for member in batch.members if member.key not in present)
+        )
         for batch in sweep.batches
     )
     return [batch for batch in batches if batch.members]
 
 
 def _pickle(sweep: Grid) -> bytes:
-    """Return the sweep as bytes for other processes; TypeError names the value that cannot be pickled."""
-    # Unlike pickle it takes functions of scripts and notebooks. joblib, which comes with scikit-learn, needs or has it.
+    """Return the sweep as bytes for other processes; TypeError names the value that cannot be
+    pickled.
+    """
+    # Unlike pickle it takes functions of scripts and notebooks. joblib, which comes with
+    # scikit-learn, needs or has it.
     try:
         import cloudpickle
     except ImportError:
@@ -284,7 +335,9 @@ def _pickle(sweep: Grid) -> bytes:
                     cloudpickle.dumps(value.thing)
                 except Exception as cause:
                     raise TypeError(
-                        f"{axis} {value.label!r} cannot be sent to worker processes ({cause}); make it of plain "
-                        "functions and arrays, or use n_workers=0"
+                        f"{axis} {value.label!r} cannot be sent to worker processes ({cause}); make"
+                        " it of plain functions and arrays, or use n_workers=0"
                     ) from None
-        raise TypeError(f"the sweep cannot be sent to worker processes ({error}); use n_workers=0") from None
+        raise TypeError(
+            f"the sweep cannot be sent to worker processes ({error}); use n_workers=0"
+        ) from None

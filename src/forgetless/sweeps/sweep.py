@@ -32,23 +32,26 @@ class Sweep(Grid):
     Parameters
     ----------
     tasks : dict from name to TaskCollection or function, or one of these
-        A function that returns the tasks may take ``seed`` and ``k``; all other arguments must be bound, e.g. by
-        ``functools.partial``. It is identified by its source, its arguments and the globals that it uses.
+        A function that returns the tasks may take ``seed`` and ``k``; all other arguments must be
+        bound, e.g. by ``functools.partial``. It is identified by its source, its arguments and the
+        globals that it uses.
     schedules : dict from name to schedule, filter or name of a schedule, or a list or one of these
     k : int or list of int
         Numbers of steps.
     scales : list of float, optional
-        Each multiplies the strengths of every schedule: λ by it, step sizes by its inverse. Steps that solve each task
-        exactly have no strength and come once.
+        Each multiplies the strengths of every schedule: λ by it, step sizes by its inverse. Steps
+        that solve each task exactly have no strength and come once.
     orderings : dict, list or one Ordering, or their names, default ``WithReplacement()``
     seeds : list of int, default (0,)
-        Given to functions that make tasks, and the source of the orders of simulated runs: all schedules have the
-        same orders, and no number changes when an axis gets another value. Left out if nothing depends on it.
+        Given to functions that make tasks, and the source of the orders of simulated runs: all
+        schedules have the same orders, and no number changes when an axis gets another value. Left
+        out if nothing depends on it.
     metrics : names, default ``("average_loss",)``
-        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` and, for exact sweeps,
-        ``worst_case``.
+        Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss`` and, for
+        exact sweeps, ``worst_case``.
     n_trials : int, optional
-        Simulate so many runs of every cell, for a mean and its standard error. By default all cells are exact.
+        Simulate so many runs of every cell, for a mean and its standard error. By default all cells
+        are exact.
     average : float, optional
         Measure averages of the iterates, as in :func:`forgetless.expect`.
     record : "last", "log", "all" or list of steps, default "last"
@@ -61,7 +64,8 @@ class Sweep(Grid):
     >>> import tempfile
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.8, 0.6]], [1.4])])
-    >>> sweep = fl.sweeps.Sweep(tasks, {"none": fl.Projection(), "up": "increasing"}, k=[4, 16], scales=[0.1, 1])
+    >>> sweep = fl.sweeps.Sweep(tasks, {"none": fl.Projection(), "up": "increasing"}, k=[4, 16],
+    ...     scales=[0.1, 1])
     >>> sweep
     Sweep(6 cells: 2 schedule, 2 scale, 2 k)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -88,9 +92,10 @@ class Sweep(Grid):
     ) -> Table:
         """Compute the cells that the store lacks, and return the table of all.
 
-        Cells are committed as they finish: after Ctrl-C, a crash or a loss of power, the same call resumes. Cells that
-        fail are recorded with their error and do not stop the rest. ValueError before the start if some cells cannot
-        work, such as those of a schedule of 4 coefficients at k = 16.
+        Cells are committed as they finish: after Ctrl-C, a crash or a loss of power, the same call
+        resumes. Cells that fail are recorded with their error and do not stop the rest. ValueError
+        before the start if some cells cannot work, such as those of a schedule of 4 coefficients at
+        k = 16.
 
         Parameters
         ----------
@@ -103,12 +108,12 @@ class Sweep(Grid):
         retry : bool, default False
             Compute cells again that failed in earlier runs.
         time_limit : float, optional
-            Seconds that a cell may take; then its worker process is ended and the cell recorded as failed. A batch of
-            m cells, which differ in the schedule only, may take m times as long before it is split. On a cluster, too,
-            this ends a worker process.
+            Seconds that a cell may take; then its worker process is ended and the cell recorded as
+            failed. A batch of m cells, which differ in the schedule only, may take m times as long
+            before it is split. On a cluster, too, this ends a worker process.
         progress : bool or callable, optional
-            True shows a bar, False none, and by default there is one on a terminal; a callable is called as
-            ``progress(done, total, "cells")`` after every commit.
+            True shows a bar, False none, and by default there is one on a terminal; a callable is
+            called as ``progress(done, total, "cells")`` after every commit.
 
         Returns
         -------
@@ -120,7 +125,9 @@ class Sweep(Grid):
         return self.table(store)
 
     def table(self, store: AnyPath) -> Table:
-        """Return the results of this sweep: a row per cell and recorded step, a column per axis and metric."""
+        """Return the results of this sweep: a row per cell and recorded step, a column per axis and
+        metric.
+        """
         axes = dict(self._cells())
         with Store(store) as opened:
             # With the labels of this sweep, which may differ from those of the store.
@@ -133,7 +140,17 @@ class Sweep(Grid):
         """Yield the keys of all cells, with their values on ``AXES``."""
         for batch in self.batches:
             for member in batch.members:
-                yield member.key, (batch.tasks, member.schedule, member.scale, batch.ordering, batch.k, batch.seed)
+                yield (
+                    member.key,
+                    (
+                        batch.tasks,
+                        member.schedule,
+                        member.scale,
+                        batch.ordering,
+                        batch.k,
+                        batch.seed,
+                    ),
+                )
 
     def failures(self, store: AnyPath) -> Table:
         """Return the cells that failed, with their errors."""
@@ -141,10 +158,13 @@ class Sweep(Grid):
             errors = opened.failures()
         rows = [(*axes, errors[key]) for key, axes in self._cells() if key in errors]
         names = (*AXES, "error")
-        return Table("Failed cells", {name: [row[i] for row in rows] for i, name in enumerate(names)})
+        return Table(
+            "Failed cells", {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        )
 
     def summary(self, store: AnyPath, y: str | None = None) -> Table:
-        """Return a table for a paper: means over seeds at every k, the slope of log loss in log k, bounds.
+        """Return a table for a paper: means over seeds at every k, the slope of log loss in log k,
+        bounds.
 
         See :func:`forgetless.sweeps.report.summary`.
         """
@@ -178,8 +198,9 @@ class Sweep(Grid):
         Returns
         -------
         axes, or a list of them
-            A panel for every combination of the axes that are neither ``x`` nor ``hue``. Points are means over seeds
-            with bars of one standard error; of several scales the best is taken; bounds are thin lines.
+            A panel for every combination of the axes that are neither ``x`` nor ``hue``. Points are
+            means over seeds with bars of one standard error; of several scales the best is taken;
+            bounds are thin lines.
         """
         from forgetless import plots
 
@@ -195,10 +216,11 @@ NAMES = tuple(inspect.signature(Sweep).parameters)
 def load_sweep(path: AnyPath) -> Sweep:
     """Return the sweep that a TOML file describes.
 
-    ``schedules`` and ``orderings`` are named as on the command line. ``[tasks.NAME]`` has ``file`` (and ``task``,
-    ``target``, ``loss``, ``intercept`` as in ``tables.read_tasks``), or ``function = "module:name"`` and
-    its arguments; modules are looked for beside the file too, and running the sweep runs them.
-    ``scales = {from = 0.01, to = 10, count = 20}`` is a geometric grid, ``seeds = {count = 20}`` is 0..19.
+    ``schedules`` and ``orderings`` are named as on the command line. ``[tasks.NAME]`` has ``file``
+    (and ``task``, ``target``, ``loss``, ``intercept`` as in ``tables.read_tasks``), or ``function =
+    "module:name"`` and its arguments; modules are looked for beside the file too, and running the
+    sweep runs them. ``scales = {from = 0.01, to = 10, count = 20}`` is a geometric grid, ``seeds =
+    {count = 20}`` is 0..19.
 
     Parameters
     ----------
@@ -215,12 +237,16 @@ def load_sweep(path: AnyPath) -> Sweep:
         raise FileError(f"{path.name} is not TOML: {error}") from None
     unknown = [name for name in options if name not in NAMES]
     if unknown:
-        raise ValueError(f"{path.name}: a sweep has no axis or setting {unknown[0]!r}; it has {', '.join(NAMES)}")
+        raise ValueError(
+            f"{path.name}: a sweep has no axis or setting {unknown[0]!r}; it has {', '.join(NAMES)}"
+        )
     missing = [name for name in ("tasks", "schedules", "k") if name not in options]
     if missing:
         raise ValueError(f"{path.name} must give {missing[0]}")
     if not isinstance(options["tasks"], Mapping):
-        raise ValueError(f"{path.name}: tasks must be a table with a name for each, such as [tasks.mine]")
+        raise ValueError(
+            f"{path.name}: tasks must be a table with a name for each, such as [tasks.mine]"
+        )
     options["tasks"] = {name: _tasks(path, name, table) for name, table in options["tasks"].items()}
     if isinstance(options.get("scales"), Mapping):
         low, high, count = _numbers(path, "scales", options["scales"], ("from", "to", "count"))
@@ -238,26 +264,43 @@ def _tasks(path: Path, name: str, table: Any) -> Any:
         file = path.parent / options.pop("file")
         unknown = set(options) - {"task", "target", "loss", "intercept"}
         if unknown:
-            raise ValueError(f"{path.name}: tasks {name!r} of a file have no option {min(unknown)!r}")
+            raise ValueError(
+                f"{path.name}: tasks {name!r} of a file have no option {min(unknown)!r}"
+            )
         return read_tasks(file, **options)
     module, colon, function = str(options.pop("function")).partition(":")
     if not colon:
-        raise ValueError(f"{path.name}: function of tasks {name!r} must be 'module:name', got {module!r}")
+        raise ValueError(
+            f"{path.name}: function of tasks {name!r} must be 'module:name', got {module!r}"
+        )
     if str(path.parent.resolve()) not in sys.path:
         sys.path.append(str(path.parent.resolve()))
     try:
         tasks = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise ValueError(f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}") from None
+        raise ValueError(
+            f"{path.name}: tasks {name!r} cannot be found: {printable(str(error))}"
+        ) from None
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{path.name}: tasks {name!r}: {module} cannot be imported: {error_text(error)}") from None
+        raise ValueError(
+            f"{path.name}: tasks {name!r}: {module} cannot be imported: {error_text(error)}"
+        ) from None
     return functools.partial(tasks, **options) if options else tasks
 
 
 def _numbers(path: Path, name: str, table: Mapping[str, Any], parts: tuple[str, ...]) -> list[Any]:
     positive = all(isinstance(each, int | float) and 0 < each < np.inf for each in table.values())
-    if set(table) != set(parts) or not positive or any(isinstance(each, bool) for each in table.values()):
-        raise ValueError(f"{path.name}: {name} must be a list, or have positive {', '.join(parts)}; got {dict(table)}")
+    if (
+        set(table) != set(parts)
+        or not positive
+        or any(isinstance(each, bool) for each in table.values())
+    ):
+        raise ValueError(
+            f"{path.name}: {name} must be a list, or have positive {', '.join(parts)}; got"
+            f" {dict(table)}"
+        )
     if not isinstance(table["count"], int):
-        raise ValueError(f"{path.name}: count of {name} must be a whole number, got {table['count']}")
+        raise ValueError(
+            f"{path.name}: count of {name} must be a whole number, got {table['count']}"
+        )
     return [table[part] for part in parts]

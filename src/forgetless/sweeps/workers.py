@@ -1,7 +1,8 @@
-"""Worker processes of a sweep and the executors that submit batches to them: loky on this machine, dask on a cluster.
+"""Worker processes of a sweep and the executors that submit batches to them: loky on this machine,
+dask on a cluster.
 
-Both offer ``concurrent.futures.Executor``. Every loky executor has a single worker process: a process that dies breaks
-its own executor only, and the batch that it was computing is known.
+Both offer ``concurrent.futures.Executor``. Every loky executor has a single worker process: a
+process that dies breaks its own executor only, and the batch that it was computing is known.
 """
 
 import contextlib
@@ -31,7 +32,9 @@ CONNECT = "10s"
 """How long to wait for a dask scheduler."""
 
 ENVIRONMENT = {
-    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+    **dict.fromkeys(
+        ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+    ),
     "FORGETLESS_THREADS": "1",
     "PYTHONSAFEPATH": "1",  # no modules of the current folder before sys.path is that of the driver
 }
@@ -49,15 +52,20 @@ class MissingSweepError(Exception):
 
 
 def initialize(parent: int) -> None:
-    """Prepare a worker process: without input, output to standard error, and ended by the end of its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends the workers
+    """Prepare a worker process: without input, output to standard error, and ended by the end of
+    its parent.
+    """
+    # Ctrl-C reaches the driver, which ends the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(2, 1)
     if hasattr(os, "register_at_fork"):
         # loky's pipes: a process that a cell forks must not write to them.
         pipes = [number for number in range(3, 256) if _is_pipe(number)]
-        os.register_at_fork(after_in_child=lambda: [os.dup2(null, pipe, inheritable=False) for pipe in pipes])
+        os.register_at_fork(
+            after_in_child=lambda: [os.dup2(null, pipe, inheritable=False) for pipe in pipes]
+        )
 
     def watch() -> None:  # loky's workers do not notice that their parent was killed
         while os.getppid() == parent:
@@ -81,7 +89,8 @@ def receive_sweep(name: str, payload: bytes) -> None:
         _sweeps[name] = pickle.loads(payload)
     except Exception as error:
         raise StoreError(
-            f"the sweep cannot be loaded in a worker process ({error_text(error)}); make its modules importable there"
+            f"the sweep cannot be loaded in a worker process ({error_text(error)}); make its"
+            " modules importable there"
         ) from None
 
 
@@ -94,13 +103,15 @@ def compute(name: str, driver_version: str, batch: Batch, seconds: float | None)
     """Return the outcomes of a batch; after ``seconds`` the process prints a traceback and ends."""
     if driver_version != version():
         raise StoreError(
-            f"a worker has forgetless {version()} and the driver {driver_version}; install one version everywhere"
+            f"a worker has forgetless {version()} and the driver {driver_version}; install one"
+            " version everywhere"
         )
     if name not in _sweeps:
         raise MissingSweepError(name)
     with process_lock:  # there is one timer per process, and dask workers have threads
         if seconds is not None:
-            faulthandler.dump_traceback_later(seconds, exit=True)  # a C thread: also where the GIL is never released
+            # a C thread: also where the GIL is never released
+            faulthandler.dump_traceback_later(seconds, exit=True)
         try:
             return evaluate(_sweeps[name], batch)
         finally:
@@ -112,11 +123,14 @@ def compute(name: str, driver_version: str, batch: Batch, seconds: float | None)
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Delay Ctrl-C; processes that are started meanwhile never receive it, also while they import their packages."""
+    """Delay Ctrl-C; processes that are started meanwhile never receive it, also while they import
+    their packages.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # loky needs it, and up to Python 3.12 its start would unblock the signal
+    # loky needs it, and up to Python 3.12 its start would unblock the signal
+    resource_tracker.ensure_running()
     previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -127,11 +141,17 @@ def interrupts_blocked() -> Iterator[None]:
 class Processes:
     """Worker processes of this machine, each in an executor of its own.
 
-    ``name`` is that of the sweep in its workers; ``n_executors`` take ``capacity`` batches at a time each.
+    ``name`` is that of the sweep in its workers; ``n_executors`` take ``capacity`` batches at a
+    time each.
     """
 
     def __init__(self, payload: bytes, n_workers: int) -> None:
-        self.name, self.n_executors, self.capacity, self._payload = uuid.uuid4().hex, n_workers, 1, payload
+        self.name, self.n_executors, self.capacity, self._payload = (
+            uuid.uuid4().hex,
+            n_workers,
+            1,
+            payload,
+        )
 
     def open(self) -> Executor:
         """Return a new executor."""
@@ -147,7 +167,9 @@ class Processes:
         return receive_sweep, self.name, self._payload
 
     def is_working(self) -> bool:
-        """Return False if the submitted work makes no progress; StoreError if the backend is lost."""
+        """Return False if the submitted work makes no progress; StoreError if the backend is
+        lost.
+        """
         return True
 
     def close(self, executor: Any) -> None:
@@ -156,7 +178,9 @@ class Processes:
 
 
 class Cluster(Processes):
-    """A dask cluster as a single executor; a plugin sends the sweep to its workers, also to those that start later."""
+    """A dask cluster as a single executor; a plugin sends the sweep to its workers, also to those
+    that start later.
+    """
 
     def __init__(self, payload: bytes, client: Any) -> None:
         super().__init__(payload, 1)
@@ -190,8 +214,8 @@ class Cluster(Processes):
     def is_working(self) -> bool:
         if self._client.status in ("closed", "closing"):
             raise StoreError(
-                "the dask cluster is gone (the connection is closed); what was committed is safe: start it, and run "
-                "again"
+                "the dask cluster is gone (the connection is closed); what was committed is safe:"
+                " start it, and run again"
             )
         try:
             self._watch.check()
@@ -232,12 +256,16 @@ def check_client(client: Any, time_limit: float | None) -> None:
         from distributed import Client
     if not isinstance(client, Client):
         raise TypeError(
-            f"client must be a distributed.Client, got {type(client).__name__}; connect by distributed.Client(address)"
+            f"client must be a distributed.Client, got {type(client).__name__}; connect by"
+            " distributed.Client(address)"
         )
     if client.asynchronous:
-        raise TypeError("client must be a distributed.Client with asynchronous=False, got one that must be awaited")
+        raise TypeError(
+            "client must be a distributed.Client with asynchronous=False, got one that must be"
+            " awaited"
+        )
     if time_limit is not None and client.scheduler.address.startswith("inproc"):
         raise ValueError(
-            f"time_limit={time_limit:g} ends worker processes, and this cluster has threads of this process; start it "
-            "with processes=True"
+            f"time_limit={time_limit:g} ends worker processes, and this cluster has threads of this"
+            " process; start it with processes=True"
         )

@@ -1,11 +1,12 @@
 """Encoders of one column: numbers, categories, dates and texts.
 
-A column becomes features, its ``parts``. Every task may append parts, so that a feature never changes its place.
-Encoders are immutable: ``learned`` returns another one.
+A column becomes features, its ``parts``. Every task may append parts, so that a feature never
+changes its place. Encoders are immutable: ``learned`` returns another one.
 
-A model takes a new feature for zero in all rows before. For a column without any value in the first tasks (``late``)
-these rows have missing values, so its features count from those of a missing value: numbers and dates from the mean of
-the task in which the column begins, and the indicator of missing values from 1: it is −1 where there is a value.
+A model takes a new feature for zero in all rows before. For a column without any value in the first
+tasks (``late``) these rows have missing values, so its features count from those of a missing
+value: numbers and dates from the mean of the task in which the column begins, and the indicator of
+missing values from 1: it is −1 where there is a value.
 """
 
 import dataclasses
@@ -39,7 +40,9 @@ PENDING = 10
 
 
 class ColumnError(ValueError):
-    """Values that a column cannot hold, with an example; the encoder adds the name of the column."""
+    """Values that a column cannot hold, with an example; the encoder adds the name of the
+    column.
+    """
 
     def __init__(self, message: str, value: str = "") -> None:
         super().__init__(message)
@@ -50,8 +53,9 @@ class ColumnError(ValueError):
 class Number:
     """A number, the running mean where it is missing, and an indicator of missing values.
 
-    Beside texts a fixed ``origin`` is subtracted, the mean of the first task: models do not centre sparse rows, and a
-    number far from 0 would lose digits. ``treated`` are strings taken for missing, with the number of rows of each.
+    Beside texts a fixed ``origin`` is subtracted, the mean of the first task: models do not centre
+    sparse rows, and a number far from 0 would lose digits. ``treated`` are strings taken for
+    missing, with the number of rows of each.
     """
 
     kind: ClassVar[str] = "number"
@@ -76,7 +80,11 @@ class Number:
         total = total if math.isfinite(total) else _sum(present)
         count = self.count + len(present)
         # Large numbers may add up to infinity: these are divided first.
-        more = total / count if math.isfinite(total) and count else float(np.sum(present / max(count, 1)))
+        more = (
+            total / count
+            if math.isfinite(total) and count
+            else float(np.sum(present / max(count, 1)))
+        )
         mean = self.mean * (self.count / count) + more if count else 0.0
         missing = len(numbers) - len(present)
         return dataclasses.replace(
@@ -87,27 +95,40 @@ class Number:
             missing=self.missing + missing,
             infinite=self.infinite + (int(np.sum(np.isinf(numbers))) if missing else 0),
             parts=_with(self.parts, MISSING if missing else None),
-            treated={**self.treated, **{label: self.treated.get(label, 0) + strings[label] for label in strings}},
+            treated={
+                **self.treated,
+                **{label: self.treated.get(label, 0) + strings[label] for label in strings},
+            },
         )
 
     def encode(self, values: Values) -> list[Piece]:
         """Return the features of some rows."""
-        # Held-out rows of a task may be few, and those that were learned have been checked by ``learned``.
+        # Held-out rows of a task may be few, and those that were learned have been checked by
+        # ``learned``.
         self._not_numbers(values, 0.5)
         numbers = self._read(values)
         if math.isfinite(_sum(numbers)):
             pieces: list[Piece] = [Given(0, self._from_origin(numbers))]
-            return [*pieces, *_indicator(self, np.zeros(len(numbers), dtype=bool))] if self.late else pieces
+            return (
+                [*pieces, *_indicator(self, np.zeros(len(numbers), dtype=bool))]
+                if self.late
+                else pieces
+            )
         missing = ~np.isfinite(numbers)
         fill = 0.0 if self.impute != "mean" else self.origin if self.late else self.mean
-        return [Given(0, self._from_origin(np.where(missing, fill, numbers))), *_indicator(self, missing)]
+        return [
+            Given(0, self._from_origin(np.where(missing, fill, numbers))),
+            *_indicator(self, missing),
+        ]
 
     def _from_origin(self, numbers: Floats) -> Floats:
         return numbers - self.origin if self.origin else numbers
 
     def _read(self, values: Values) -> Floats:
         if values.kind == "string":
-            values = Values("number", np.append(numbers_in(values.labels, self.decimal), math.nan)[values.codes])
+            values = Values(
+                "number", np.append(numbers_in(values.labels, self.decimal), math.nan)[values.codes]
+            )
         if values.kind == "time":
             raise ColumnError("was numbers so far and now holds dates; give it as before")
         if self.impute == "error" and not np.all(np.isfinite(values.numbers)):
@@ -115,13 +136,15 @@ class Number:
         return values.numbers
 
     def _not_numbers(self, values: Values, share: float) -> dict[str, int]:
-        """Return strings taken for missing, with their numbers of rows; ColumnError above ``share`` of the rows."""
+        """Return strings taken for missing, with their numbers of rows; ColumnError above ``share``
+        of the rows.
+        """
         counts = not_numbers(values, self.decimal)
         if counts and not are_few(counts, len(values), share):
             bad = next(label for label in counts if not is_missing_sign(label))
             raise ColumnError(
-                f"was numbers so far and now holds {bad[:40]!r}; correct it, leave missing values empty, or begin with "
-                "the column as categorical",
+                f"was numbers so far and now holds {bad[:40]!r}; correct it, leave missing values"
+                " empty, or begin with the column as categorical",
                 bad,
             )
         return counts
@@ -131,16 +154,27 @@ class Number:
     def note(self) -> str:
         """Return a note for the summary."""
         mean = self.origin if self.late else self.mean
-        filled = {"mean": f"filled with the mean {readable_number(mean)}", "zero": "filled with 0"}.get(self.impute, "")
-        signs = f" ({sum(self.treated.values())} written {', '.join(map(repr, self.treated))})" if self.treated else ""
-        notes = [f"{readable_number(self.missing)} missing{signs}, {filled}"] if self.missing else []
+        filled = {
+            "mean": f"filled with the mean {readable_number(mean)}",
+            "zero": "filled with 0",
+        }.get(self.impute, "")
+        signs = (
+            f" ({sum(self.treated.values())} written {', '.join(map(repr, self.treated))})"
+            if self.treated
+            else ""
+        )
+        notes = (
+            [f"{readable_number(self.missing)} missing{signs}, {filled}"] if self.missing else []
+        )
         notes += ["with decimal commas"] if self.decimal == "," else []
         return ", ".join(notes + ([f"{self.infinite} of them infinite"] if self.infinite else []))
 
 
 @dataclass(frozen=True)
 class Category:
-    """Strings: one feature for each frequent one; the others share one, or hash buckets once there are too many."""
+    """Strings: one feature for each frequent one; the others share one, or hash buckets once there
+    are too many.
+    """
 
     kind: ClassVar[str] = "category"
     most: int = 100
@@ -190,7 +224,8 @@ class Category:
             missing=self.missing + missing,
             rare=self.rare + rare,
             rows=self.rows + int(counts.sum()),
-            figures=self.figures + sum(int(c) for w, c in zip(values.labels, counts, strict=True) if FIGURE.match(w)),
+            figures=self.figures
+            + sum(int(c) for w, c in zip(values.labels, counts, strict=True) if FIGURE.match(w)),
             parts=_with(tuple(parts), MISSING if missing else None),
         )
 
@@ -214,11 +249,14 @@ class Category:
         notes = [f"{len(named)} categories"]
         if "#0" in self.parts:
             notes.append(
-                f"more than {self.most}: {readable_number(self.rare)} rows of others in {self.buckets} buckets"
+                f"more than {self.most}: {readable_number(self.rare)} rows of others in"
+                f" {self.buckets} buckets"
             )
         elif self.rare:
             notes.append(f"{readable_number(self.rare)} rows of rare ones together")
-        return ", ".join(notes + ([f"{readable_number(self.missing)} missing"] if self.missing else []))
+        return ", ".join(
+            notes + ([f"{readable_number(self.missing)} missing"] if self.missing else [])
+        )
 
     @property
     def exclusive(self) -> tuple[str, ...]:
@@ -236,9 +274,11 @@ YEARLY = [" year sin", " year cos"]
 
 @dataclass(frozen=True)
 class Date:
-    """A date: trend in years, day of the week, hour where there is one, seasons once most of a year was seen.
+    """A date: trend in years, day of the week, hour where there is one, seasons once most of a year
+    was seen.
 
-    Seasons are zero up to ``since``, the last date before they were added: those rows were learned without them.
+    Seasons are zero up to ``since``, the last date before they were added: those rows were learned
+    without them.
     """
 
     kind: ClassVar[str] = "date"
@@ -251,7 +291,10 @@ class Date:
     mean: float = 0.0
     missing: int = 0
     late: bool = False
-    parts: tuple[str, ...] = (" trend", *(f" {day}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")))
+    parts: tuple[str, ...] = (
+        " trend",
+        *(f" {day}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")),
+    )
 
     def learned(self, values: Values) -> "Date":
         """Return the encoder after some more rows."""
@@ -262,7 +305,9 @@ class Date:
         present = times[~np.isnan(times)]
         if not len(present):
             return dataclasses.replace(
-                self, missing=self.missing + len(times), parts=_with(self.parts, MISSING if len(times) else None)
+                self,
+                missing=self.missing + len(times),
+                parts=_with(self.parts, MISSING if len(times) else None),
             )
         origin = self.origin
         if math.isnan(origin):
@@ -289,7 +334,9 @@ class Date:
         if values.kind != "string":
             return [Coded(np.arange(len(values)), self._features(values.numbers))]
         # Dates repeat: each is computed once.
-        return [Coded(values.codes, self._features(np.append(self._parsed(values.labels), math.nan)))]
+        return [
+            Coded(values.codes, self._features(np.append(self._parsed(values.labels), math.nan)))
+        ]
 
     def _features(self, times: Floats) -> Floats:
         """Return the features of times: an array of shape (n, parts)."""
@@ -322,7 +369,9 @@ class Date:
         if times is None:
             bad = next(label for label in labels if parsed([label], self.format) is None)
             raise ColumnError(
-                f"was dates so far ({self.format}) and now holds {bad[:40]!r}; write all of them one way", bad
+                f"was dates so far ({self.format}) and now holds {bad[:40]!r}; write all of them"
+                " one way",
+                bad,
             )
         return times
 
@@ -335,7 +384,9 @@ class Date:
         """Return a note for the summary."""
         notes = [f"{format_time(self.low)} to {format_time(self.high)}"] if self.count else []
         notes += [f"read as {self.format}"] if self.format else []
-        return ", ".join(notes + ([f"{readable_number(self.missing)} missing"] if self.missing else []))
+        return ", ".join(
+            notes + ([f"{readable_number(self.missing)} missing"] if self.missing else [])
+        )
 
 
 @dataclass(frozen=True)
@@ -366,7 +417,9 @@ class Text:
         pieces = _indicator(self, values.missing)
         if values.kind == "empty":
             return pieces
-        hashed = HashingVectorizer(n_features=self.size, ngram_range=(1, 2)).transform(values.labels)
+        hashed = HashingVectorizer(n_features=self.size, ngram_range=(1, 2)).transform(
+            values.labels
+        )
         return [*pieces, Hashed(hashed, values.codes)]
 
     exclusive: ClassVar[tuple[str, ...]] = ()

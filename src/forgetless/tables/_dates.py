@@ -11,15 +11,37 @@ from forgetless._core.arrays import Floats
 ISO = "ISO 8601"
 
 FORMATS = (
-    "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S",
-    "%m/%d/%Y", "%m/%d/%Y %H:%M", "%m/%d/%Y %H:%M:%S",
-    "%d/%m/%Y", "%d/%m/%Y %H:%M", "%d/%m/%Y %H:%M:%S",
-    "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
-    "%d-%m-%Y", "%d-%m-%Y %H:%M",
-    "%Y/%m/%d", "%Y/%m/%d %H:%M", "%Y/%m/%d %H:%M:%S",
-    "%d %b %Y", "%d %b %Y %H:%M", "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y-%m",
-    "%m/%d/%y", "%m/%d/%y %H:%M", "%d/%m/%y", "%d/%m/%y %H:%M", "%d.%m.%y", "%d.%m.%y %H:%M", "%d-%b-%y",
-)  # fmt: skip
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S",
+    "%m/%d/%Y",
+    "%m/%d/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y",
+    "%d/%m/%Y %H:%M",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%d-%m-%Y",
+    "%d-%m-%Y %H:%M",
+    "%Y/%m/%d",
+    "%Y/%m/%d %H:%M",
+    "%Y/%m/%d %H:%M:%S",
+    "%d %b %Y",
+    "%d %b %Y %H:%M",
+    "%d-%b-%Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%Y-%m",
+    "%m/%d/%y",
+    "%m/%d/%y %H:%M",
+    "%d/%m/%y",
+    "%d/%m/%y %H:%M",
+    "%d.%m.%y",
+    "%d.%m.%y %H:%M",
+    "%d-%b-%y",
+)
 """Tried in this order: where day and month are ambiguous, the first format that fits."""
 
 DECLARED = ("%Y%m%d", "%Y")
@@ -36,7 +58,8 @@ def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
 
     Examples
     --------
-    >>> format_of(["2013-01-31", "2013-02-01 06:00"]), format_of(["31.1.2013"]), format_of(["north"])
+    >>> format_of(["2013-01-31",
+    ...     "2013-02-01 06:00"]), format_of(["31.1.2013"]), format_of(["north"])
     ('ISO 8601', '%d.%m.%Y', None)
     """
     if not labels or (not declared and not all(_DATE_LIKE.search(label) for label in labels[:10])):
@@ -50,7 +73,9 @@ def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
 
 
 def parsed(labels: Sequence[str], format: str) -> Floats | None:
-    """Return dates in microseconds since 1970 (UTC if they have a zone); None if a string is not such a date."""
+    """Return dates in microseconds since 1970 (UTC if they have a zone); None if a string is not
+    such a date.
+    """
     try:
         return np.array([_one(label.strip(), format) for label in labels], dtype=np.float64)
     except ValueError:

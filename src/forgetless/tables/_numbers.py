@@ -1,4 +1,6 @@
-"""Numbers in text: thousands, decimal commas, currencies, per cent, and signs that stand for a missing value."""
+"""Numbers in text: thousands, decimal commas, currencies, per cent, and signs that stand for a
+missing value.
+"""
 
 import math
 import re
@@ -10,23 +12,45 @@ from forgetless._core.arrays import Floats
 from forgetless._core.frames import Values
 
 _PATTERNS = {
-    sign: re.compile(rf"(\d{{1,3}}(?:[{others} '\u00a0\u202f]\d{{3}})+|\d*)((?:[{sign}]\d*)?(?:[eE][-+]?\d+)?)")
+    sign: re.compile(
+        rf"(\d{{1,3}}(?:[{others} '\u00a0\u202f]\d{{3}})+|\d*)((?:[{sign}]\d*)?(?:[eE][-+]?\d+)?)"
+    )
     for sign, others in ((".", ","), (",", "."))
 }
 """Digits, perhaps with thousands, and what follows them, by the decimal sign."""
 
-_FRAME = re.compile(r"(?P<minus>[-+−(]?)\s*[$€£¥]?\s*(?P<late>[-−]?)(?P<digits>[^$€£¥%)]*?)\s*[%$€£¥]?\)?")
+_FRAME = re.compile(
+    r"(?P<minus>[-+−(]?)\s*[$€£¥]?\s*(?P<late>[-−]?)(?P<digits>[^$€£¥%)]*?)\s*[%$€£¥]?\)?"
+)
 
 _CODE = re.compile(r"\s*0\d")
 """Strings of digits with a leading zero are codes."""
 
 MISSING_SIGNS = frozenset(
-    ["-", "--", "---", "–", "—", ".", "..", "...", "?", "??", "*", "n.a.", "none", "missing", "unknown"]
+    [
+        "-",
+        "--",
+        "---",
+        "–",
+        "—",
+        ".",
+        "..",
+        "...",
+        "?",
+        "??",
+        "*",
+        "n.a.",
+        "none",
+        "missing",
+        "unknown",
+    ]
 )
-"""Strings in columns of numbers that stand for a missing value, beside those that pandas reads so."""
+"""Strings in columns of numbers that stand for a missing value, beside those that pandas reads
+so."""
 
 FEW, SHARE = 5, 0.05
-"""Other strings that a column of numbers may hold: so many different ones, in this fraction of the rows."""
+"""Other strings that a column of numbers may hold: so many different ones, in this fraction of the
+rows."""
 
 
 def number_of(label: str, decimal: str = ".") -> float | None:
@@ -56,7 +80,8 @@ def is_missing_sign(label: str) -> bool:
 
 
 def decimal_sign(values: Values) -> str | None:
-    """Return the decimal sign with which nearly all strings of a column are numbers; None if they are not.
+    """Return the decimal sign with which nearly all strings of a column are numbers; None if they
+    are not.
 
     A point wins where both are possible: 1,234 is a thousand, and 1.234 a little more than one.
 
@@ -70,14 +95,20 @@ def decimal_sign(values: Values) -> str | None:
         return None
     total = int(np.sum(values.codes >= 0))
     bad, decimal, counts = min(
-        ((sum(counts.values()), decimal, counts) for decimal in _PATTERNS for counts in [not_numbers(values, decimal)]),
+        (
+            (sum(counts.values()), decimal, counts)
+            for decimal in _PATTERNS
+            for counts in [not_numbers(values, decimal)]
+        ),
         key=lambda each: each[0],
     )
     return decimal if bad < 0.5 * total and are_few(counts, total) else None
 
 
 def are_few(counts: dict[str, int], total: int, share: float = SHARE) -> bool:
-    """Return whether strings that are not numbers are few among ``total``, those for missing values apart."""
+    """Return whether strings that are not numbers are few among ``total``, those for missing values
+    apart.
+    """
     others = [count for label, count in counts.items() if not is_missing_sign(label)]
     return len(others) <= FEW and sum(others) <= share * total
 
@@ -85,7 +116,9 @@ def are_few(counts: dict[str, int], total: int, share: float = SHARE) -> bool:
 def not_numbers(values: Values, decimal: str) -> dict[str, int]:
     """Return the strings of a column that are not numbers, with the number of rows of each."""
     bad = [i for i, label in enumerate(values.labels) if number_of(label, decimal) is None]
-    counts = np.bincount(values.codes[values.codes >= 0], minlength=len(values.labels)) if bad else ()
+    counts = (
+        np.bincount(values.codes[values.codes >= 0], minlength=len(values.labels)) if bad else ()
+    )
     return {values.labels[i]: int(counts[i]) for i in bad}
 
 

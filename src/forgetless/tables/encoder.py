@@ -49,7 +49,8 @@ class BadValueError(ValueError):
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Encoder of numbers, booleans, categories, dates, texts and missing values, learned task by task.
+    """Encoder of numbers, booleans, categories, dates, texts and missing values, learned task by
+    task.
 
     A feature never changes its place: later ones, such as a new category, are appended.
     ``fl.tables.make_pipeline`` extends the model by them; in all rows before they are zero.
@@ -57,16 +58,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     categorical, text, date, drop : sequences of str
-        Columns of categories, of texts (hashed words and pairs of words) and of dates, and columns to leave out. For
-        all others the first task decides: numbers and booleans are numbers, strings are dates if all of them can be
-        parsed, else categories.
+        Columns of categories, of texts (hashed words and pairs of words) and of dates, and columns
+        to leave out. For all others the first task decides: numbers and booleans are numbers,
+        strings are dates if all of them can be parsed, else categories.
     impute : {"mean", "zero", "error"}, default "mean"
-        Replacement of missing and infinite numbers: the mean so far, 0, or an error. From the first missing value on,
-        an indicator is a feature of its own.
+        Replacement of missing and infinite numbers: the mean so far, 0, or an error. From the first
+        missing value on, an indicator is a feature of its own.
     max_categories : int, default 100
-        Most categories of a column with features of their own; others are hashed to ``n_buckets`` features.
+        Most categories of a column with features of their own; others are hashed to ``n_buckets``
+        features.
     min_count : int, default 5
-        Rows after which a category gets its own feature; until then, and if it is unknown, it is "(other)".
+        Rows after which a category gets its own feature; until then, and if it is unknown, it is
+        "(other)".
     n_buckets : int, default 32
     text_features : int, default 1024
         Hash buckets of a text.
@@ -81,7 +84,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> import forgetless as fl
-    >>> table = {"size": [1.0, None, 3.0], "town": ["Ulm", "Bonn", "Ulm"], "day": ["2024-01-01", "2024-01-02", None]}
+    >>> table = {"size": [1.0, None, 3.0], "town": ["Ulm", "Bonn", "Ulm"], "day": ["2024-01-01",
+    ...     "2024-01-02", None]}
     >>> encoder = fl.tables.TableEncoder(min_count=1).partial_fit(table)
     >>> encoder.get_feature_names_out()[:4].tolist()
     ['size', 'size is missing', 'town=Ulm', 'town=Bonn']
@@ -89,7 +93,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     [[1.0, 0.0, 1.0, 0.0], [2.0, 1.0, 0.0, 1.0], [3.0, 0.0, 1.0, 0.0]]
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         *,
         categorical: Sequence[str] = (),
@@ -117,7 +121,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : table
-            Of pandas, polars, pyarrow or another library that narwhals knows, a dict of lists, or an array.
+            Of pandas, polars, pyarrow or another library that narwhals knows, a dict of lists, or
+            an array.
         y : ignored
         """
         self._check_parameters()
@@ -130,7 +135,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if isinstance(column, Empty):
                 column = self._column(name, values, column.missing)
             columns[name] = _named_errors(name, column.learned, values)
-            order += [(name, part) for part in range(len(previous[name].parts), len(columns[name].parts))]
+            order += [
+                (name, part) for part in range(len(previous[name].parts), len(columns[name].parts))
+            ]
         self.columns_, self.order_ = columns, order
         self.feature_names_in_ = np.array(list(inputs), dtype=object)
         self.n_features_in_ = len(inputs)
@@ -141,8 +148,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000 features of categories.
-        Beside texts the mean of the first task is subtracted from numbers, since models do not centre sparse rows.
+        array of shape (n, d), or a SciPy sparse array where there are texts or more than 2000
+        features of categories. Beside texts the mean of the first task is subtracted from numbers,
+        since models do not centre sparse rows.
         """
         return self.encoded(X).whole()
 
@@ -164,14 +172,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for piece in _named_errors(name, column.encode, inputs[name])
         ]
         n, d = len(next(iter(inputs.values()))), len(self.order_)
-        numbers = sum(len(column.parts) for column in self.columns_.values() if isinstance(column, Number | Date))
-        wide = d - numbers > WIDEST or any(isinstance(column, Text) for column in self.columns_.values())
+        numbers = sum(
+            len(column.parts)
+            for column in self.columns_.values()
+            if isinstance(column, Number | Date)
+        )
+        wide = d - numbers > WIDEST or any(
+            isinstance(column, Text) for column in self.columns_.values()
+        )
         return Encoded((n, d), pieces, wide)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the features: the column and the part of it."""
         check_is_fitted(self, "columns_")
-        return np.array([name + self.columns_[name].parts[part] for name, part in self.order_], dtype=object)
+        return np.array(
+            [name + self.columns_[name].parts[part] for name, part in self.order_], dtype=object
+        )
 
     def summary(self) -> Table:
         """Return a table of the columns with their kinds and features."""
@@ -181,11 +197,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for name, column in self.columns_.items()
         ]
         rows += [(printable(name, 40), "left out", 0, "") for name in self.drop]
-        names, kinds, counts, notes = (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
-        return Table("Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes})
+        names, kinds, counts, notes = (
+            (list(part) for part in zip(*rows, strict=True)) if rows else ([], [], [], [])
+        )
+        return Table(
+            "Columns", {"column": names, "taken for": kinds, "features": counts, "note": notes}
+        )
 
     def unreadable(self, X: Any = None) -> dict[str, str]:
-        """Return columns of numbers with strings that are taken for missing, each with the first such string.
+        """Return columns of numbers with strings that are taken for missing, each with the first
+        such string.
 
         Strings such as "-" and "?", which stand for a missing value, are not among them.
 
@@ -200,21 +221,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for name, column in self.columns_.items():
             if isinstance(column, Number):
                 labels = column.treated if X is None else not_numbers(inputs[name], column.decimal)
-                strings |= dict([(name, label) for label in labels if not is_missing_sign(label)][:1])
+                strings |= dict(
+                    [(name, label) for label in labels if not is_missing_sign(label)][:1]
+                )
         return strings
 
     def warnings(self) -> list[str]:
         """Return sentences about columns whose kind may be wrong."""
         check_is_fitted(self, "columns_")
         return [
-            f"column {printable(name, 40)!r} was taken for categories, but most of its values look like numbers: leave "
-            "missing values empty and write numbers one way; or declare it categorical"
+            f"column {printable(name, 40)!r} was taken for categories, but most of its values look"
+            " like numbers: leave missing values empty and write numbers one way; or declare it"
+            " categorical"
             for name, column in self.columns_.items()
-            if isinstance(column, Category) and column.looks_numeric and name not in self.categorical
+            if isinstance(column, Category)
+            and column.looks_numeric
+            and name not in self.categorical
         ]
 
     def groups(self) -> list[list[int]]:
-        """Return the places of features that add up to 1 in every row: categories of a column, days of the week."""
+        """Return the places of features that add up to 1 in every row: categories of a column, days
+        of the week.
+        """
         check_is_fitted(self, "columns_")
         groups: dict[str, list[int]] = {}
         for place, (name, part) in enumerate(self.order_):
@@ -227,7 +255,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def text_columns_(self) -> list[str]:
         """Columns to be read from files as text."""
         check_is_fitted(self, "columns_")
-        return [name for name, column in self.columns_.items() if not isinstance(column, Number | Empty)]
+        return [
+            name for name, column in self.columns_.items() if not isinstance(column, Number | Empty)
+        ]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -243,13 +273,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the encoder as plain values for JSON."""
         check_is_fitted(self, "columns_")
         columns = [  # a list: the order of columns decides where later features are placed
-            [name, {"kind": column.kind, **_plain(column)}] for name, column in self.columns_.items()
+            [name, {"kind": column.kind, **_plain(column)}]
+            for name, column in self.columns_.items()
         ]
         parameters = {
-            name: list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+            name: (
+                list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+            )
             for name, value in self.get_params(deep=False).items()
         }
-        return {"parameters": parameters, "columns": columns, "order": [list(each) for each in self.order_]}
+        return {
+            "parameters": parameters,
+            "columns": columns,
+            "order": [list(each) for each in self.order_],
+        }
 
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
@@ -291,14 +328,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 raise TypeError(f"{role} must be a list of names of columns, got {value!r}")
             for each in value:
                 if taken.setdefault(each, role) != role:
-                    raise ValueError(f"column {each!r} is named in {taken[each]} and in {role}; choose one")
+                    raise ValueError(
+                        f"column {each!r} is named in {taken[each]} and in {role}; choose one"
+                    )
 
     def _inputs(self, X: Any, *, reset: bool) -> dict[str, Values]:
         """Return the values of the columns that are features, in their order."""
         columns = {name: column for name, column in columns_of(X).items() if name not in self.drop}
         names = list(columns if reset else self.columns_)
         if reset:
-            unknown = [n for role in ("categorical", "text", "date") for n in getattr(self, role) if n not in columns]
+            unknown = [
+                n
+                for role in ("categorical", "text", "date")
+                for n in getattr(self, role)
+                if n not in columns
+            ]
             if unknown:
                 raise ValueError(f"X has no column {unknown[0]!r}; it has {', '.join(names[:20])}")
         else:
@@ -315,12 +359,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Raise ValueError if columns of earlier tasks are missing."""
         have, want = len(columns), len(self.columns_)
         if not named and have != want:
-            raise ValueError(f"X has {have} features, but TableEncoder is expecting {want} features as input")
+            raise ValueError(
+                f"X has {have} features, but TableEncoder is expecting {want} features as input"
+            )
         missing = [name for name in self.columns_ if name not in columns]
         if missing:
             raise ValueError(
-                f"X lacks {len(missing)} of the {want} columns known so far, e.g. {missing[0]!r}; add it, with empty "
-                "values where it is unknown"
+                f"X lacks {len(missing)} of the {want} columns known so far, e.g. {missing[0]!r};"
+                " add it, with empty values where it is unknown"
             )
 
     def _column(self, name: str, values: Values, rows: int) -> Column:
@@ -379,12 +425,16 @@ def _column_of(plain: Any) -> Column:
     fields: dict[str, Any] = {}
     for part in dataclasses.fields(kind):
         default = getattr(empty, part.name)
-        fields[part.name] = _checked(plain.get(part.name, default if part.name in ADDED else None), default)
+        fields[part.name] = _checked(
+            plain.get(part.name, default if part.name in ADDED else None), default
+        )
         if fields[part.name] is None:
             raise ValueError(f"{part.name} of a column of its encoder is invalid")
     if kind in (Number, Date) and fields["parts"][: len(empty.parts)] != empty.parts:
         raise ValueError("parts of a column of its encoder are invalid")
-    if (kind is Category and not fields["buckets"] > 0) or (kind is Text and len(fields["parts"]) < fields["size"]):
+    if (kind is Category and not fields["buckets"] > 0) or (
+        kind is Text and len(fields["parts"]) < fields["size"]
+    ):
         raise ValueError("buckets of a column of its encoder are invalid")
     if fields.get("late") and MISSING not in fields["parts"]:
         raise ValueError("a late column of its encoder has no indicator of missing values")
@@ -398,9 +448,13 @@ def _checked(value: Any, like: Any) -> Any:
         valid = isinstance(value, list) and all(isinstance(each, str) for each in value)
         return tuple(value) if valid and len(set(value)) == len(value) else None
     if isinstance(like, dict):
-        valid = isinstance(value, dict) and all(type(each) is int and each >= 0 for each in value.values())
+        valid = isinstance(value, dict) and all(
+            type(each) is int and each >= 0 for each in value.values()
+        )
     elif isinstance(like, float):
-        return float(value) if value in ("nan", "inf", "-inf") or type(value) in (int, float) else None
+        return (
+            float(value) if value in ("nan", "inf", "-inf") or type(value) in (int, float) else None
+        )
     else:
         valid = type(value) is type(like) and (isinstance(value, str) or value >= 0)
     return value if valid else None

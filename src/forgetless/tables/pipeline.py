@@ -1,4 +1,6 @@
-"""Pipelines with ``partial_fit``: steps before a streaming model that learn task by task with it."""
+"""Pipelines with ``partial_fit``: steps before a streaming model that learn task by task with
+it.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -30,10 +32,12 @@ FORM_OF_FIT: dict[str, Any] = {"loss": "sum", "intercept": True}
 
 
 class TaskPipeline(Pipeline):  # type: ignore[misc]
-    """scikit-learn's ``Pipeline`` with ``partial_fit``: every step learns a task and transforms it for the next.
+    """scikit-learn's ``Pipeline`` with ``partial_fit``: every step learns a task and transforms it
+    for the next.
 
-    A step learns if it has ``partial_fit``; one that has not is used as it was fitted. Features that a
-    :class:`forgetless.TableEncoder` adds are added to the model. If a step raises an error, no step has changed.
+    A step learns if it has ``partial_fit``; one that has not is used as it was fitted. Features
+    that a :class:`forgetless.TableEncoder` adds are added to the model. If a step raises an error,
+    no step has changed.
 
     Parameters
     ----------
@@ -52,14 +56,17 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     """
 
     table_: Mapping[str, Any] | None = None
-    """Facts about the tables, where known: the columns ``task`` and ``targets``, ``tasks`` learned so far (labels of
-    the last thousand), the number of ``rows``, the ``mean`` of their targets and that of the ``last`` task (a number,
-    or one for each target), for classes the number of rows of each, ``classes``, and the most frequent one of the
-    ``last`` task, and the options of held-out rows, ``split``. Stored with the model."""
+    """Facts about the tables, where known: the columns ``task`` and ``targets``, ``tasks`` learned
+    so far (labels of the last thousand), the number of ``rows``, the ``mean`` of their targets and
+    that of the ``last`` task (a number, or one for each target), for classes the number of rows of
+    each, ``classes``, and the most frequent one of the ``last`` task, and the options of held-out
+    rows, ``split``. Stored with the model."""
 
     @property
     def target_means(self) -> TargetMeans | ClassCounts:
-        """Means of the targets learned so far, or counts of their classes, as far as ``table_`` has them."""
+        """Means of the targets learned so far, or counts of their classes, as far as ``table_`` has
+        them.
+        """
         table = self.table_ or {}
         if is_classifier(self.steps[-1][1]):
             return ClassCounts(table.get("classes", {}), table.get("last"))
@@ -84,7 +91,9 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
                 learned.append((step, used))
         encodes = any(isinstance(step, TableEncoder) for step, _ in learned)
         if encodes and X.shape[1] == 0:
-            raise ValueError("no column has a value yet: nothing to learn from; begin with a task that has some")
+            raise ValueError(
+                "no column has a value yet: nothing to learn from; begin with a task that has some"
+            )
         last = self.steps[-1][1]
         if isinstance(last, StreamingRegressor):
             _learn_last(last, X, y, parameters, widen=encodes)
@@ -109,10 +118,15 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
             As for ``save`` of the model.
         """
         steps = [step for _, step in self.steps]
-        if len(steps) != 2 or not isinstance(steps[0], TableEncoder) or not isinstance(steps[1], StreamingRegressor):
+        if (
+            len(steps) != 2
+            or not isinstance(steps[0], TableEncoder)
+            or not isinstance(steps[1], StreamingRegressor)
+        ):
             raise TypeError(
-                "a file holds a TableEncoder and a streaming model, got "
-                f"{', '.join(type(step).__name__ for step in steps)}; save the model alone, and the rest your own way"
+                "a file holds a TableEncoder and a streaming model, got"
+                f" {', '.join(type(step).__name__ for step in steps)}; save the model alone, and"
+                " the rest your own way"
             )
         encoder, model = steps
         document = files.to_document(model, state)
@@ -121,7 +135,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
 
 
 def make_pipeline(*steps: Any) -> TaskPipeline:
-    """Return a :class:`TaskPipeline` of some steps, named like those of scikit-learn's ``make_pipeline``.
+    """Return a :class:`TaskPipeline` of some steps, named like those of scikit-learn's
+    ``make_pipeline``.
 
     Examples
     --------
@@ -152,7 +167,12 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     if table is None:
         return None
     means = {"mean", "last"}  # absent before the first task
-    if not isinstance(table, dict) or set(table) - means - {"split", "classes"} != {"task", "targets", "tasks", "rows"}:
+    if not isinstance(table, dict) or set(table) - means - {"split", "classes"} != {
+        "task",
+        "targets",
+        "tasks",
+        "rows",
+    }:
         raise ValueError("the facts about its tables are incomplete")
     if "classes" in table:
         _check_counts(table["classes"])
@@ -166,34 +186,47 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     shape = (len(table["targets"]),) if len(table["targets"]) > 1 else ()
     for name in means & set(table):
         values = np.asarray(table[name])
-        if values.dtype.kind not in "if" or values.shape != shape or not np.all(np.isfinite(values)):
+        if (
+            values.dtype.kind not in "if"
+            or values.shape != shape
+            or not np.all(np.isfinite(values))
+        ):
             raise ValueError("the means of its targets are not numbers")
     return table
 
 
 def _check_counts(counts: Any) -> None:
     """Raise ValueError unless the numbers of rows of classes are valid."""
-    valid = isinstance(counts, dict) and all(type(count) is int and count > 0 for count in counts.values())
+    valid = isinstance(counts, dict) and all(
+        type(count) is int and count > 0 for count in counts.values()
+    )
     if not valid or not all(isinstance(label, str) for label in counts):
         raise ValueError("the numbers of rows of its classes are not valid")
 
 
 def _check_split(split: Any) -> None:
-    """Raise ValueError unless options of held-out rows are valid; version 1.0 did not store them."""
+    """Raise ValueError unless options of held-out rows are valid; version 1.0 did not store
+    them.
+    """
     types: dict[str, Any] = {"holdout": int | float, "seed": int, "refit": bool}
-    if not isinstance(split, dict) or not all(name in types and isinstance(split[name], types[name]) for name in split):
+    if not isinstance(split, dict) or not all(
+        name in types and isinstance(split[name], types[name]) for name in split
+    ):
         raise ValueError("the options of its held-out rows are not known ones")
     if not 0 <= split.get("holdout", 0) < 1 or split.get("seed", 0) < 0:
         raise ValueError("the options of its held-out rows are out of range")
 
 
 def _learned_step(name: str, step: Any, X: Any) -> tuple[Any, Any]:
-    """Return a task as a step transforms it, and the step after learning the task; ``step`` itself does not change."""
+    """Return a task as a step transforms it, and the step after learning the task; ``step`` itself
+    does not change.
+    """
     X = written(X)
     if isinstance(step, TableEncoder):
         X = read_once(X)
         step = copy(step).partial_fit(X)  # a shallow copy is enough: learning replaces its values
-        # Tables between the steps, where scikit-learn's set_output asks for them, are written down at once.
+        # Tables between the steps, where scikit-learn's set_output asks for them, are written down
+        # at once.
         return step.transform(X) if step.gives_tables else step.encoded(X), step
     if hasattr(step, "partial_fit"):
         step = deepcopy(step).partial_fit(X)
@@ -202,8 +235,12 @@ def _learned_step(name: str, step: Any, X: Any) -> tuple[Any, Any]:
     return step.transform(X), step
 
 
-def _learn_last(model: StreamingRegressor, X: Any, y: Any, parameters: dict[str, Any], *, widen: bool) -> None:
-    """Learn a task with the last step, widened to the features that an encoder has added; all or nothing."""
+def _learn_last(
+    model: StreamingRegressor, X: Any, y: Any, parameters: dict[str, Any], *, widen: bool
+) -> None:
+    """Learn a task with the last step, widened to the features that an encoder has added; all or
+    nothing.
+    """
     state = model._state
     try:
         more = 0 if state is None or not widen else int(X.shape[1]) - model.n_features_in_
@@ -224,8 +261,9 @@ def _check_ready(name: str, step: Any) -> None:
             check_is_fitted(step)
     except NotFittedError:
         raise TypeError(
-            f"step {name!r}, {type(step).__name__}, has no partial_fit and is not fitted; fit it on some rows first, "
-            "or use a step that learns task by task, such as fl.tables.TableEncoder or StandardScaler"
+            f"step {name!r}, {type(step).__name__}, has no partial_fit and is not fitted; fit it on"
+            " some rows first, or use a step that learns task by task, such as"
+            " fl.tables.TableEncoder or StandardScaler"
         ) from None
 
 
@@ -238,27 +276,38 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
-    """Return the errors of a pipeline on tasks, beside those of two means and of ridge regression on all of them.
+    """Return the errors of a pipeline on tasks, beside those of two means and of ridge regression
+    on all of them.
 
-    The means are that of the targets of these tasks, and that of the targets learned, where the pipeline knows it; of
-    classes, whose errors are fractions of wrong rows, the most frequent class stands for the mean. Every task counts
-    the same, also in what the mean of these targets and ridge regression are fitted by.
+    The means are that of the targets of these tasks, and that of the targets learned, where the
+    pipeline knows it; of classes, whose errors are fractions of wrong rows, the most frequent class
+    stands for the mean. Every task counts the same, also in what the mean of these targets and
+    ridge regression are fitted by.
 
     Examples
     --------
     >>> import numpy as np, forgetless as fl
     >>> from forgetless.tables.task_files import Part
-    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1e-6, fit_intercept=True))
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1e-6,
+    ...     fit_intercept=True))
     >>> model = model.partial_fit({"x": [0.0, 1.0, 2.0]}, [1.0, 3.0, 5.0])
-    >>> evaluate(model, [Part("new", {"x": [3.0, 4.0]}, np.array([7.0, 10.0]))]).overall["rmse"].__round__(3)
+    >>> evaluate(model, [Part("new", {"x": [3.0, 4.0]}, np.array([7.0,
+    ...     10.0]))]).overall["rmse"].__round__(3)
     0.707
     """
     parts = [(label, model[:-1].transform(X), y) for label, X, y in tasks]
-    return _evaluate_classes(model, parts) if is_classifier(model[-1]) else _evaluate_numbers(model, parts)
+    return (
+        _evaluate_classes(model, parts)
+        if is_classifier(model[-1])
+        else _evaluate_numbers(model, parts)
+    )
 
 
 def _evaluate_numbers(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluation:
-    gaps = [np.asarray(predict_with_levels(model, rows, [label] * len(y))) - y for label, rows, y in parts]
+    gaps = [
+        np.asarray(predict_with_levels(model, rows, [label] * len(y))) - y
+        for label, rows, y in parts
+    ]
     errors = np.array([np.mean(gap**2) for gap in gaps])
     mean = np.mean([np.mean(y, axis=0) for _, _, y in parts], axis=0)
     constant = _errors(parts, lambda _: mean)
@@ -275,31 +324,43 @@ def _evaluate_numbers(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluati
         "r2": 1.0 - errors.mean() / constant.mean() if constant.mean() > 0 else math.nan,
     }
     lines = [
-        f"All tasks, each counting the same: RMSE {readable_number(overall['rmse'])}; the mean of these targets, which "
-        f"a model cannot know, {readable_number(overall['rmse_of_the_mean'])}; R² {overall['r2']:.3f}."
+        f"All tasks, each counting the same: RMSE {readable_number(overall['rmse'])}; the mean of"
+        " these targets, which a model cannot know,"
+        f" {readable_number(overall['rmse_of_the_mean'])}; R² {overall['r2']:.3f}."
     ]
     learned = (getattr(model, "table_", None) or {}).get("mean")
     if learned is not None:
-        plain = overall["rmse_of_the_mean_learned"] = math.sqrt(_errors(parts, lambda _: np.asarray(learned)).mean())
+        plain = overall["rmse_of_the_mean_learned"] = math.sqrt(
+            _errors(parts, lambda _: np.asarray(learned)).mean()
+        )
         worse = "Warning: the model is worse than that." if overall["rmse"] > plain else ""
         text = readable_number(plain)
-        lines.append(f"The mean of the targets that it has learned, without any feature: {text}. {worse}".rstrip())
+        lines.append(
+            f"The mean of the targets that it has learned, without any feature: {text}."
+            f" {worse}".rstrip()
+        )
     if parts[0][1].shape[1] <= WIDEST:
         joint = _errors(parts, _fitted_here(parts))
         columns["of ridge fitted here"] = np.sqrt(joint).tolist()
         best = overall["rmse_of_ridge_fitted_here"] = math.sqrt(joint.mean())
         lines.append(
-            f"Ridge regression fitted to these very rows, each task counting the same: {readable_number(best)}, what a "
-            f"linear model of these features{' without levels of tasks' if has_levels(model) else ''} could reach."
+            "Ridge regression fitted to these very rows, each task counting the same:"
+            f" {readable_number(best)}, what a linear model of these"
+            f" features{' without levels of tasks' if has_levels(model) else ''} could reach."
         )
     return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
 
 
 def _evaluate_classes(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluation:
     estimator = model[-1]
-    outcomes = [Outcomes(y, np.asarray(estimator.predict_proba(rows)), estimator.classes_) for _, rows, y in parts]
+    outcomes = [
+        Outcomes(y, np.asarray(estimator.predict_proba(rows)), estimator.classes_)
+        for _, rows, y in parts
+    ]
     predicted = [estimator.classes_[np.argmax(each.probabilities, axis=1)] for each in outcomes]
-    errors = np.array([np.mean(labels != y) for labels, (_, _, y) in zip(predicted, parts, strict=True)])
+    errors = np.array(
+        [np.mean(labels != y) for labels, (_, _, y) in zip(predicted, parts, strict=True)]
+    )
     every = np.concatenate([y for _, _, y in parts])
     frequent = ClassCounts().after(every).mean
     constant = np.array([np.mean(y != frequent) for _, _, y in parts])
@@ -317,22 +378,29 @@ def _evaluate_classes(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluati
         "error_of_the_mean": float(constant.mean()),
     }
     lines = [
-        f"All tasks, each counting the same: {overall['error']:.2%} wrong, log-loss {overall['log_loss']:.3g}; the "
-        f"most frequent class of these rows, {printable(str(frequent), 40)!r}, is wrong for "
-        f"{overall['error_of_the_mean']:.2%}."
+        f"All tasks, each counting the same: {overall['error']:.2%} wrong, log-loss"
+        f" {overall['log_loss']:.3g}; the most frequent class of these rows,"
+        f" {printable(str(frequent), 40)!r}, is wrong for {overall['error_of_the_mean']:.2%}."
     ]
     new = sorted({*every.tolist()} - {*estimator.classes_.tolist()})
     if new:
         names = ", ".join(printable(label, 40) for label in new[:5])
         count = int(np.isin(every, new).sum())
-        lines.append(f"Warning: {count} rows are of classes that the model has not learned: {names}.")
+        lines.append(
+            f"Warning: {count} rows are of classes that the model has not learned: {names}."
+        )
     if parts[0][1].shape[1] <= WIDEST:
         labels = np.unique(every)
-        joint = _fitted_here([(label, rows, (y[:, None] == labels).astype(float)) for label, rows, y in parts])
+        joint = _fitted_here(
+            [(label, rows, (y[:, None] == labels).astype(float)) for label, rows, y in parts]
+        )
         fitted = [np.mean(labels[np.argmax(joint(rows), axis=1)] != y) for _, rows, y in parts]
         columns["of ridge fitted here"] = fitted
         best = overall["error_of_ridge_fitted_here"] = float(np.mean(fitted))
-        lines.append(f"Ridge regression fitted to these very rows, each task counting the same: {best:.2%} wrong.")
+        lines.append(
+            f"Ridge regression fitted to these very rows, each task counting the same: {best:.2%}"
+            " wrong."
+        )
     return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
 
 
@@ -342,10 +410,14 @@ def _errors(parts: list[tuple[str, Any, Any]], predict: Callable[[Any], Any]) ->
 
 
 def _fitted_here(parts: list[tuple[str, Any, Any]]) -> Callable[[Any], Any]:
-    """Return the predictions of ridge regression on the rows of all tasks, each task counting the same."""
+    """Return the predictions of ridge regression on the rows of all tasks, each task counting the
+    same.
+    """
     joint = JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
     blocks = [rows.toarray() if is_sparse(rows) else rows for _, rows, _ in parts]
     mean = np.mean([len(y) for _, _, y in parts])
     weight = np.concatenate([np.full(len(y), mean / len(y)) for _, _, y in parts])
-    joint.fit(np.concatenate(blocks), np.concatenate([y for _, _, y in parts]), sample_weight=weight)
+    joint.fit(
+        np.concatenate(blocks), np.concatenate([y for _, _, y in parts]), sample_weight=weight
+    )
     return lambda rows: joint.predict(rows.toarray() if is_sparse(rows) else rows)

@@ -1,7 +1,8 @@
-"""Tables from files, at once or in chunks: CSV with any delimiter, Parquet, Feather, Excel, archives, standard input.
+"""Tables from files, at once or in chunks: CSV with any delimiter, Parquet, Feather, Excel,
+archives, standard input.
 
-Memory is bounded by the file as it is on the disk, for compressed text by limits: a chunk has at most ``LARGE`` bytes
-of text, and a table that is read at once a quarter of the free memory.
+Memory is bounded by the file as it is on the disk, for compressed text by limits: a chunk has at
+most ``LARGE`` bytes of text, and a table that is read at once a quarter of the free memory.
 """
 
 import codecs
@@ -42,8 +43,8 @@ RARE = ":^~ "
 """Delimiters that are tried if there is none of these."""
 
 LARGE = 2**28
-"""Bytes above which a file is read in chunks: of text when it is not compressed, and a quarter of that for Parquet.
-Also the most bytes of text in a chunk of a compressed file."""
+"""Bytes above which a file is read in chunks: of text when it is not compressed, and a quarter of
+that for Parquet. Also the most bytes of text in a chunk of a compressed file."""
 
 CHUNK = 100_000
 """Most rows of a chunk."""
@@ -70,7 +71,9 @@ class Dialect(NamedTuple):
 
 
 class _Bounded(io.RawIOBase):
-    """A file of which at most ``most`` bytes are read; BadTableError for more, until ``left`` is set again."""
+    """A file of which at most ``most`` bytes are read; BadTableError for more, until ``left`` is
+    set again.
+    """
 
     def __init__(self, file: Any, most: int, message: str) -> None:
         self.file, self.left, self.message = file, most, message
@@ -98,7 +101,9 @@ def kind_of(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
     if kind not in KINDS or (suffixes[-1] == ".gz" and kind not in TEXT):
-        raise ValueError(f"{path.name}: tables are read from {READABLE} files, not {kind or 'others'}")
+        raise ValueError(
+            f"{path.name}: tables are read from {READABLE} files, not {kind or 'others'}"
+        )
     return kind
 
 
@@ -119,7 +124,9 @@ def is_large(path: Path) -> bool:
 
 
 def chunk_rows(path: Path, most: int = CHUNK) -> int:
-    """Return the rows of a chunk of a large file: fewer than ``most`` where the first lines are long."""
+    """Return the rows of a chunk of a large file: fewer than ``most`` where the first lines are
+    long.
+    """
     if kind_of(path) not in TEXT:
         return most
     with reading(path):
@@ -133,8 +140,8 @@ def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
     Parameters
     ----------
     path : str or Path
-        CSV with any delimiter, TSV (both also .gz), Parquet, Feather, Excel (its first sheet), .npz, or ``-`` for CSV
-        on standard input.
+        CSV with any delimiter, TSV (both also .gz), Parquet, Feather, Excel (its first sheet),
+        .npz, or ``-`` for CSV on standard input.
     text_columns : collection of str
         Columns that are not converted to numbers, for example to keep leading zeros.
 
@@ -149,8 +156,12 @@ def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
     return checked_names(table, path)
 
 
-def read_chunks(path: Path, rows: int = CHUNK, text_columns: Collection[str] = ()) -> Generator[Any, None, None]:
-    """Yield a file as data frames of at most ``rows`` rows; columns of text in the first are text in all."""
+def read_chunks(
+    path: Path, rows: int = CHUNK, text_columns: Collection[str] = ()
+) -> Generator[Any, None, None]:
+    """Yield a file as data frames of at most ``rows`` rows; columns of text in the first are text
+    in all.
+    """
     check_table(path)
     for frame in read_ahead(_guarded(path, rows, text_columns)):
         yield checked_names(frame, path)
@@ -176,13 +187,17 @@ def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
 
 
 def checked_names(table: Any, path: Path) -> Any:
-    """Return a table without spaces around the names of columns; BadTableError if names are repeated."""
+    """Return a table without spaces around the names of columns; BadTableError if names are
+    repeated.
+    """
     names = [str(name).strip() for name in table.columns]
     if names != list(table.columns):
         table = table.set_axis(names, axis=1)
     twice = [str(name) for name in table.columns[table.columns.duplicated()]]
     if twice:
-        raise BadTableError(f"{path.name} has several columns named {twice[0]!r}; give each its own name")
+        raise BadTableError(
+            f"{path.name} has several columns named {twice[0]!r}; give each its own name"
+        )
     return table
 
 
@@ -213,18 +228,27 @@ def reading(path: Path) -> Iterator[None]:
         ) from None
     except UnicodeError:
         raise ValueError(
-            f"{path.name} is not written in UTF-8; convert it, e.g. with iconv -f latin1 -t utf-8, or in Excel save it "
-            "as CSV UTF-8"
+            f"{path.name} is not written in UTF-8; convert it, e.g. with iconv -f latin1 -t utf-8,"
+            " or in Excel save it as CSV UTF-8"
         ) from None
-    except Exception as error:  # damaged files raise nearly anything: KeyError, NotImplementedError, zlib.error …
+    # damaged files raise nearly anything: KeyError, NotImplementedError, zlib.error …
+    except Exception as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path.name} cannot be read as {kind_of(path)[1:]} ({why[:500]}); is it damaged?") from error
+        raise ValueError(
+            f"{path.name} cannot be read as {kind_of(path)[1:]} ({why[:500]}); is it damaged?"
+        ) from error
 
 
 def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[Any, None, None]:
     """Yield the frames of a file; errors are one sentence."""
     kind = kind_of(path)
-    binary = {".parquet": _parquet, ".feather": _feather, ".arrow": _feather, ".npz": _archive, ".fl": _archive}
+    binary = {
+        ".parquet": _parquet,
+        ".feather": _feather,
+        ".arrow": _feather,
+        ".npz": _archive,
+        ".fl": _archive,
+    }
     read = {**binary, **dict.fromkeys(EXCEL, _excel)}.get(kind)
     frames = _text(path, rows, text_columns) if read is None else read(path, rows)
     while True:
@@ -236,7 +260,8 @@ def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[
 
 
 def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]:
-    """Yield a text file; BadTableError for repeated names and for rows with more values than the header.
+    """Yield a text file; BadTableError for repeated names and for rows with more values than the
+    header.
 
     pandas would take the first value of a longer row for its label, which shifts all columns.
     """
@@ -245,11 +270,16 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
     how, header = dialect(_start(path) if raw is None else raw[:SAMPLE], path)
     _check_header(path, how.line, header)
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
-    options |= {"encoding": how.encoding, "dtype": {name: str for name in header if name.strip() in text_columns}}
+    options |= {
+        "encoding": how.encoding,
+        "dtype": {name: str for name in header if name.strip() in text_columns},
+    }
 
     def finished(frame: Any) -> Any:
         frame = _without_decimals(frame, text_columns)
-        return _numbered(_with_thousands(frame, text_columns) if how.decimal == "," else frame, path, header)
+        return _numbered(
+            _with_thousands(frame, text_columns) if how.decimal == "," else frame, path, header
+        )
 
     def opened() -> Any:
         return io.BytesIO(raw) if raw is not None else _opened(path, chunked=rows > 0)
@@ -260,7 +290,11 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
         return
     with opened() as source:
         start = pandas.read_csv(source, nrows=rows, **options)
-    strings = [name for name in start.columns if pandas.api.types.infer_dtype(start[name], skipna=True) == "string"]
+    strings = [
+        name
+        for name in start.columns
+        if pandas.api.types.infer_dtype(start[name], skipna=True) == "string"
+    ]
     for frame in _pieces(opened, rows, options, strings):
         yield finished(frame)
 
@@ -270,35 +304,55 @@ def _standard_input() -> bytes:
     if raw[:2] != b"\x1f\x8b":
         return raw
     most = max(free_memory() // 4, LARGE)
-    with io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=io.BytesIO(raw)), most, _too_large("-", most))) as file:
+    with io.BufferedReader(
+        _Bounded(gzip.GzipFile(fileobj=io.BytesIO(raw)), most, _too_large("-", most))
+    ) as file:
         return file.read()
 
 
 def _opened(path: Path, *, chunked: bool) -> Any:
-    """Return a text file as bytes, decompressed; BadTableError where its text exceeds the memory for it."""
+    """Return a text file as bytes, decompressed; BadTableError where its text exceeds the memory
+    for it.
+    """
     if path.suffix.lower() != ".gz":
         return path.open("rb")
     most = LARGE if chunked else max(free_memory() // 4, LARGE)
-    return io.BufferedReader(_Bounded(gzip.open(path), most, _too_large(path.name, most, chunked=chunked)))
+    return io.BufferedReader(
+        _Bounded(gzip.open(path), most, _too_large(path.name, most, chunked=chunked))
+    )
 
 
 def _too_large(name: str, most: int, *, chunked: bool = False) -> str:
     if chunked:
-        return f"{name}: a chunk of its rows has more than {readable_bytes(most)} of text; use fewer --chunk-rows"
+        return (
+            f"{name}: a chunk of its rows has more than {readable_bytes(most)} of text; use fewer"
+            " --chunk-rows"
+        )
     hint = "read it in chunks, with fit and --chunk-rows, or split it"
     return f"{name} has more than {readable_bytes(most)} of text when it is decompressed; {hint}"
 
 
 def _check_header(path: Path, line: int, header: list[str]) -> None:
-    twice = [name for name, count in Counter(name.strip() for name in header).items() if count > 1 and name]
+    twice = [
+        name
+        for name, count in Counter(name.strip() for name in header).items()
+        if count > 1 and name
+    ]
     if twice:
-        raise BadTableError(f"{path.name}, line {line}: several columns are named {twice[0]!r}; give each its own name")
+        raise BadTableError(
+            f"{path.name}, line {line}: several columns are named {twice[0]!r}; give each its own"
+            " name"
+        )
 
 
-def _pieces(opened: Callable[[], Any], rows: int, options: dict[str, Any], strings: Collection[str]) -> Iterator[Any]:
-    """Yield a text file in chunks. A chunk of a column of strings may look like numbers: 007 is not 7.
+def _pieces(
+    opened: Callable[[], Any], rows: int, options: dict[str, Any], strings: Collection[str]
+) -> Iterator[Any]:
+    """Yield a text file in chunks. A chunk of a column of strings may look like numbers: 007 is not
+    7.
 
-    pandas reads inferred strings faster than declared ones, so they are declared only from such a chunk on.
+    pandas reads inferred strings faster than declared ones, so they are declared only from such a
+    chunk on.
     """
     done = 0
     declared = {**options, "dtype": options["dtype"] | dict.fromkeys(strings, str)}
@@ -322,7 +376,9 @@ def _is_numbers(column: Any) -> bool:
 
 
 def _without_decimals(frame: Any, text_columns: Collection[str]) -> Any:
-    """Return a frame whose text columns of integers have no decimals: pandas writes 3.0 where values are missing."""
+    """Return a frame whose text columns of integers have no decimals: pandas writes 3.0 where
+    values are missing.
+    """
     for name in frame.columns:
         if (
             str(name).strip() in text_columns
@@ -344,21 +400,25 @@ def _with_thousands(frame: Any, text_columns: Collection[str]) -> Any:
 
 
 def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
-    """Return a frame with numbered rows; BadTableError if pandas has taken values for labels of rows."""
+    """Return a frame with numbered rows; BadTableError if pandas has taken values for labels of
+    rows.
+    """
     if isinstance(frame.index, _pandas().RangeIndex):
         return frame.reset_index(drop=True)
     for line, values in records(path) if str(path) != "-" else ():
         if len(values) != len(header):
             raise BadTableError(
-                f"{path.name}, line {line}: {len(values)} values, but the header has {len(header)} names; "
-                "name every column"
+                f"{path.name}, line {line}: {len(values)} values, but the header has {len(header)}"
+                " names; name every column"
             )
     raise BadTableError(f"{path.name} has rows with more values than names; name every column")
 
 
 def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     """Return the dialect and the header of a text file from its first bytes."""
-    wide = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and start[:4] != codecs.BOM_UTF32_LE
+    wide = (
+        start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and start[:4] != codecs.BOM_UTF32_LE
+    )
     encoding = "utf-16" if wide else "utf-8-sig"
     lines = start.decode(encoding, errors="replace").splitlines()
     at, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
@@ -368,8 +428,8 @@ def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     delimiter = usual if usual in bare else max(usual + RARE, key=bare.count)
     point = re.compile(r"(^|[;\t|])-?(?!\d{1,3}(\.\d{3})+($|[;\t|]))\d+\.\d+($|[;\t|])")
     comma = re.compile(r"(^|[;\t|])-?(\d+|\d{1,3}(\.\d{3})+),\d+($|[;\t|])")
-    # Decimal commas where columns are not delimited by commas, and nothing is written with a decimal point. A sample
-    # may end within a line.
+    # Decimal commas where columns are not delimited by commas, and nothing is written with a
+    # decimal point. A sample may end within a line.
     body = lines[at : -1 if len(start) >= SAMPLE else None]
     decimal = "."
     if delimiter != "," and any(map(comma.search, body)) and not any(map(point.search, body)):
@@ -383,8 +443,14 @@ def notes_on(path: Path) -> list[str]:
     with reading(path):
         if kind_of(path) in EXCEL:
             first, *others = _workbook(path).sheet_names
-            return [f"only the first of {1 + len(others)} sheets was read, {first}"] if others else []
-        if kind_of(path) not in TEXT or str(path) == "-" or dialect(_start(path), path)[0].decimal != ",":
+            return (
+                [f"only the first of {1 + len(others)} sheets was read, {first}"] if others else []
+            )
+        if (
+            kind_of(path) not in TEXT
+            or str(path) == "-"
+            or dialect(_start(path), path)[0].decimal != ","
+        ):
             return []
     return [f"{path.name} has decimal commas: 1,234 is a little more than one"]
 
@@ -395,7 +461,9 @@ def _start(path: Path) -> bytes:
 
 
 def records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a text file that are not blank, each with the number of its last line."""
+    """Yield the records of a text file that are not blank, each with the number of its last
+    line.
+    """
     how, _ = dialect(_start(path), path)
     with _opened(path, chunked=False) as raw:
         file = io.TextIOWrapper(raw, newline="", encoding=how.encoding, errors="replace")
@@ -404,7 +472,8 @@ def records(path: Path) -> Iterator[tuple[int, list[str]]]:
             for values in reader:
                 if values:
                     yield reader.line_num, values
-        except (csv.Error, BadTableError):  # a value longer than the module's limit, which pandas reads; too much text
+        # a value longer than the module's limit, which pandas reads; too much text
+        except (csv.Error, BadTableError):
             return
 
 
@@ -417,17 +486,23 @@ def line_of(path: Path, row: int) -> str:
 
 
 def line_with(path: Path, column: str, value: str) -> str:
-    """Return the line of a text file in which a column first has a value, e.g. "line 7"; "" if it is not known."""
+    """Return the line of a text file in which a column first has a value, e.g. "line 7"; "" if it
+    is not known.
+    """
     if kind_of(path) not in TEXT or str(path) == "-":
         return ""
     lines = records(path)
     header = [name.strip() for name in next(lines, (0, []))[1]]
     at = header.index(column) if column in header else len(header)
-    return next((f"line {line}" for line, cells in lines if at < len(cells) and cells[at] == value), "")
+    return next(
+        (f"line {line}" for line, cells in lines if at < len(cells) and cells[at] == value), ""
+    )
 
 
 def check_labelled(path: Path, column: Any, first_row: int) -> None:
-    """Raise ValueError where the column of tasks has missing values; its first value is in row ``first_row``."""
+    """Raise ValueError where the column of tasks has missing values; its first value is in row
+    ``first_row``.
+    """
     missing = column.isna().to_numpy()
     if missing.any():
         raise ValueError(
@@ -446,7 +521,9 @@ def _parquet(path: Path, rows: int) -> Iterator[Any]:
 
 
 def _frame(table: Any) -> Any:
-    """Return a table of pyarrow as a data frame; ValueError for places outside of it, at which pandas would crash."""
+    """Return a table of pyarrow as a data frame; ValueError for places outside of it, at which
+    pandas would crash.
+    """
     table.validate(full=True)
     return table.to_pandas()
 
@@ -475,7 +552,9 @@ def _excel(path: Path, rows: int) -> Iterator[Any]:
 
 
 def _archive(path: Path, rows: int) -> Iterator[Any]:
-    """Yield an archive of X, y and groups, or a saved task collection, as a table with these names."""
+    """Yield an archive of X, y and groups, or a saved task collection, as a table with these
+    names.
+    """
     from forgetless.tables.task_files import read_archive
 
     X, y, groups = read_archive(path)

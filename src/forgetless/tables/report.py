@@ -1,4 +1,6 @@
-"""The report of a fitted stream: one HTML page with forgetting curves, and the same facts in words."""
+"""The report of a fitted stream: one HTML page with forgetting curves, and the same facts in
+words.
+"""
 
 import io
 import math
@@ -27,9 +29,12 @@ SHOWN_FEATURES = 30
 
 EXPLAINED = {
     "feature": "A coefficient is what one unit of the feature adds to a prediction.",
-    "±": "± is one standard deviation, from the errors of rows not yet learned and what is remembered of all rows; it "
-    "takes the model for right and rows for independent. For categories and days of the week, of which only "
-    "differences are known, it is that of the difference to the mean of the column.",
+    "±": (
+        "± is one standard deviation, from the errors of rows not yet learned and what is"
+        " remembered of all rows; it takes the model for right and rows for independent. For"
+        " categories and days of the week, of which only differences are known, it is that of the"
+        " difference to the mean of the column."
+    ),
     "effect": "The effect is that of one standard deviation of the feature.",
 }
 """What the columns of the table of coefficients are."""
@@ -42,7 +47,9 @@ NAMED = 5
 
 
 class Measure(NamedTuple):
-    """How errors are stated: by ``key`` in figures, in tables, in sentences; and the prediction without features."""
+    """How errors are stated: by ``key`` in figures, in tables, in sentences; and the prediction
+    without features.
+    """
 
     key: str
     column: str
@@ -52,7 +59,9 @@ class Measure(NamedTuple):
     root: bool
 
     def of(self, error: float) -> float:
-        """Return the value that is stated for a mean squared error, or for a fraction of wrong rows."""
+        """Return the value that is stated for a mean squared error, or for a fraction of wrong
+        rows.
+        """
         return math.sqrt(error) if self.root else float(error)
 
     def stated(self, value: float) -> str:
@@ -61,7 +70,9 @@ class Measure(NamedTuple):
 
 
 NUMBERS = Measure("rmse", "RMSE", "a root mean squared error", "mean", "mean", root=True)
-CLASSES = Measure("error", "error rate", "an error rate", "most frequent class", "majority", root=False)
+CLASSES = Measure(
+    "error", "error rate", "an error rate", "most frequent class", "majority", root=False
+)
 
 
 def measure_of(run: StreamResult) -> Measure:
@@ -70,7 +81,8 @@ def measure_of(run: StreamResult) -> Measure:
 
 
 def summary(run: StreamResult) -> dict[str, Any]:
-    """Return the figures of a stream: root mean squared errors, or fractions of wrong predictions (``error``).
+    """Return the figures of a stream: root mean squared errors, or fractions of wrong predictions
+    (``error``).
 
     Those before learning count every row the same, those on held-out rows every task.
     """
@@ -84,8 +96,12 @@ def summary(run: StreamResult) -> dict[str, Any]:
         f"prequential_{key}": _prequential(run, run.before),
         f"prequential_{key}_of_the_mean": _prequential(run, run.mean_before),
         f"prequential_{key}_of_the_last_mean": _prequential(run, run.last_before),
-        "tasks_worse_than_the_mean": len(worse_than_baseline(run.before, run.mean_before, run.rows)),
-        "tasks_worse_than_the_last_mean": len(worse_than_baseline(run.before, run.last_before, run.rows)),
+        "tasks_worse_than_the_mean": len(
+            worse_than_baseline(run.before, run.mean_before, run.rows)
+        ),
+        "tasks_worse_than_the_last_mean": len(
+            worse_than_baseline(run.before, run.last_before, run.rows)
+        ),
         "drift_alarms": [run.tasks[t] for t in drifted(run.before, run.rows, run.earlier)],
     }
     if not run.watched:
@@ -108,43 +124,59 @@ def summary(run: StreamResult) -> dict[str, Any]:
 def _prequential(run: StreamResult, before: Any) -> float:
     """Return the error over all rows of the tasks that could be predicted; NaN where none could."""
     finite = np.isfinite(before)
-    return measure_of(run).of(np.average(before[finite], weights=run.rows[finite])) if finite.any() else math.nan
+    return (
+        measure_of(run).of(np.average(before[finite], weights=run.rows[finite]))
+        if finite.any()
+        else math.nan
+    )
 
 
 def sentences(run: StreamResult) -> list[str]:
     """Return sentences about the errors of a stream, with warnings at the end."""
     s, measure = summary(run), measure_of(run)
     texts = {
-        name.replace(measure.key, "error"): measure.stated(s[name]) for name in s if measure.key in name.split("_")
+        name.replace(measure.key, "error"): measure.stated(s[name])
+        for name in s
+        if measure.key in name.split("_")
     }
     lines = []
     if math.isfinite(s[f"prequential_{measure.key}"]):
         since = "" if run.begin.rows else ", from the second task on,"
         lines.append(
-            f"Rows of a task not yet learned{since} are predicted with {measure.text} of "
-            f"{texts['prequential_error']} (prequential: predict, then learn; every row counts the same); by the "
-            f"{measure.mean} of all targets so far with {texts['prequential_error_of_the_mean']}, by that of the task "
-            f"before with {texts['prequential_error_of_the_last_mean']}."
+            f"Rows of a task not yet learned{since} are predicted with {measure.text} of"
+            f" {texts['prequential_error']} (prequential: predict, then learn; every row counts the"
+            f" same); by the {measure.mean} of all targets so far with"
+            f" {texts['prequential_error_of_the_mean']}, by that of the task before with"
+            f" {texts['prequential_error_of_the_last_mean']}."
         )
     if run.watched:
         single = f" {run.single} of them have a single row, on which they are learned and watched."
-        watched = f"Held-out rows{', with the levels of their tasks' if has_levels(run.model) else ''}"
+        watched = (
+            f"Held-out rows{', with the levels of their tasks' if has_levels(run.model) else ''}"
+        )
         lines += [
-            f"{watched}, every task counting the same: {texts['error_when_learned']} just after their task was "
-            f"learned, {texts['error_at_the_end']} at the end; {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks "
-            f"got worse.{single if run.single else ''}",
-            f"Predicting the {measure.mean} of all rows learned, without any feature, on the same rows: "
-            f"{texts['error_of_the_mean']}.",
+            (
+                f"{watched}, every task counting the same: {texts['error_when_learned']} just after"
+                f" their task was learned, {texts['error_at_the_end']} at the end;"
+                f" {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got"
+                f" worse.{single if run.single else ''}"
+            ),
+            (
+                f"Predicting the {measure.mean} of all rows learned, without any feature, on the"
+                f" same rows: {texts['error_of_the_mean']}."
+            ),
         ]
     if run.joint is not None:
         which = "these tasks" if run.begin.rows else "all tasks"
         lines.append(
-            f"Ridge regression on {which} together, every task counting the same, which must keep a d × d matrix"
-            f"{', without levels' if has_levels(run.model) else ''}: {texts['error_of_joint_ridge']}."
+            f"Ridge regression on {which} together, every task counting the same, which must keep a"
+            f" d × d matrix{', without levels' if has_levels(run.model) else ''}:"
+            f" {texts['error_of_joint_ridge']}."
         )
     if "log_loss" in s:
         lines.append(
-            f"Log-loss of the probabilities of held-out rows at the end, every row alike: {s['log_loss']:.3g}."
+            "Log-loss of the probabilities of held-out rows at the end, every row alike:"
+            f" {s['log_loss']:.3g}."
         )
     return lines + warnings_of(run)
 
@@ -153,7 +185,10 @@ def warnings_of(run: StreamResult) -> list[str]:
     """Return warnings: predictions no better than a mean, drift, forgetting."""
     lines, measure = [], measure_of(run)
     mean = measure.mean
-    names = {"mean_before": f"the {mean} of all targets so far", "last_before": f"the {mean} of the last task"}
+    names = {
+        "mean_before": f"the {mean} of all targets so far",
+        "last_before": f"the {mean} of the last task",
+    }
     for name, text in names.items():
         worse = worse_than_baseline(run.before, getattr(run, name), run.rows)
         if worse:
@@ -162,28 +197,37 @@ def warnings_of(run: StreamResult) -> list[str]:
                 f"{text} before it learned them: {_named(run, worse)}. {_why(run, worse, name)}"
             )
         elif _prequential(run, run.before) > _prequential(run, getattr(run, name)):
-            lines.append(f"Warning: over {_judged(run)} together the model was no better than {text}.")
+            lines.append(
+                f"Warning: over {_judged(run)} together the model was no better than {text}."
+            )
     if run.watched and run.errors[-1].mean() > run.constant.mean():
         verdict = "worse" if run.errors[-1].mean() > 1.05 * run.constant.mean() else "no better"
         lines.append(
-            f"Warning: at the end the model is {verdict} than the {mean} on the tasks seen: try {_hints(run)}."
+            f"Warning: at the end the model is {verdict} than the {mean} on the tasks seen: try"
+            f" {_hints(run)}."
         )
     out_of_line = drifted(run.before, run.rows, run.earlier)
     if out_of_line:
-        lines.append(f"Drift: these tasks were out of line with those before them: {_named(run, out_of_line)}.")
+        lines.append(
+            "Drift: these tasks were out of line with those before them:"
+            f" {_named(run, out_of_line)}."
+        )
     worse_now = forgotten(run)
     if worse_now:
         lines.append(
-            f"Forgetting: {len(worse_now)} task{'s are' if len(worse_now) > 1 else ' is'} predicted clearly worse than "
-            f"when {'they were' if len(worse_now) > 1 else 'it was'} learned: {_named(run, worse_now)}. "
-            + _grown(run, len(worse_now))
-            + _forgetting_hint(run)
+            f"Forgetting: {len(worse_now)} task{'s are' if len(worse_now) > 1 else ' is'} predicted"
+            f" clearly worse than when {'they were' if len(worse_now) > 1 else 'it was'} learned:"
+            f" {_named(run, worse_now)}. " + _grown(run, len(worse_now)) + _forgetting_hint(run)
         )
     elif forgotten_together(run):
-        learned, now = (measure.stated(measure.of(each[:-1].mean())) for each in (np.diag(run.errors), run.errors[-1]))
+        learned, now = (
+            measure.stated(measure.of(each[:-1].mean()))
+            for each in (np.diag(run.errors), run.errors[-1])
+        )
         lines.append(
-            f"Forgetting: tasks before the last had {measure.text} of {learned} when they were learned and "
-            f"have one of {now} now; held-out rows are too few to name single ones. {_forgetting_hint(run)}"
+            f"Forgetting: tasks before the last had {measure.text} of {learned} when they were"
+            f" learned and have one of {now} now; held-out rows are too few to name single ones."
+            f" {_forgetting_hint(run)}"
         )
     return lines
 
@@ -195,36 +239,56 @@ def _hints(run: StreamResult) -> str:
     memory = fixed.get("memory", LowRankMemory(features + 1))
     tried = {
         "--schedule auto": fixed.get("schedule") == "auto",
-        f"--rank {min(features + 1, 1000)}": memory is not None and memory.rank > min(features, 999),
+        f"--rank {min(features + 1, 1000)}": (
+            memory is not None and memory.rank > min(features, 999)
+        ),
         "--intercept": fixed["fit_intercept"],
         "--standardize": fixed["standardize"],
     }
     return " or ".join(
-        [*(option for option, done in tried.items() if not done), "features that say more of the target"]
+        [
+            *(option for option, done in tried.items() if not done),
+            "features that say more of the target",
+        ]
     )
 
 
 def _judged(run: StreamResult) -> str:
     """Return which tasks were predicted before they were learned."""
     count = int(np.sum(np.isfinite(run.before)))
-    return f"the {count} task{'s' if count > 1 else ''}" + ("" if run.begin.rows else " after the first")
+    return f"the {count} task{'s' if count > 1 else ''}" + (
+        "" if run.begin.rows else " after the first"
+    )
 
 
 def _grown(run: StreamResult, clear: int) -> str:
     """Return how many more errors grew, where held-out rows are too few to say so of each."""
     more = int(np.sum(run.forgetting > 0)) - clear
-    return f"Of {more} more the error has grown, by what may be chance for each alone. " if more > clear else ""
+    return (
+        f"Of {more} more the error has grown, by what may be chance for each alone. "
+        if more > clear
+        else ""
+    )
 
 
 def _forgetting_hint(run: StreamResult) -> str:
     """Return a hint against forgetting."""
     retained = getattr(run.estimator, "retained_fraction_", 0.0)
     if retained > 0.99:
-        text = f"The memory retains {retained:.1%} of the squared size of all rows: the tasks contradict each other"
+        text = (
+            f"The memory retains {retained:.1%} of the squared size of all rows: the tasks"
+            " contradict each other"
+        )
         if has_levels(run.model) or run.estimator._has_classes:
             return f"{text}."
-        return f"{text}; where the task of a row is known when it is predicted, --task-levels may help."
-    return f"The memory retains {retained:.0%} of the squared size of all rows; a larger --rank retains more."
+        return (
+            f"{text}; where the task of a row is known when it is predicted, --task-levels may"
+            " help."
+        )
+    return (
+        f"The memory retains {retained:.0%} of the squared size of all rows; a larger --rank"
+        " retains more."
+    )
 
 
 def _named(run: StreamResult, which: Sequence[int]) -> str:
@@ -252,11 +316,18 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
         return f"Of so few rows (at most {run.rows[worse].max()} a task) chance decides."
     if name == "last_before" and np.median((run.mean_before / run.last_before)[worse]) > 1.5:
         return (
-            "Levels move from task to task more than features explain; the mean of the last task is a feature to add."
+            "Levels move from task to task more than features explain; the mean of the last task is"
+            " a feature to add."
         )
     if worse[-1] < len(run.tasks) // 2:
-        return "That was in the first half; later tasks have shown how features go together across tasks."
-    return "What the features mean differs from task to task, or new values of them came; see the table of tasks."
+        return (
+            "That was in the first half; later tasks have shown how features go together across"
+            " tasks."
+        )
+    return (
+        "What the features mean differs from task to task, or new values of them came; see the"
+        " table of tasks."
+    )
 
 
 def per_task(run: StreamResult) -> Table:
@@ -264,7 +335,10 @@ def per_task(run: StreamResult) -> Table:
     history, measure = run.estimator.history_, measure_of(run)
 
     def stated(errors: Any) -> list[float | None]:
-        return [measure.of(value) if math.isfinite(value) else None for value in np.asarray(errors).tolist()]
+        return [
+            measure.of(value) if math.isfinite(value) else None
+            for value in np.asarray(errors).tolist()
+        ]
 
     strengths = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
     first = int(run.estimator.n_tasks_seen_) - len(run.tasks) + 1
@@ -286,7 +360,9 @@ def per_task(run: StreamResult) -> Table:
 
 
 def confusion(outcomes: Outcomes, most: int = 12) -> Table:
-    """Return how many held-out rows of each class (rows) were predicted as each; of the most frequent classes."""
+    """Return how many held-out rows of each class (rows) were predicted as each; of the most
+    frequent classes.
+    """
     labels, counts = np.unique(outcomes.labels, return_counts=True)
     shown = sorted(labels[np.argsort(-counts, kind="stable")][:most].tolist())
     predicted = outcomes.classes[np.argmax(outcomes.probabilities, axis=1)]
@@ -296,7 +372,9 @@ def confusion(outcomes: Outcomes, most: int = 12) -> Table:
             int(np.sum((outcomes.labels == label) & (predicted == other))) for label in shown
         ]
     if len(labels) > most:
-        columns["others"] = [int(np.sum((outcomes.labels == label) & ~np.isin(predicted, shown))) for label in shown]
+        columns["others"] = [
+            int(np.sum((outcomes.labels == label) & ~np.isin(predicted, shown))) for label in shown
+        ]
     return Table("Classes of held-out rows, and what they were predicted as", columns)
 
 
@@ -311,7 +389,9 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
     names = _feature_names(model, d)
     units = estimator._state.units
     deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
-    order = _largest((np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0), most)
+    order = _largest(
+        (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0), most
+    )
     columns: dict[str, list[Any]] = {"feature": [printable(names[i], 60) for i in order]}
     if len(coef) == 1:
         columns["coefficient"] = coef[0, order].tolist()
@@ -329,13 +409,19 @@ def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
 
 
 def _largest(size: Any, most: int) -> list[int]:
-    """Return the places of the largest values; of very many features not those of zero, such as empty buckets."""
+    """Return the places of the largest values; of very many features not those of zero, such as
+    empty buckets.
+    """
     order: list[int] = np.argsort(-size, kind="stable")[:most].tolist()
     return [i for i in order if size[i] > 0] or order if len(size) > most else order
 
 
 def _feature_names(model: Any, d: int) -> list[str]:
-    names = model[:-1].get_feature_names_out() if hasattr(model, "steps") else getattr(model, "feature_names_in_", None)
+    names = (
+        model[:-1].get_feature_names_out()
+        if hasattr(model, "steps")
+        else getattr(model, "feature_names_in_", None)
+    )
     return [str(name) for name in (range(1, d + 1) if names is None else names)]
 
 
@@ -368,25 +454,45 @@ def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
         mpl.use("Agg")
         if run.watched:
             text = (
-                f"The {measure.column} on held-out rows of single tasks from when they were learned on, and of "
-                "all tasks seen so far, each counting the same (thick); a curve that rises is forgetting."
+                f"The {measure.column} on held-out rows of single tasks from when they were learned"
+                " on, and of all tasks seen so far, each counting the same (thick); a curve that"
+                " rises is forgetting."
             )
             errors = np.vectorize(measure.of)(run.errors)
             seen = np.vectorize(measure.of)(run.seen)
-            pictures.append((_drawn(plots.plot_forgetting, run.tasks, errors, seen, measure.column, SHOWN_TASKS), text))
+            pictures.append(
+                (
+                    _drawn(
+                        plots.plot_forgetting, run.tasks, errors, seen, measure.column, SHOWN_TASKS
+                    ),
+                    text,
+                )
+            )
         if np.isfinite(run.before).any():
             text = (
-                f"Error of each task before it was learned, beside those of the {measure.mean} of all targets so far "
-                f"and of the {measure.mean} of the task before."
+                f"Error of each task before it was learned, beside those of the {measure.mean} of"
+                f" all targets so far and of the {measure.mean} of the task before."
             )
             mean = measure.short_mean
-            lines = {"model": run.before, f"{mean} so far": run.mean_before, f"last {mean}": run.last_before}
+            lines = {
+                "model": run.before,
+                f"{mean} so far": run.mean_before,
+                f"last {mean}": run.last_before,
+            }
             lines = {name: np.vectorize(measure.of)(values) for name, values in lines.items()}
-            pictures.append((_drawn(plots.plot_befores, np.arange(1, len(run.tasks) + 1), lines, measure.column), text))
+            pictures.append(
+                (
+                    _drawn(
+                        plots.plot_befores, np.arange(1, len(run.tasks) + 1), lines, measure.column
+                    ),
+                    text,
+                )
+            )
         if run.outcomes is not None:
             text = (
-                "Fraction of held-out rows, at the end, that are of the class predicted for them, by the probability "
-                "predicted for it: on the diagonal probabilities are right. Bars are two standard errors."
+                "Fraction of held-out rows, at the end, that are of the class predicted for them,"
+                " by the probability predicted for it: on the diagonal probabilities are right."
+                " Bars are two standard errors."
             )
             pictures.append((_drawn(plots.plot_reliability, *_reliability(run.outcomes)), text))
     return pictures
@@ -400,14 +506,17 @@ def _drawn(plot: Any, *data: Any) -> bytes:
     plot(*data, ax=axes)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # characters that the font lacks are drawn as boxes
+        # characters that the font lacks are drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(buffer, format="png")
     plt.close(figure)
     return buffer.getvalue()
 
 
 def _reliability(outcomes: Outcomes) -> tuple[list[float], list[float], list[float]]:
-    """Return the mean probability of the predicted class, the fraction of right rows and its error, in ten bins."""
+    """Return the mean probability of the predicted class, the fraction of right rows and its error,
+    in ten bins.
+    """
     top = outcomes.probabilities.max(axis=1)
     right = outcomes.classes[np.argmax(outcomes.probabilities, axis=1)] == outcomes.labels
     order = np.argsort(top, kind="stable")
@@ -420,20 +529,23 @@ def _reliability(outcomes: Outcomes) -> tuple[list[float], list[float], list[flo
 # Alarms; ``benchmarks/alarms.py`` measures how often they are wrong where nothing has changed.
 
 DRIFT, WINDOW, FEWEST = 5.0, 20, 5
-"""Drift: the error of a task before it is learned, as a logarithm, lies more than ``DRIFT`` deviations above the median
-of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``. The deviation is 1.4826 times the median
-absolute deviation of these, and at least √(2/n), which chance alone would do with n rows."""
+"""Drift: the error of a task before it is learned, as a logarithm, lies more than ``DRIFT``
+deviations above the median of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``.
+The deviation is 1.4826 times the median absolute deviation of these, and at least √(2/n), which
+chance alone would do with n rows."""
 
 FORGETTING, SHARE = 4.0, 0.1
-"""Forgetting: the error on the held-out rows of a task has grown since it was learned by more than ``FORGETTING``
-standard errors of that difference, taken on the same rows, and by more than ``SHARE`` of it. The same of all tasks but
-the last together, where held-out rows of each are too few."""
+"""Forgetting: the error on the held-out rows of a task has grown since it was learned by more than
+``FORGETTING`` standard errors of that difference, taken on the same rows, and by more than
+``SHARE`` of it. The same of all tasks but the last together, where held-out rows of each are too
+few."""
 
 
 def drifted(
     before: NDArray[np.float64], rows: NDArray[np.int64], earlier: NDArray[np.float64] | None = None
 ) -> list[int]:
-    """Return the numbers (from 0) of the tasks whose error before they were learned was out of line.
+    """Return the numbers (from 0) of the tasks whose error before they were learned was out of
+    line.
 
     ``earlier`` are the errors of tasks before the first of them.
 
@@ -462,7 +574,9 @@ def drifted(
 
 
 def forgotten(run: StreamResult) -> list[int]:
-    """Return the numbers (from 0) of the tasks that are predicted clearly worse than when they were learned."""
+    """Return the numbers (from 0) of the tasks that are predicted clearly worse than when they were
+    learned.
+    """
     if not run.watched:
         return []
     grown, error = run.change.T
@@ -473,17 +587,25 @@ def forgotten(run: StreamResult) -> list[int]:
 
 
 def forgotten_together(run: StreamResult) -> bool:
-    """Return whether all tasks before the last together are predicted clearly worse than when they were learned."""
+    """Return whether all tasks before the last together are predicted clearly worse than when they
+    were learned.
+    """
     grown, error = run.change[:-1].T
     finite = np.isfinite(error)
     if not run.watched or not finite.any():
         return False
     total, learned = float(grown[finite].sum()), float(np.diag(run.errors)[:-1][finite].sum())
-    return total > FORGETTING * math.sqrt(float(np.sum(error[finite] ** 2))) and total > SHARE * learned
+    return (
+        total > FORGETTING * math.sqrt(float(np.sum(error[finite] ** 2)))
+        and total > SHARE * learned
+    )
 
 
-def worse_than_baseline(before: NDArray[np.float64], other: NDArray[np.float64], rows: NDArray[np.int64]) -> list[int]:
-    """Return the numbers (from 0) of the tasks on which the model was worse than a baseline before it learned them.
+def worse_than_baseline(
+    before: NDArray[np.float64], other: NDArray[np.float64], rows: NDArray[np.int64]
+) -> list[int]:
+    """Return the numbers (from 0) of the tasks on which the model was worse than a baseline before
+    it learned them.
 
     Worse is by more than a fraction of 2√(2/n) of the error, which chance may do with n rows.
     """

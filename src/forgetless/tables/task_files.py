@@ -1,4 +1,6 @@
-"""Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the task."""
+"""Task collections from files: NumPy archives, CSV and Parquet tables with a column that names the
+task.
+"""
 
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -55,22 +57,23 @@ def read_tasks(
     Parameters
     ----------
     path : str or Path
-        ``.fl``, as ``TaskCollection.save`` writes it; ``.npz`` with arrays X (n, d), y (n,) or (n, c) and groups (n,);
-        or a table, as CSV, Parquet, Feather or Excel.
+        ``.fl``, as ``TaskCollection.save`` writes it; ``.npz`` with arrays X (n, d), y (n,) or (n,
+        c) and groups (n,); or a table, as CSV, Parquet, Feather or Excel.
     task, target : str, optional
-        Names of the columns with the task and the target, with an encoder also of several targets; required for tables.
-        All other columns are features, without an encoder numbers without missing values.
+        Names of the columns with the task and the target, with an encoder also of several targets;
+        required for tables. All other columns are features, without an encoder numbers without
+        missing values.
     loss : {"sum", "mean"}, default "sum"
-        ``"mean"`` divides the loss of a task by its number of rows, like ``ContinualRidge(loss="mean")``: X and y are
-        divided by the root of that number.
+        ``"mean"`` divides the loss of a task by its number of rows, like
+        ``ContinualRidge(loss="mean")``: X and y are divided by the root of that number.
     intercept : bool, default False
         Append a feature that is always 1, like ``ContinualRidge(fit_intercept=True)``.
     standardize : bool, default False
-        Scale every feature to mean 0 (with an intercept) and mean square 1 over all rows, the units of
-        ``ContinualRidge(standardize=True)`` at the end.
+        Scale every feature to mean 0 (with an intercept) and mean square 1 over all rows, the units
+        of ``ContinualRidge(standardize=True)`` at the end.
     encoder : TableEncoder, optional
-        Converts the columns of a table, of any kind, to features as ``forgetless fit`` does. It learns the tasks in
-        their order unless it is fitted.
+        Converts the columns of a table, of any kind, to features as ``forgetless fit`` does. It
+        learns the tasks in their order unless it is fitted.
 
     Returns
     -------
@@ -80,11 +83,16 @@ def read_tasks(
     path = check_source(path)
     if encoder is not None and is_table(path):
         task, targets = chosen_columns(path, task, target)
-        tasks = encoded_tasks(TableTasks(path, task, targets, drop=encoder.drop, order="sorted"), encoder)
+        tasks = encoded_tasks(
+            TableTasks(path, task, targets, drop=encoder.drop, order="sorted"), encoder
+        )
     elif is_table(path):
         task, (name, *others) = chosen_columns(path, task, target)
         if others:
-            raise ValueError(f"several targets need an encoder, got {name}, {', '.join(others)}; pass one of the two")
+            raise ValueError(
+                f"several targets need an encoder, got {name}, {', '.join(others)}; pass one of"
+                " the two"
+            )
         tasks = TaskCollection.from_arrays(*_read_rows(path, task, name))
     else:
         X, y, groups = read_archive(path)
@@ -98,14 +106,20 @@ def is_table(path: Path) -> bool:
     return kind_of(path) not in (".npz", ".fl")
 
 
-def chosen_columns(path: Path, task: str | None, target: str | Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
-    """Return the columns of task and targets; ValueError with the columns of the file where one is not chosen."""
+def chosen_columns(
+    path: Path, task: str | None, target: str | Sequence[str] | None
+) -> tuple[str, tuple[str, ...]]:
+    """Return the columns of task and targets; ValueError with the columns of the file where one is
+    not chosen.
+    """
     targets = (target,) if isinstance(target, str) else tuple(target or ())
     for role, name in (("task", task), ("target", targets)):
         if not name:
             with closing(read_chunks(path, 10)) as chunks:
                 names = ", ".join(str(column) for column in next(chunks).columns)
-            raise ValueError(f"{path.name} has the columns {names}; choose the {role}, with --{role} NAME")
+            raise ValueError(
+                f"{path.name} has the columns {names}; choose the {role}, with --{role} NAME"
+            )
     assert task is not None
     return task, targets
 
@@ -122,9 +136,13 @@ def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
             encoder.partial_fit(part.X)
         if not encoder.order_:
             raise ValueError(f"{tasks.path.name}: no column has a value: nothing to learn from")
-        check_memory(2.0 * len(encoder.order_) * tasks.n_rows, f"encoding {tasks.path.name}", "drop columns")
+        check_memory(
+            2.0 * len(encoder.order_) * tasks.n_rows, f"encoding {tasks.path.name}", "drop columns"
+        )
         rows = [encoder.transform(part.X) for part in parts]
-    return TaskCollection([(X.toarray() if is_sparse(X) else X, part.y) for X, part in zip(rows, parts, strict=True)])
+    return TaskCollection(
+        [(X.toarray() if is_sparse(X) else X, part.y) for X, part in zip(rows, parts, strict=True)]
+    )
 
 
 def in_form(tasks: TaskCollection, loss: str, intercept: bool, standardize: bool) -> TaskCollection:
@@ -147,7 +165,9 @@ def in_form(tasks: TaskCollection, loss: str, intercept: bool, standardize: bool
 
 
 def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return X, y and groups of an ``.npz`` archive or of saved tasks; FileError where it does not hold them."""
+    """Return X, y and groups of an ``.npz`` archive or of saved tasks; FileError where it does not
+    hold them.
+    """
     if path.suffix.lower() == ".fl":
         document = read(path, "tasks")
         with file_errors(path):
@@ -156,19 +176,27 @@ def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     fields = Fields(read_npz(path))
     missing = {name for name in ("X", "y", "groups") if name not in fields}
     if missing:
-        raise FileError(f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing")
+        raise FileError(
+            f"{path.name} must hold arrays X, y and groups; {', '.join(sorted(missing))} is missing"
+        )
     with file_errors(path):
         X = fields.array("X", "biuf", (None, None))
         y = fields.array("y", "biuf", None)
         groups = fields.array("groups", "biufUSmM", (None,), finite=False)
     if y.ndim not in (1, 2) or not len(X) == len(y) == len(groups):
         shapes = f"{X.shape}, {y.shape} and {groups.shape}"
-        raise FileError(f"{path.name} must hold one target and one group per row of X, got shapes {shapes}")
+        raise FileError(
+            f"{path.name} must hold one target and one group per row of X, got shapes {shapes}"
+        )
     return X, y, groups
 
 
-def _read_rows(path: Path, task: str, target: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return X, y and the task of every row of a table; ValueError with the line where it cannot be used."""
+def _read_rows(
+    path: Path, task: str, target: str
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return X, y and the task of every row of a table; ValueError with the line where it cannot be
+    used.
+    """
     table = read_table(path)
     check_roles(path.name, [str(name) for name in table.columns], task, [target])
     if len(table) == 0:
@@ -177,29 +205,35 @@ def _read_rows(path: Path, task: str, target: str) -> tuple[NDArray[Any], NDArra
     features: Any = table.drop(columns=[task, target])
     if any(str(name).startswith("Unnamed: ") for name in features.columns):
         raise ValueError(
-            f"{path.name} has a column without a name, perhaps the row numbers of a data frame; drop it, e.g. by "
-            "writing with index=False, or name it to use it as a feature"
+            f"{path.name} has a column without a name, perhaps the row numbers of a data frame;"
+            " drop it, e.g. by writing with index=False, or name it to use it as a feature"
         )
     if features.shape[1] == 0:
         raise ValueError(f"{path.name} has no feature column besides {task!r} and {target!r}")
-    return numbers_of(features, path), numbers_of(table[[target]], path)[:, 0], table[task].to_numpy()
+    return (
+        numbers_of(features, path),
+        numbers_of(table[[target]], path)[:, 0],
+        table[task].to_numpy(),
+    )
 
 
 def numbers_of(columns: Any, path: Path) -> NDArray[np.float64]:
-    """Return columns of a table as floats; ValueError with name and line unless all are finite numbers."""
+    """Return columns of a table as floats; ValueError with name and line unless all are finite
+    numbers.
+    """
     text = [str(column) for column in columns.columns if columns[column].dtype.kind not in "biuf"]
     if text:
         raise ValueError(
-            f"{path.name}: features and target must be numbers, but {', '.join(text)} is not; drop or encode it, in "
-            "Python with encoder=fl.tables.TableEncoder()"
+            f"{path.name}: features and target must be numbers, but {', '.join(text)} is not; drop"
+            " or encode it, in Python with encoder=fl.tables.TableEncoder()"
         )
     values: NDArray[np.float64] = columns.to_numpy(dtype=np.float64)
     bad = ~np.isfinite(values)
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise ValueError(
-            f"{path.name}: {int(bad.sum())} values are missing or infinite, e.g. {columns.columns[column]} in "
-            f"{line_of(path, int(row))}; fill or drop"
+            f"{path.name}: {int(bad.sum())} values are missing or infinite, e.g."
+            f" {columns.columns[column]} in {line_of(path, int(row))}; fill or drop"
         )
     return values
 
@@ -208,7 +242,9 @@ ORDERS = ("file", "sorted", "random")
 
 
 class Part(NamedTuple):
-    """A task: its label, its features as a table or an array, and its targets (n,) or (n, c), numbers or classes."""
+    """A task: its label, its features as a table or an array, and its targets (n,) or (n, c),
+    numbers or classes.
+    """
 
     label: str
     X: Any
@@ -268,7 +304,10 @@ class TableTasks:
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":
-            raise ValueError(f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the file")
+            raise ValueError(
+                f"{self.path.name} is read {self.rows} rows at a time, which needs the order of the"
+                " file"
+            )
         return self._parts(self._streamed(self.rows) if self.rows else self._whole())
 
     @property
@@ -283,16 +322,23 @@ class TableTasks:
             labels.append(part.label)
             yield part
         if self.order == "file" and _is_unsorted(labels):
-            hint = "sort the file by it" if self.rows else "--order sorted learns them from the first to the last"
+            hint = (
+                "sort the file by it"
+                if self.rows
+                else "--order sorted learns them from the first to the last"
+            )
             first, last = printable(labels[0], 30), printable(labels[-1], 30)
             self.notes.append(
-                f"tasks are learned in the order of the file, which is not that of {self.task}: {first} is first and "
-                f"{last} last; {hint}"
+                f"tasks are learned in the order of the file, which is not that of {self.task}:"
+                f" {first} is first and {last} last; {hint}"
             )
         if self.n_without_target:
             self.notes.append(f"{self.n_without_target} rows without a target were left out")
         if self.n_rows == self.n_without_target:
-            raise ValueError(f"{self.path.name} has no rows" + (" with a target" if self.n_without_target else ""))
+            raise ValueError(
+                f"{self.path.name} has no rows"
+                + (" with a target" if self.n_without_target else "")
+            )
 
     def _whole(self) -> Iterator[Part]:
         """Yield the tasks of a table in memory."""
@@ -314,7 +360,9 @@ class TableTasks:
             yield Part(label(names[code]), X.iloc[rows], y[rows])
 
     def _streamed(self, rows: int) -> Iterator[Part]:
-        """Yield the tasks of a file of which some rows are in memory; the rows of a task must be consecutive."""
+        """Yield the tasks of a file of which some rows are in memory; the rows of a task must be
+        consecutive.
+        """
         import pandas
 
         seen: set[str] = set()
@@ -341,8 +389,9 @@ class TableTasks:
                         held = []
                     if name in seen:
                         raise ValueError(
-                            f"{self.path.name} is read {rows} rows at a time, and the rows of task {name!r} are not "
-                            f"in one piece; sort it by {self.task}, or read it at once with --chunk-rows 0"
+                            f"{self.path.name} is read {rows} rows at a time, and the rows of task"
+                            f" {name!r} are not in one piece; sort it by {self.task}, or read it at"
+                            " once with --chunk-rows 0"
                         )
                     now = name
                     seen.add(name)
@@ -353,17 +402,23 @@ class TableTasks:
             yield together()
 
     def _split(self, frame: Any) -> tuple[Any, Any, NDArray[Any]]:
-        """Return the column of tasks, features and targets of the rows of a frame that have a target."""
+        """Return the column of tasks, features and targets of the rows of a frame that have a
+        target.
+        """
         self._check_columns([str(name) for name in frame.columns])
         check_labelled(self.path, frame[self.task], self.n_rows)
         self.n_rows += len(frame)
         if self.classes is None:
-            self.classes = len(self.targets) == 1 and _holds_classes(frame[self.targets[0]], self.targets[0])
+            self.classes = len(self.targets) == 1 and _holds_classes(
+                frame[self.targets[0]], self.targets[0]
+            )
         if self.classes:
             y, complete = _labels(frame[self.targets[0]], self.targets[0])
         else:
             first_row = self.n_rows - len(frame)
-            y = np.column_stack([self._target(frame[name], name, first_row) for name in self.targets])
+            y = np.column_stack(
+                [self._target(frame[name], name, first_row) for name in self.targets]
+            )
             complete = np.all(np.isfinite(y), axis=1)
         self.n_without_target += int(np.sum(~complete))
         self.columns = self._names([str(name) for name in frame.columns])
@@ -379,31 +434,44 @@ class TableTasks:
         if values.kind in ("number", "empty"):
             return values.numbers
         if values.kind != "string":
-            raise ValueError(f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s")
+            raise ValueError(
+                f"{self.path.name}: the target {name!r} must be numbers, but holds {values.kind}s"
+            )
         decimal = decimal_sign(values)
         counts = not_numbers(values, decimal or ".")
-        bad = [i for i, label in enumerate(values.labels) if label in counts and not is_missing_sign(label)]
+        bad = [
+            i
+            for i, label in enumerate(values.labels)
+            if label in counts and not is_missing_sign(label)
+        ]
         if bad or decimal is None:
             row = int(np.argmax(np.isin(values.codes, bad)))
             place, value = line_of(self.path, first_row + row), printable(str(column.iloc[row]), 40)
             raise ValueError(
-                f"{self.path.name}, {place}: the target {name!r} must be numbers, but holds strings, e.g. {value!r}; "
-                "correct it, or leave it empty; --classes takes numbers for classes too"
+                f"{self.path.name}, {place}: the target {name!r} must be numbers, but holds"
+                f" strings, e.g. {value!r}; correct it, or leave it empty; --classes takes numbers"
+                " for classes too"
             )
         if counts:
-            self.notes.append(f"{', '.join(map(repr, counts))} in the target {name!r} was taken for missing")
+            self.notes.append(
+                f"{', '.join(map(repr, counts))} in the target {name!r} was taken for missing"
+            )
         return np.append(numbers_in(values.labels, decimal), np.nan)[values.codes]
 
     def _check_columns(self, names: list[str]) -> None:
         check_roles(self.path.name, names, self.task, self.targets)
         for column in (*self.features, *self.drop):
             if column not in names:
-                raise ValueError(f"{self.path.name} has no column {column!r}; it has {', '.join(names[:50])}")
+                raise ValueError(
+                    f"{self.path.name} has no column {column!r}; it has {', '.join(names[:50])}"
+                )
 
     def _names(self, names: list[str]) -> list[str]:
         """Return the columns that are features."""
         taken = {self.task, *self.targets, *self.drop}
-        unnamed = [name for name in names if name.startswith("Unnamed: ") and name not in self.features]
+        unnamed = [
+            name for name in names if name.startswith("Unnamed: ") and name not in self.features
+        ]
         note = f"a column without a name was left out ({', '.join(unnamed)}), perhaps row numbers"
         if unnamed and note not in self.notes:
             self.notes.append(note)
@@ -411,7 +479,9 @@ class TableTasks:
         names = [name for name in wanted if name not in taken]
         if not names:
             targets = ", ".join(map(repr, self.targets))
-            raise ValueError(f"{self.path.name} has no feature column besides {self.task!r} and {targets}")
+            raise ValueError(
+                f"{self.path.name} has no feature column besides {self.task!r} and {targets}"
+            )
         return names
 
 
@@ -443,7 +513,9 @@ def _holds_classes(column: Any, name: str) -> bool:
     if values.kind != "string":
         return False
     counts = not_numbers(values, decimal_sign(values) or ".")
-    bad = [i for i, text in enumerate(values.labels) if text in counts and not is_missing_sign(text)]
+    bad = [
+        i for i, text in enumerate(values.labels) if text in counts and not is_missing_sign(text)
+    ]
     return bool(np.isin(values.codes, bad).sum() > 0.5 * np.sum(values.codes >= 0))
 
 
@@ -455,7 +527,12 @@ def _labels(column: Any, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     if values.kind == "string":
         labels = np.array([*values.labels, ""])[values.codes]
     else:
-        labels = np.array(["" if math.isnan(number) else format_number(number) for number in values.numbers.tolist()])
+        labels = np.array(
+            [
+                "" if math.isnan(number) else format_number(number)
+                for number in values.numbers.tolist()
+            ]
+        )
     return labels, ~values.missing
 
 

@@ -31,10 +31,10 @@ class TaskCollection:
     Parameters
     ----------
     tasks : iterable of (X, y)
-        X of shape (n, d) with the same d in every task; y of shape (n,), or (n, c) for c targets. Arrays of any
-        array-API library; all engines then work with that library, on its device. Tasks may differ in n, be
-        rank-deficient, have no rows or only zeros. Everything is computed in float64. The arrays are not copied: do not
-        change them afterwards.
+        X of shape (n, d) with the same d in every task; y of shape (n,), or (n, c) for c targets.
+        Arrays of any array-API library; all engines then work with that library, on its device.
+        Tasks may differ in n, be rank-deficient, have no rows or only zeros. Everything is computed
+        in float64. The arrays are not copied: do not change them afterwards.
 
     Examples
     --------
@@ -56,7 +56,9 @@ class TaskCollection:
             try:
                 X, y = pair
             except (TypeError, ValueError):
-                raise TypeError(f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}") from None
+                raise TypeError(
+                    f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}"
+                ) from None
             checked.append(make_task(X, y, f"task {m}"))
         _check_alike(checked)
         self._tasks = tuple(checked)
@@ -70,7 +72,8 @@ class TaskCollection:
         X : array of shape (n, d)
         y : array of shape (n,) or (n, c)
         groups : array of shape (n,)
-            The task each row belongs to: any sortable labels, none missing. Tasks are in sorted order of their labels.
+            The task each row belongs to: any sortable labels, none missing. Tasks are in sorted
+            order of their labels.
 
         Examples
         --------
@@ -80,9 +83,15 @@ class TaskCollection:
         """
         X, y = as_float("X", X), as_float("y", y)
         labels = group_labels(groups)
-        if labels.ndim != 1 or X.ndim != 2 or y.ndim not in (1, 2) or not len(labels) == X.shape[0] == y.shape[0]:
+        if (
+            labels.ndim != 1
+            or X.ndim != 2
+            or y.ndim not in (1, 2)
+            or not len(labels) == X.shape[0] == y.shape[0]
+        ):
             raise ValueError(
-                f"groups must have one label per row of X and y, got shapes {labels.shape}, {X.shape} and {y.shape}"
+                f"groups must have one label per row of X and y, got shapes {labels.shape},"
+                f" {X.shape} and {y.shape}"
             )
         xp = common_namespace(X, y, "the data")
         names, codes = np.unique(labels, return_inverse=True)
@@ -93,7 +102,9 @@ class TaskCollection:
         return cls(pairs)
 
     @classmethod
-    def from_table(cls, frame: Any, task: str, target: str | Sequence[str], *, encoder: Any = None) -> "TaskCollection":
+    def from_table(
+        cls, frame: Any, task: str, target: str | Sequence[str], *, encoder: Any = None
+    ) -> "TaskCollection":
         """Split a table into tasks by one of its columns.
 
         Parameters
@@ -105,8 +116,8 @@ class TaskCollection:
         target : str or sequence of str
             The column, or columns, of y.
         encoder : transformer, optional
-            A transformer of all other columns to numbers, e.g. ``fl.tables.TableEncoder()``, fitted on all rows. If
-            omitted they must be numbers.
+            A transformer of all other columns to numbers, e.g. ``fl.tables.TableEncoder()``, fitted
+            on all rows. If omitted they must be numbers.
 
         Examples
         --------
@@ -115,7 +126,8 @@ class TaskCollection:
         >>> fl.TaskCollection.from_table(table, "month", "sales")
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
         """
-        from forgetless.tasks.from_table import arrays_of  # narwhals, which takes longer to import than the rest
+        # narwhals, which takes longer to import than the rest
+        from forgetless.tasks.from_table import arrays_of
 
         return cls.from_arrays(*arrays_of(frame, task, target, encoder))
 
@@ -131,7 +143,9 @@ class TaskCollection:
 
     @property
     def target_shape(self) -> tuple[int, ...]:
-        """() for y of shape (n,), (c,) for y of shape (n, c); weights have shape (d,) + target_shape."""
+        """() for y of shape (n,), (c,) for y of shape (n, c); weights have shape (d,) +
+        target_shape.
+        """
         return tuple(self._tasks[0].y.shape[1:])
 
     @property
@@ -166,7 +180,9 @@ class TaskCollection:
 
     @cached_property
     def targets(self) -> Array:
-        """The targets along all singular vectors, of shape (Σr, c), with c = 1 for y of shape (n,)."""
+        """The targets along all singular vectors, of shape (Σr, c), with c = 1 for y of shape
+        (n,).
+        """
         stacked = self.xp.concat([task.targets for task in self._tasks], axis=0)
         return self.xp.reshape(stacked, (stacked.shape[0], self.n_targets))
 
@@ -197,7 +213,9 @@ class TaskCollection:
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
-        """The position of each task's first singular vector among all, and their number, of shape (M + 1,)."""
+        """The position of each task's first singular vector among all, and their number, of shape
+        (M + 1,).
+        """
         return np.concatenate([[0], np.cumsum(self.ranks)]).astype(np.int64)
 
     @cached_property
@@ -207,7 +225,8 @@ class TaskCollection:
 
     @cached_property
     def span(self) -> Array | None:
-        """An orthonormal basis (d × q) of the joint span of all rows, or None if it is the whole space.
+        """An orthonormal basis (d × q) of the joint span of all rows, or None if it is the whole
+        space.
 
         All iterates lie in w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
         """
@@ -220,18 +239,25 @@ class TaskCollection:
         return self.n_features if self.span is None else int(self.span.shape[1])
 
     def mean_factor(self, coefficient: float) -> float:
-        """Return the mean over tasks of tr[XᵀX(XᵀX + λ)⁻¹]/``span_dimension``, the filter factor of a ridge step."""
+        """Return the mean over tasks of tr[XᵀX(XᵀX + λ)⁻¹]/``span_dimension``, the filter factor of
+        a ridge step.
+        """
         factors = 1.0 / (1.0 + coefficient / self.singular_values**2)
         return float(np.sum(factors)) / (self.n_tasks * max(1, self.span_dimension))
 
     def teacher(self, start: Any = None) -> Array:
         """Return the joint least-squares solution nearest to ``start``, of shape (d,) or (d, c).
 
-        It is w⋆ = w₀ + A⁺(b − A w₀), A and b being all X_m and y_m one below the other; w₀ is the origin if omitted.
+        It is w⋆ = w₀ + A⁺(b − A w₀), A and b being all X_m and y_m one below the other; w₀ is the
+        origin if omitted.
         """
         w0 = self.start(start)
         # Most calls start from the origin, and engines ask for the same solution at every call.
-        return self._nearest(w0) if bool(self.xp.any(w0 != 0)) else self.xp.asarray(self._least_norm, copy=True)
+        return (
+            self._nearest(w0)
+            if bool(self.xp.any(w0 != 0))
+            else self.xp.asarray(self._least_norm, copy=True)
+        )
 
     @cached_property
     def _least_norm(self) -> Array:
@@ -247,10 +273,12 @@ class TaskCollection:
 
     @cached_property
     def residual(self) -> float:
-        """The distance of the tasks from joint realizability: 0 if one model fits all, up to rounding; at most 1.
+        """The distance of the tasks from joint realizability: 0 if one model fits all, up to
+        rounding; at most 1.
 
-        The largest over tasks and targets of ρ / (‖X‖‖w⋆‖ + ρ) with ρ = ‖X w⋆ − y‖ and w⋆ = ``teacher()``, each target
-        with its own w⋆; it does not change when a task or a target is rescaled.
+        The largest over tasks and targets of ρ / (‖X‖‖w⋆‖ + ρ) with ρ = ‖X w⋆ − y‖ and w⋆ =
+        ``teacher()``, each target with its own w⋆; it does not change when a task or a target is
+        rescaled.
         """
         return self._residual(None)
 
@@ -261,7 +289,8 @@ class TaskCollection:
         ----------
         tol : float, default 1e-9
         start : array of shape (d,) or (d, c), optional
-            w₀; the origin if omitted. ``residual``, with ‖w⋆ − w₀‖ in place of ‖w⋆‖, must be at most ``tol``.
+            w₀; the origin if omitted. ``residual``, with ‖w⋆ − w₀‖ in place of ‖w⋆‖, must be at
+            most ``tol``.
         """
         tol = validate.number("tol", tol, "the default is 1e-9")
         return (self.residual if start is None else self._residual(start)) <= tol
@@ -272,9 +301,14 @@ class TaskCollection:
         distances, worst = linalg.norms(w - w0), 0.0
         for task in self._tasks:
             if task.X.shape[0]:
-                rho = linalg.norms(to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets))
+                rho = linalg.norms(
+                    to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets)
+                )
                 scales = task.radius * distances + rho
-                worst = max(worst, float(np.max(np.divide(rho, scales, out=np.zeros_like(rho), where=rho > 0))))
+                worst = max(
+                    worst,
+                    float(np.max(np.divide(rho, scales, out=np.zeros_like(rho), where=rho > 0))),
+                )
         return worst
 
     def missing(self, w: Array) -> NDArray[np.float64]:
@@ -283,22 +317,31 @@ class TaskCollection:
         return np.asarray(to_numpy(self.targets) - to_numpy(self.singular_vectors) @ columns)
 
     def start(self, start: Any = None) -> Array:
-        """Return ``start`` as validated float64 weights of shape (d,) + target_shape; zeros for None."""
+        """Return ``start`` as validated float64 weights of shape (d,) + target_shape; zeros for
+        None.
+        """
         shape = (self.n_features, *self.target_shape)
         if start is None:
             return zeros(shape, self._tasks[0].X)
         w = as_float("start", start)
         if tuple(w.shape) != shape:
-            raise ValueError(f"start must have shape {shape}, like the weights of these tasks, got {tuple(w.shape)}")
+            raise ValueError(
+                f"start must have shape {shape}, like the weights of these tasks, got"
+                f" {tuple(w.shape)}"
+            )
         return same_library(w, like=self._tasks[0].X)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the rows and targets of all tasks, in hexadecimal: what results name their data by."""
+        """SHA-256 of the rows and targets of all tasks, in hexadecimal: what results name their
+        data by.
+        """
         return _digest_of(self._tasks)
 
     def save(self, path: str | Path, note: str = "") -> None:
-        """Write all rows to a file, with a note; ``fl.load`` reads it, and so do commands if its suffix is ``.fl``."""
+        """Write all rows to a file, with a note; ``fl.load`` reads it, and so do commands if its
+        suffix is ``.fl``.
+        """
         write(path, to_document(self._tasks, note))
 
     def __len__(self) -> int:
@@ -319,9 +362,9 @@ class TaskCollection:
     def __repr__(self) -> str:
         targets = f", n_targets={self.target_shape[0]}" if self.target_shape else ""
         return (
-            f"TaskCollection(n_tasks={self.n_tasks}, n_features={self.n_features}{targets}, "
-            f"rows={_range([task.X.shape[0] for task in self._tasks])}, ranks={_range(self.ranks)}, "
-            f"radius={self.radius:.4g})"
+            f"TaskCollection(n_tasks={self.n_tasks}, n_features={self.n_features}{targets},"
+            f" rows={_range([task.X.shape[0] for task in self._tasks])},"
+            f" ranks={_range(self.ranks)}, radius={self.radius:.4g})"
         )
 
 
@@ -337,12 +380,13 @@ def _check_alike(tasks: Sequence[Task]) -> None:
             )
         if task.y.shape[1:] != first.y.shape[1:]:
             raise ValueError(
-                f"y of task {m} has shape {tuple(task.y.shape)} but task 0 has {tuple(first.y.shape)}; "
-                "all tasks must have the same number of targets"
+                f"y of task {m} has shape {tuple(task.y.shape)} but task 0 has"
+                f" {tuple(first.y.shape)}; all tasks must have the same number of targets"
             )
         if namespace_of(task.X) is not namespace_of(first.X):
             raise TypeError(
-                f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use one library"
+                f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use"
+                " one library"
             )
 
 
@@ -370,7 +414,9 @@ def to_document(tasks: Iterable[Any], note: str) -> Document:
 
 
 def arrays_from(document: Document) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Return X of shape (n, d), y of shape (n,) or (n, c) and the rows of every task; ValueError if they disagree."""
+    """Return X of shape (n, d), y of shape (n,) or (n, c) and the rows of every task; ValueError if
+    they disagree.
+    """
     fields = Fields(document.arrays)
     X, y = fields.array("X", "f", (None, None)), fields.array("y", "f")
     rows = fields.array("rows", "i", (None,), low=0, high=len(X)).astype(np.int64)

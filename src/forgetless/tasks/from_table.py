@@ -10,14 +10,22 @@ from forgetless._core.arrays import Floats
 from forgetless._core.frames import EXACT, columns_of, integers_of, values_of
 
 
-def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) -> tuple[Floats, Floats, NDArray[Any]]:
-    """Return X, y and the task of every row of a table; ``encoder``, if any, converts its features to numbers."""
+def arrays_of(
+    frame: Any, task: str, target: str | Sequence[str], encoder: Any
+) -> tuple[Floats, Floats, NDArray[Any]]:
+    """Return X, y and the task of every row of a table; ``encoder``, if any, converts its features
+    to numbers.
+    """
     columns = columns_of(frame, "frame")
     targets = [target] if isinstance(target, str) else list(target)
     check_roles("frame", list(columns), task, targets)
-    features = {name: column for name, column in columns.items() if name != task and name not in targets}
+    features = {
+        name: column for name, column in columns.items() if name != task and name not in targets
+    }
     if not features:
-        raise ValueError(f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}")
+        raise ValueError(
+            f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}"
+        )
     X = (
         _stacked(features, "; use encoder=fl.tables.TableEncoder()")
         if encoder is None
@@ -29,10 +37,14 @@ def arrays_of(frame: Any, task: str, target: str | Sequence[str], encoder: Any) 
 
 
 def check_roles(source: str, names: Sequence[str], task: str, targets: Sequence[str]) -> None:
-    """Raise ValueError unless the columns of task and targets exist in ``source`` and are different."""
+    """Raise ValueError unless the columns of task and targets exist in ``source`` and are
+    different.
+    """
     for role, name in (("task", task), *(("target", name) for name in targets)):
         if name not in names:
-            raise ValueError(f"{source} has no column {name!r} for the {role}; it has {', '.join(names[:50])}")
+            raise ValueError(
+                f"{source} has no column {name!r} for the {role}; it has {', '.join(names[:50])}"
+            )
     if len(set(targets)) < len(targets):
         raise ValueError(f"targets must be different columns, got {', '.join(map(repr, targets))}")
     if task in targets:
@@ -45,12 +57,16 @@ def labels_of(column: Any, name: str) -> NDArray[Any]:
         return integers
     values = values_of(column, name)
     if values.missing.any():
-        raise ValueError(f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them")
+        raise ValueError(
+            f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them"
+        )
     if values.kind == "string":
         return np.array(values.labels)[values.codes]
     if values.kind == "time":
         return values.numbers.astype("datetime64[us]")
-    whole = np.all(values.numbers == np.floor(values.numbers)) and np.all(np.abs(values.numbers) < EXACT)
+    whole = np.all(values.numbers == np.floor(values.numbers)) and np.all(
+        np.abs(values.numbers) < EXACT
+    )
     return values.numbers.astype(np.int64) if whole else values.numbers
 
 
@@ -59,6 +75,10 @@ def _stacked(columns: Mapping[str, Any], hint: str) -> Floats:
     converted = {name: values_of(column, name) for name, column in columns.items()}
     for name, values in converted.items():
         if values.kind != "number" or not np.all(np.isfinite(values.numbers)):
-            content = f"{values.kind}s" if values.kind in ("string", "time") else "missing or infinite values"
+            content = (
+                f"{values.kind}s"
+                if values.kind in ("string", "time")
+                else "missing or infinite values"
+            )
             raise ValueError(f"column {name!r} must hold finite numbers, got {content}{hint}")
     return np.column_stack([values.numbers for values in converted.values()])

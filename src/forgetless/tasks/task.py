@@ -23,7 +23,8 @@ class Task:
     singular_values : array of shape (r,)
         s, in decreasing order.
     targets : array of shape (r,) or (r, c)
-        V X⁺y, the target of ``singular_vectors @ w``. The task's excess loss is ½‖s ∘ (V w − targets)‖².
+        V X⁺y, the target of ``singular_vectors @ w``. The task's excess loss is ½‖s ∘ (V w −
+        targets)‖².
     floor : float
         The irreducible loss of this task, ½‖y − X X⁺y‖².
     """
@@ -68,13 +69,19 @@ def make_task(X: Any, y: Any, name: str = "task") -> Task:
         X, y = equal_task(X, y)
     X, y = as_float(f"X of {name}", X), as_float(f"y of {name}", y)
     if X.ndim != 2:
-        raise ValueError(f"X of {name} must have shape (n, d), got {X.shape}; use X.reshape(1, -1) for a single row")
+        raise ValueError(
+            f"X of {name} must have shape (n, d), got {X.shape}; use X.reshape(1, -1) for a"
+            " single row"
+        )
     if y.ndim not in (1, 2):
-        raise ValueError(f"y of {name} must have shape (n,) or (n, c), got {y.shape}; flatten the targets to columns")
+        raise ValueError(
+            f"y of {name} must have shape (n,) or (n, c), got {y.shape}; flatten the targets to"
+            " columns"
+        )
     if X.shape[0] != y.shape[0]:
         raise ValueError(
-            f"X and y of {name} must have the same number of rows, got {X.shape[0]} and {y.shape[0]}; "
-            "give one target row per row of X"
+            f"X and y of {name} must have the same number of rows, got {X.shape[0]} and"
+            f" {y.shape[0]}; give one target row per row of X"
         )
     if y.ndim == 2 and y.shape[1] == 0:
         raise ValueError(f"y of {name} must have at least one column, got shape {y.shape}")
@@ -97,6 +104,6 @@ def common_namespace(X: Array, y: Array, name: str) -> Namespace:
         return namespace_of(X, y)
     except (TypeError, ValueError):
         raise TypeError(
-            f"X and y of {name} must come from one array library, got {type(X).__name__} and {type(y).__name__}; "
-            "convert one of them"
+            f"X and y of {name} must come from one array library, got {type(X).__name__} and"
+            f" {type(y).__name__}; convert one of them"
         ) from None

@@ -1,7 +1,14 @@
-"""Theory: the catalogue of bounds, constructions of lower bounds, surrogates and the last-iterate lemma."""
+"""Theory: the catalogue of bounds, constructions of lower bounds, surrogates and the last-iterate
+lemma.
+"""
 
 from forgetless.theory import bounds, constructions, fresh_tasks, label_bounds
-from forgetless.theory.last_iterate import check_time_varying, descend, last_iterate_weights, linear_decay
+from forgetless.theory.last_iterate import (
+    check_time_varying,
+    descend,
+    last_iterate_weights,
+    linear_decay,
+)
 from forgetless.theory.surrogates import Surrogate, check_reduction, surrogate
 from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
 

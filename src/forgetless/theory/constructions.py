@@ -1,4 +1,6 @@
-"""Constructions: the task collections of the lower bounds and of bad cases, each with its claimed loss."""
+"""Constructions: the task collections of the lower bounds and of bad cases, each with its claimed
+loss.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -41,21 +43,27 @@ class Construction(TaskCollection):
         self._claim = claim
 
     def claim(self, schedule: Schedule | Filter, k: int) -> float:
-        """Return the claimed expected loss after k uniform draws with replacement under a schedule."""
+        """Return the claimed expected loss after k uniform draws with replacement under a
+        schedule.
+        """
         k = validate.integer("k", k, 1, "ask for at least one step")
         return float(self._claim(resolve(schedule, k, self.radius), k))
 
 
 def _residual_factors(filter_: Filter, k: int) -> Floats:
     """Return 1 − φ_t(1) for t = 1..k, the residual factors of a unit row."""
-    return np.broadcast_to(np.asarray(filter_.residual_factors(np.array(1.0)), dtype=np.float64), (k,))
+    return np.broadcast_to(
+        np.asarray(filter_.residual_factors(np.array(1.0)), dtype=np.float64), (k,)
+    )
 
 
 def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: int) -> float:
-    """Return the worst expected loss of n unit rows of pairwise cosine ρ among M tasks, the others orthogonal fillers.
+    """Return the worst expected loss of n unit rows of pairwise cosine ρ among M tasks, the others
+    orthogonal fillers.
 
-    Permuting the rows changes nothing, so the form V = a·P₁ + b·P₂ + f·P_filler stays of that kind: P₁ projects onto
-    the mean row, P₂ onto the rest of their span. Σ v vᵀ is α = 1 + (n−1)ρ on the first and β = 1 − ρ on the second.
+    Permuting the rows changes nothing, so the form V = a·P₁ + b·P₂ + f·P_filler stays of that kind:
+    P₁ projects onto the mean row, P₂ onto the rest of their span. Σ v vᵀ is α = 1 + (n−1)ρ on the
+    first and β = 1 − ρ on the second.
     """
     alpha, beta, p = 1 + (n - 1) * cosine, 1 - cosine, 1 / n_tasks
     fillers = (n_tasks - n) * p
@@ -69,14 +77,16 @@ def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: i
 
 
 def two_tasks(theta: float, teacher: Any = None) -> Construction:
-    """Return two tasks of one unit row each, (1, 0) and (cos θ, sin θ): the problem of the paper's appendix.
+    """Return two tasks of one unit row each, (1, 0) and (cos θ, sin θ): the problem of the paper's
+    appendix.
 
     Parameters
     ----------
     theta : float
         Angle in (0, π).
     teacher : array of shape (2,), optional
-        w⋆ with y = x·w⋆; (1, 0) if omitted. The claim, over all unit teachers, does not depend on it.
+        w⋆ with y = x·w⋆; (1, 0) if omitted. The claim, over all unit teachers, does not depend on
+        it.
 
     Examples
     --------
@@ -105,10 +115,11 @@ def two_tasks(theta: float, teacher: Any = None) -> Construction:
 
 
 def unseen_task(k: int, sign: int = 1) -> Construction:
-    """Return k tasks of which one often does not occur in k draws: no algorithm can beat 1/(16k) on both signs.
+    """Return k tasks of which one often does not occur in k draws: no algorithm can beat 1/(16k) on
+    both signs.
 
-    k − 1 tasks require w₁ = 0 and one w₂ = ±1. With probability (1 − 1/k)^k ≥ ¼ the last is not drawn, and its sign is
-    unknown. R = D = 1 from w₀ = 0, where a filter's expected loss is exactly
+    k − 1 tasks require w₁ = 0 and one w₂ = ±1. With probability (1 − 1/k)^k ≥ ¼ the last is not
+    drawn, and its sign is unknown. R = D = 1 from w₀ = 0, where a filter's expected loss is exactly
     (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k) ≥ 1/(8k).
 
     Parameters
@@ -125,7 +136,8 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
 
     References
     ----------
-    Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower; the exact value is derived.
+    Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower; the exact value is
+    derived.
     """
     k = validate.integer("k", k, 2, "the bound needs at least two tasks")
     if sign not in (1, -1):
@@ -140,17 +152,21 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
         name="unseen_task",
         origin=np.zeros(2),
         quantity="average_loss",
-        statement="the expected average loss from the origin: (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k)",
+        statement=(
+            "the expected average loss from the origin: (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k)"
+        ),
         claim=claim,
     )
 
 
 def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
-    """Return M tasks of one row each, the unit vectors, with teacher ±1/√M in every coordinate: R = D = 1.
+    """Return M tasks of one row each, the unit vectors, with teacher ±1/√M in every coordinate: R =
+    D = 1.
 
-    No algorithm knows anything about a row that it has not seen. Without replacement, after k = M − 1 steps from the
-    origin, the expected loss on the last row is 1/(2M) = 1/(2(k+1)) for every filter, and at least that, averaged over
-    signs, for every algorithm: the minimax schedule is optimal.
+    No algorithm knows anything about a row that it has not seen. Without replacement, after k = M −
+    1 steps from the origin, the expected loss on the last row is 1/(2M) = 1/(2(k+1)) for every
+    filter, and at least that, averaged over signs, for every algorithm: the minimax schedule is
+    optimal.
 
     Parameters
     ----------
@@ -167,7 +183,8 @@ def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
     >>> tasks = fl.theory.constructions.orthonormal_rows(4)
     >>> round(tasks.claim(fl.Projection(), k=3), 6)
     0.052734
-    >>> exact = fl.expect(tasks, fl.schedules.minimax(), k=3, ordering="without-replacement", metrics="next_loss")
+    >>> exact = fl.expect(tasks, fl.schedules.minimax(), k=3, ordering="without-replacement",
+    ...     metrics="next_loss")
     >>> round(float(exact.next_loss[0]), 12)
     0.125
     """
@@ -178,28 +195,34 @@ def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
     teacher = teacher / np.sqrt(n_tasks)
 
     def claim(filter_: Filter, steps: int) -> float:
-        return float(np.prod(1 - 1 / n_tasks + _residual_factors(filter_, steps) ** 2 / n_tasks)) / (2 * n_tasks)
+        return float(
+            np.prod(1 - 1 / n_tasks + _residual_factors(filter_, steps) ** 2 / n_tasks)
+        ) / (2 * n_tasks)
 
     return Construction(
         [(row[None, :], row[None, :] @ teacher) for row in np.eye(n_tasks)],
         name="orthonormal_rows",
         origin=np.zeros(n_tasks),
         quantity="average_loss",
-        statement="the expected average loss from the origin: (1/2M) ∏_t (1 − 1/M + (1 − φ_t(1))²/M)",
+        statement=(
+            "the expected average loss from the origin: (1/2M) ∏_t (1 − 1/M + (1 − φ_t(1))²/M)"
+        ),
         claim=claim,
     )
 
 
 def seen_task(k: int, start: Any = None) -> Construction:
-    """Return k tasks on which explicit L2 cannot keep the seen-task loss below order 1/k, whatever the coefficients.
+    """Return k tasks on which explicit L2 cannot keep the seen-task loss below order 1/k, whatever
+    the coefficients.
 
-    k − 1 tasks have the row e₂ and one (e₁ + e₂)/√2; the solution is w⋆ = w₀ − e₁, so R = D = 1. With probability
-    (1 − 1/k)^{k−1} ≥ 1/e the odd task is seen exactly once, and then the seen-task loss is at least
-    (1/16k)·2(k−1)/(2k−1). The product of the two is a lower bound of the expectation, for filter factors in [0, 1].
+    k − 1 tasks have the row e₂ and one (e₁ + e₂)/√2; the solution is w⋆ = w₀ − e₁, so R = D = 1.
+    With probability (1 − 1/k)^{k−1} ≥ 1/e the odd task is seen exactly once, and then the seen-task
+    loss is at least (1/16k)·2(k−1)/(2k−1). The product of the two is a lower bound of the
+    expectation, for filter factors in [0, 1].
 
-    The claim is sharper, and for n steps of any filter: the odd task is drawn once, at step t, with probability
-    (1/k)(1 − 1/k)^{n−1}; the error along e₁ is then 1 − φ_t(1)/2 for good, and the seen-task loss at least
-    (1 − φ_t(1)/2)²·(n−1)/(2n(2n−1)), whatever the other coordinate is.
+    The claim is sharper, and for n steps of any filter: the odd task is drawn once, at step t, with
+    probability (1/k)(1 − 1/k)^{n−1}; the error along e₁ is then 1 − φ_t(1)/2 for good, and the
+    seen-task loss at least (1 − φ_t(1)/2)²·(n−1)/(2n(2n−1)), whatever the other coordinate is.
 
     Parameters
     ----------
@@ -216,18 +239,23 @@ def seen_task(k: int, start: Any = None) -> Construction:
 
     References
     ----------
-    Levinstein et al. (2025), Lemma "Lower bound for seen-task loss", Section 4.3 and Appendix B, lower, with constant
-    1/144 for k ≥ 9; this constant is derived by minimising over the coordinate their proof splits on.
+    Levinstein et al. (2025), Lemma "Lower bound for seen-task loss", Section 4.3 and Appendix B,
+    lower, with constant 1/144 for k ≥ 9; this constant is derived by minimising over the coordinate
+    their proof splits on.
     """
     k = validate.integer("k", k, 2, "the bound needs at least two tasks")
     w0 = np.zeros(2) if start is None else np.asarray(start, dtype=np.float64)
     if w0.ndim != 1 or len(w0) < 2 or not np.isfinite(w0).all():
-        raise ValueError(f"start must be a finite vector of at least two features, got shape {w0.shape}")
+        raise ValueError(
+            f"start must be a finite vector of at least two features, got shape {w0.shape}"
+        )
     e = np.eye(len(w0))
 
     def claim(filter_: Filter, steps: int) -> float:
         once = (1 - 1 / k) ** (steps - 1) / k
-        return float(once * np.sum((1 + _residual_factors(filter_, steps)) ** 2) * seen_task_loss(steps))
+        return float(
+            once * np.sum((1 + _residual_factors(filter_, steps)) ** 2) * seen_task_loss(steps)
+        )
 
     teacher, rows = w0 - e[0], (e[1:2], (e[0:1] + e[1:2]) / np.sqrt(2))
     return Construction(
@@ -241,17 +269,22 @@ def seen_task(k: int, start: Any = None) -> Construction:
 
 
 def seen_task_probability(k: int) -> float:
-    """Return (1 − 1/k)^{k−1}: the probability that the odd task is drawn exactly once in k draws."""
+    """Return (1 − 1/k)^{k−1}: the probability that the odd task is drawn exactly once in k
+    draws.
+    """
     return float((1 - 1 / k) ** (k - 1))
 
 
 def seen_task_loss(k: int) -> float:
-    """Return (1/16k)·2(k−1)/(2k−1): the least seen-task loss once the odd task was drawn exactly once in k steps."""
+    """Return (1/16k)·2(k−1)/(2k−1): the least seen-task loss once the odd task was drawn exactly
+    once in k steps.
+    """
     return (k - 1) / (8 * k * (2 * k - 1))
 
 
 def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3) -> Construction:
-    """Return one frequent task orthogonal to a few rare ones at equal angles, a family of very bad collections.
+    """Return one frequent task orthogonal to a few rare ones at equal angles, a family of very bad
+    collections.
 
     Parameters
     ----------
@@ -260,16 +293,16 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     n_rare : int, default 2
         Number of rare tasks.
     weight : float, default 7
-        Each rare task is drawn about ``weight`` times in k steps: there are round(k/weight) tasks, the frequent one
-        repeated as often as needed, so that draws are uniform.
+        Each rare task is drawn about ``weight`` times in k steps: there are round(k/weight) tasks,
+        the frequent one repeated as often as needed, so that draws are uniform.
     cosine : float, default 0.3
         Between any two rare rows, in [0, 1).
 
     Notes
     -----
-    The defaults are near the worst of this kind for the increasing schedule (k·loss = 0.950 at k = 64, 0.977 at 256).
-    For the fixed schedule weights of 4 to 6 and cosine 0.5 are worse (0.443 and 0.571), without regularization weight
-    1.75 and cosine 0.6 (0.204 and 0.205).
+    The defaults are near the worst of this kind for the increasing schedule (k·loss = 0.950 at k =
+    64, 0.977 at 256). For the fixed schedule weights of 4 to 6 and cosine 0.5 are worse (0.443 and
+    0.571), without regularization weight 1.75 and cosine 0.6 (0.204 and 0.205).
 
     Examples
     --------
@@ -298,6 +331,8 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
         name="rare_tasks",
         origin=np.zeros(n_rare + 1),
         quantity="worst_case",
-        statement="the worst expected average loss over unit teachers, from a recursion of three numbers",
+        statement=(
+            "the worst expected average loss over unit teachers, from a recursion of three numbers"
+        ),
         claim=lambda filter_, steps: _equiangular_loss(n_rare, cosine, n_tasks, filter_, steps),
     )

@@ -17,14 +17,21 @@ _AT_ONCE = 2**20  # numbers in memory at once
 def _not_exchangeable(s: Setting) -> str | None:
     if isinstance(s.law, Draws) or (isinstance(s.law, Epochs) and s.k < s.tasks.n_tasks):
         return None
-    return "tasks do not come in exchangeable order with one more to come: with replacement, or k < M without"
+    return (
+        "tasks do not come in exchangeable order with one more to come: with replacement, or k < M"
+        " without"
+    )
 
 
-EXCHANGEABLE = Hypothesis("tasks come in exchangeable order, and there is a next one", _not_exchangeable)
+EXCHANGEABLE = Hypothesis(
+    "tasks come in exchangeable order, and there is a next one", _not_exchangeable
+)
 
 
 def _falling_strength(s: Setting) -> str | None:
-    """Return None if ψ_t = φ_t/φ_t(R²) falls in t within [ξ/R², 1] at the eigenvalues of the tasks; else why not."""
+    """Return None if ψ_t = φ_t/φ_t(R²) falls in t within [ξ/R², 1] at the eigenvalues of the tasks;
+    else why not.
+    """
     values = np.unique(s.filter.spectrum(s.tasks.singular_values, s.tasks.radii))
     relative = (values if isinstance(s.filter, PerTask) else values / (s.radius or 1.0)) ** 2
     before = np.full(len(values), 1 + _CLOSE)
@@ -34,7 +41,9 @@ def _falling_strength(s: Setting) -> str | None:
         phi = np.atleast_2d(np.asarray(part.factors_of_singular(values)))
         psi = phi / np.broadcast_to(part.factor_at_radius(s.radius), (len(phi),))[:, None]
         rows = np.concatenate([before[None, :], psi])
-        if np.any(np.diff(rows, axis=0) > _CLOSE * rows[:-1]) or np.any(psi < relative * (1 - _CLOSE)):
+        if np.any(np.diff(rows, axis=0) > _CLOSE * rows[:-1]) or np.any(
+            psi < relative * (1 - _CLOSE)
+        ):
             return "the strengths fall at some step, or a filter is not concave"
         before = psi[-1]
     return None
@@ -47,28 +56,38 @@ MINIMAX = Hypothesis(
 
 ISOTROPIC = Hypothesis(
     "the teacher is random with covariance (D²/d)I",
-    lambda _: 'it is a mean over random teachers, these tasks have one; ask fl.upper_bound(…, teacher="isotropic")',
+    lambda _: (
+        "it is a mean over random teachers, these tasks have one; ask fl.upper_bound(…,"
+        ' teacher="isotropic")'
+    ),
 )
 
 MEAN_ITERATE = Hypothesis(
-    "the iterate is the mean of w_0..w_k", lambda _: "it is about the mean of all iterates, and this is the last one"
+    "the iterate is the mean of w_0..w_k",
+    lambda _: "it is about the mean of all iterates, and this is the last one",
 )
 
 
 def _orthonormal(n_tasks: Callable[[int], int], argument: str) -> Hypothesis:
     def failure(s: Setting) -> str | None:
         M = s.tasks.n_tasks
-        other = f"the tasks are not those of constructions.orthonormal_rows({argument}) from its start"
+        other = (
+            f"the tasks are not those of constructions.orthonormal_rows({argument}) from its start"
+        )
         if n_tasks(s.k) != M or set(s.tasks.ranks) != {1} or s.distance == 0:
             return other
         rows, shape = to_numpy(s.tasks.singular_vectors), (s.tasks.n_features, -1)
-        seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
+        seen = np.linalg.norm(
+            rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1
+        )
         same = np.ptp(s.tasks.singular_values) <= _CLOSE * s.radius and np.all(
             np.abs(seen * math.sqrt(M) / s.distance - 1) <= _CLOSE
         )
         return None if same and np.all(np.abs(rows @ rows.T - np.eye(M)) <= _CLOSE) else other
 
-    return Hypothesis(f"the tasks are constructions.orthonormal_rows({argument}), from its start", failure)
+    return Hypothesis(
+        f"the tasks are constructions.orthonormal_rows({argument}), from its start", failure
+    )
 
 
 ROWS_OF_ONE_MORE = _orthonormal(lambda k: k + 1, "k + 1")

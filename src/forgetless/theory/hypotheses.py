@@ -16,9 +16,11 @@ from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
 
 _CLOSE = 1e-9  # Relative tolerance within which a schedule counts as the one of a theorem
-# Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by under a percent
+# Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by
+# under a percent
 _UNNOTICED = 1e-3
-# From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and the bounds on both sides agree there
+# From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and the bounds on both sides agree
+# there
 _ONE = 1 - 1e-12
 _AT_ONCE = 2**20
 
@@ -59,47 +61,68 @@ class Setting:
 
     @cached_property
     def factors(self) -> tuple[Floats, Floats]:
-        """The smallest and the largest φ over all steps, along every singular vector, each of shape (Σr,)."""
+        """The smallest and the largest φ over all steps, along every singular vector, each of shape
+        (Σr,).
+        """
         values = self.filter.spectrum(self.tasks.singular_values, self.tasks.radii)
         different, place = np.unique(values, return_inverse=True)
         n_steps = 1 if self.filter.horizon is None else self.k
         low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
         for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(different)))):
             part = np.atleast_2d(
-                np.asarray(self.filter.at(slice(first, first + length)).factors_of_singular(different))
+                np.asarray(
+                    self.filter.at(slice(first, first + length)).factors_of_singular(different)
+                )
             )
             low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
         return low[place], high[place]
 
     @property
     def contradiction(self) -> float:
-        """Bound on the distance, relative to D, that contradictory tasks move the weights in k steps, or are missed."""
+        """Bound on the distance, relative to D, that contradictory tasks move the weights in k
+        steps, or are missed.
+        """
         tasks, s, R = self.tasks, self.tasks.singular_values, self.radius or 1.0
         missing = np.linalg.norm(tasks.missing(self.teacher), axis=1)
         owners = np.repeat(np.arange(tasks.n_tasks), tasks.ranks)
         moves = np.bincount(owners, (np.abs(self.factors[1]) * missing) ** 2, minlength=1)
-        missed = np.bincount(owners, (s / R * missing) ** 2, minlength=tasks.n_tasks) + 2 * tasks.floors / R / R
+        missed = (
+            np.bincount(owners, (s / R * missing) ** 2, minlength=tasks.n_tasks)
+            + 2 * tasks.floors / R / R
+        )
         worst = max(self.k * math.sqrt(moves.max()), math.sqrt(missed.max()))
         return worst / self.distance if self.distance > 0 else (math.inf if worst > 0 else 0.0)
 
     @property
     def strengths(self) -> Any:
-        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None where no theorem covers them."""
-        return np.broadcast_to(self.filter.strength(), (self.k,)) if self.filter.within_theory(self.radius) else None
+        """The strengths 1/η_t of the steps, λ_t or 1/(N_tγ_t), of shape (k,); None where no theorem
+        covers them.
+        """
+        return (
+            np.broadcast_to(self.filter.strength(), (self.k,))
+            if self.filter.within_theory(self.radius)
+            else None
+        )
 
     @cached_property
     def eta(self) -> float | None:
         """η if φ_t(R²) = η(k+1−t)/(k+1) at every step, as of the minimax schedule; else None."""
-        return constant_eta(np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,)), self.k)
+        return constant_eta(
+            np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,)), self.k
+        )
 
     @property
     def scale(self) -> float | None:
-        """The factor c if the schedule is the theorem's with η = 1/(cR²), explicit or budget; else None."""
+        """The factor c if the schedule is the theorem's with η = 1/(cR²), explicit or budget; else
+        None.
+        """
         return None if self.strengths is None else self.scale_of(self.strengths, 0)
 
     @property
     def single_step_scale(self) -> float | None:
-        """The factor c if every task takes one gradient step, of size (k−t+2)/((k+1)·cR²) ≤ 1/R²; else None."""
+        """The factor c if every task takes one gradient step, of size (k−t+2)/((k+1)·cR²) ≤ 1/R²;
+        else None.
+        """
         # A step size of 1/R² may be rounded upwards.
         if not self.filter.within_theory(self.radius * (1 - _CLOSE)):
             return None
@@ -134,7 +157,9 @@ def increasing_scale(strengths: Any, k: int, first: int = 0) -> float | None:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One condition of a theorem: a description, and a function that returns None or the reason of failure."""
+    """One condition of a theorem: a description, and a function that returns None or the reason of
+    failure.
+    """
 
     text: str
     failure: Callable[[Setting], str | None] = field(repr=False)
@@ -165,14 +190,19 @@ def _contradicts(s: Setting) -> str | None:
     if s.contradiction <= _UNNOTICED / math.sqrt(s.k):
         return None
     if s.tasks.is_realizable():
-        return f"the tasks contradict each other by a part of the distance D = {s.distance:.3g} to their joint solution"
+        return (
+            f"the tasks contradict each other by a part of the distance D = {s.distance:.3g} to"
+            " their joint solution"
+        )
     return "no model fits all tasks (see tasks.residual)"
 
 
 REALIZABLE = Hypothesis("one model fits all tasks, as seen from the start", _contradicts)
 
 UNIFORM = _needs(
-    "tasks are drawn uniformly with replacement", _uniform, "tasks are not drawn uniformly with replacement"
+    "tasks are drawn uniformly with replacement",
+    _uniform,
+    "tasks are not drawn uniformly with replacement",
 )
 
 INDEPENDENT = _needs(
@@ -193,7 +223,11 @@ CYCLIC = _needs(
     "tasks do not come in a cycle",
 )
 
-FIXED = _needs("the strength is the same at every step", lambda s: s.fixed, "the strength varies over the steps")
+FIXED = _needs(
+    "the strength is the same at every step",
+    lambda s: s.fixed,
+    "the strength varies over the steps",
+)
 CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
 UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
 EXPLICIT = _needs("explicit L2", lambda s: s.filter.explicit, "the scheme is not explicit L2")
@@ -215,24 +249,33 @@ FACTOR = Hypothesis(
     lambda s: (
         None
         if s.factor is not None and s.k >= 3 and abs(s.factor * math.log(s.k) - 1) <= _CLOSE
-        else f"φ(R²) is {'not fixed' if s.factor is None else f'{s.factor:.6g}'}, not 1/ln k = "
-        f"{1 / math.log(s.k) if s.k > 1 else math.inf:.6g}"
+        else (
+            f"φ(R²) is {'not fixed' if s.factor is None else f'{s.factor:.6g}'}, not 1/ln k = "
+            f"{1 / math.log(s.k) if s.k > 1 else math.inf:.6g}"
+        )
     ),
 )
 
 
 def of_scale(scale: Fraction) -> Hypothesis:
-    """Return the hypothesis that the strengths are those of the increasing schedule with a scale."""
+    """Return the hypothesis that the strengths are those of the increasing schedule with a
+    scale.
+    """
     return Hypothesis(
-        f"the strengths are 1/η_t = ({scale})R²(k+1)/(k−t+2)", lambda s: _scale_failure(s.scale, scale, "strengths")
+        f"the strengths are 1/η_t = ({scale})R²(k+1)/(k−t+2)",
+        lambda s: _scale_failure(s.scale, scale, "strengths"),
     )
 
 
 def single_steps(scale: Fraction) -> Hypothesis:
-    """Return the hypothesis that every task takes one gradient step, of the increasing schedule with a scale."""
+    """Return the hypothesis that every task takes one gradient step, of the increasing schedule
+    with a scale.
+    """
     return Hypothesis(
         f"one gradient step per task, of size (k−t+2)/((k+1)·({scale})R²)",
-        lambda s: _scale_failure(s.single_step_scale, scale, "inverse sizes of single gradient steps"),
+        lambda s: _scale_failure(
+            s.single_step_scale, scale, "inverse sizes of single gradient steps"
+        ),
     )
 
 
@@ -240,7 +283,9 @@ def _scale_failure(actual: float | None, scale: Fraction, what: str) -> str | No
     if actual is None:
         return f"the {what} do not increase as (k+1)/(k−t+2)"
     return (
-        None if abs(actual / float(scale) - 1) <= _CLOSE else f"the scale of the schedule is {actual:.6g}, not {scale}"
+        None
+        if abs(actual / float(scale) - 1) <= _CLOSE
+        else f"the scale of the schedule is {actual:.6g}, not {scale}"
     )
 
 
@@ -249,7 +294,11 @@ INCREASING = of_scale(THEOREM)
 
 AT_LEAST = Hypothesis(
     "the strengths are 1/η_t = c·R²(k+1)/(k−t+2) with c ≥ 13/3",
-    lambda s: None if (s.scale or 0.0) >= THEOREM * (1 - _CLOSE) else _scale_failure(s.scale, THEOREM, "strengths"),
+    lambda s: (
+        None
+        if (s.scale or 0.0) >= THEOREM * (1 - _CLOSE)
+        else _scale_failure(s.scale, THEOREM, "strengths")
+    ),
 )
 
 
@@ -274,11 +323,14 @@ def _not_cai(s: Setting) -> str | None:
 
 
 CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _not_cai)
-FIRST_FREE = Hypothesis("the first task is solved exactly, the others as in the theorem", _first_free)
+FIRST_FREE = Hypothesis(
+    "the first task is solved exactly, the others as in the theorem", _first_free
+)
 
 
 def _odd_one(s: Setting, cosine: float, n_tasks: int) -> tuple[int, Any] | None:
-    """Return the one of n_tasks rank-one tasks at an angle to all others, which agree, and ‖v_m (w₀ − w⋆)‖/D.
+    """Return the one of n_tasks rank-one tasks at an angle to all others, which agree, and ‖v_m (w₀
+    − w⋆)‖/D.
 
     v_m is the singular vector of task m. None if the tasks are not of that kind.
     """
@@ -288,10 +340,13 @@ def _odd_one(s: Setting, cosine: float, n_tasks: int) -> tuple[int, Any] | None:
     if np.ptp(singular) > _CLOSE * singular[0]:
         return None
     rows = to_numpy(s.tasks.singular_vectors)
-    # Two of any three tasks agree with the common singular vector; comparing all pairs would take n² numbers.
+    # Two of any three tasks agree with the common singular vector; comparing all pairs would take
+    # n² numbers.
     three = np.abs(rows[:3] @ rows[:3].T) if n_tasks > 2 else np.eye(2)
     shape = (s.tasks.n_features, -1)
-    seen = np.linalg.norm(rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1)
+    seen = np.linalg.norm(
+        rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1
+    )
     # Of two tasks either may be the odd one: it is the one with the larger error.
     common = int(np.argmax(three.sum(axis=0))) if n_tasks > 2 else int(np.argmin(seen))
     cosines = np.abs(rows @ rows[common])
@@ -304,10 +359,14 @@ def _unseen(more: int, argument: str) -> Hypothesis:
     def failure(s: Setting) -> str | None:
         odd = _odd_one(s, 0.0, s.k + more)
         if odd is None or odd[1][odd[0]] < 1 - _CLOSE:
-            return f"the tasks are not those of constructions.unseen_task({argument}) from its start"
+            return (
+                f"the tasks are not those of constructions.unseen_task({argument}) from its start"
+            )
         return None
 
-    return Hypothesis(f"the tasks are constructions.unseen_task({argument}), from its start", failure)
+    return Hypothesis(
+        f"the tasks are constructions.unseen_task({argument}), from its start", failure
+    )
 
 
 def _is_seen(s: Setting) -> str | None:

@@ -1,7 +1,8 @@
 """Incremental gradient descent on time-varying functions, and its last-iterate guarantee.
 
-Reference: Levinstein et al. (2025), Algorithm 3 and Lemma "SGD bound for time-varying distributions", Section 4.2 and
-Appendix E. Two misprints are corrected: the decay is (k−t+2)/(k+1), and c_t has the factor (1 + η_tβ).
+Reference: Levinstein et al. (2025), Algorithm 3 and Lemma "SGD bound for time-varying
+distributions", Section 4.2 and Appendix E. Two misprints are corrected: the decay is (k−t+2)/(k+1),
+and c_t has the factor (1 + η_tβ).
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,8 @@ Function = Callable[[Any, int, int], Any]
 
 
 def linear_decay(k: int, step_size: Any) -> list[Any]:
-    """Return η_t = η(k−t+2)/(k+1) for t = 1..k, in the arithmetic of ``step_size`` (floats or Fractions).
+    """Return η_t = η(k−t+2)/(k+1) for t = 1..k, in the arithmetic of ``step_size`` (floats or
+    Fractions).
 
     Examples
     --------
@@ -30,10 +32,15 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     exact = isinstance(step_size, Fraction)
-    return [step_size * (Fraction(k - t + 2, k + 1) if exact else (k - t + 2) / (k + 1)) for t in range(1, k + 1)]
+    return [
+        step_size * (Fraction(k - t + 2, k + 1) if exact else (k - t + 2) / (k + 1))
+        for t in range(1, k + 1)
+    ]
 
 
-def descend(gradient: Function, order: Sequence[int], step_sizes: Sequence[float], start: Any) -> NDArray[np.float64]:
+def descend(
+    gradient: Function, order: Sequence[int], step_sizes: Sequence[float], start: Any
+) -> NDArray[np.float64]:
     """Return the iterates w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t).
 
     Parameters
@@ -60,7 +67,9 @@ def descend(gradient: Function, order: Sequence[int], step_sizes: Sequence[float
     """
     w = np.array(start, dtype=np.float64)
     if len(order) != len(step_sizes):
-        raise ValueError(f"step_sizes must have one entry per step, got {len(step_sizes)} for {len(order)} steps")
+        raise ValueError(
+            f"step_sizes must have one entry per step, got {len(step_sizes)} for {len(order)} steps"
+        )
     path = np.empty((len(order), *w.shape))
     for t, (m, eta) in enumerate(zip(order, step_sizes, strict=True), start=1):
         w = w - eta * np.asarray(gradient(w, int(m), t), dtype=np.float64)
@@ -109,7 +118,9 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
     (8.251953125, True)
     """
     K = validate.integer("k", k, 1, "ask for at least one step") + 1
-    one = Fraction(1) if isinstance(step_size, Fraction) and isinstance(smoothness, Fraction) else 1.0
+    one = (
+        Fraction(1) if isinstance(step_size, Fraction) and isinstance(smoothness, Fraction) else 1.0
+    )
     v = [2 * one / (K - t + 1) + one / K for t in range(K)]
     v.append(v[-1])
     eta = [step_size * one * (K - t + 1) / K for t in range(1, K + 1)]
@@ -127,7 +138,8 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
 
 @dataclass(frozen=True)
 class HypothesisCheck:
-    """The hypotheses of the time-varying lemma on samples, each as its largest violation (≤ 0 where it holds).
+    """The hypotheses of the time-varying lemma on samples, each as its largest violation (≤ 0 where
+    it holds).
 
     Attributes
     ----------
@@ -136,7 +148,8 @@ class HypothesisCheck:
     smoothness : float
         Largest ‖∇f(u) − ∇f(w)‖ / ‖u − w‖ − β, relative to β.
     lower, upper : float
-        Largest relative violation of f⁽ᵗ⁾ − f⁽ᵗ⁾⋆ ≤ f − f⋆ and of f − f⋆ ≤ (1 + η_tβ)(f⁽ᵗ⁾ − f⁽ᵗ⁾⋆).
+        Largest relative violation of f⁽ᵗ⁾ − f⁽ᵗ⁾⋆ ≤ f − f⋆ and of f − f⋆ ≤ (1 + η_tβ)(f⁽ᵗ⁾ −
+        f⁽ᵗ⁾⋆).
     minimum : float
         Largest ‖∇f⁽ᵗ⁾(w⋆; m)‖, relative to β times the largest distance of a sample from w⋆.
     step_size : float
@@ -168,7 +181,8 @@ def check_time_varying(
     minimizer: Any,
     samples: Any,
 ) -> HypothesisCheck:
-    """Return the violations of the hypotheses of the time-varying last-iterate lemma at sampled points.
+    """Return the violations of the hypotheses of the time-varying last-iterate lemma at sampled
+    points.
 
     Parameters
     ----------
@@ -187,7 +201,9 @@ def check_time_varying(
     """
     points, best = np.asarray(samples, dtype=np.float64), np.asarray(minimizer, dtype=np.float64)
     if points.ndim != 2 or len(points) < 2 or len(step_sizes) == 0:
-        raise ValueError(f"samples must hold at least two points of shape (d,), got shape {points.shape}")
+        raise ValueError(
+            f"samples must hold at least two points of shape (d,), got shape {points.shape}"
+        )
     k = len(step_sizes)
     ideal = np.array(linear_decay(k, float(step_sizes[0])))  # the first step has the factor 1
     decay = float(np.max(np.abs(np.asarray(step_sizes, dtype=np.float64) / ideal - 1)))

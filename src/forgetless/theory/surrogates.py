@@ -4,12 +4,13 @@ For a task (X, y), a filter φ and any step size η > 0, the surrogate is
 
     f(w) = ½‖√A (w − X⁺y)‖²,   A = φ(XᵀX)/η = g(XᵀX),
 
-and w − η∇f(w) is exactly the step of the filter. Where g is concave and non-decreasing on [0, R²] with g(0) = 0,
+and w − η∇f(w) is exactly the step of the filter. Where g is concave and non-decreasing on [0, R²]
+with g(0) = 0,
 
     (1/g'(0)) f(w)  ≤  L(w) − min L  ≤  (R²/g(R²)) f(w),   and f is convex and g(R²)-smooth.
 
-Reference: Levinstein et al. (2025), Reductions 1 and 2 of Section 3, and Lemma "General reduction properties",
-Appendix C. Their proof prints g(R²) as 1/β; it equals β.
+Reference: Levinstein et al. (2025), Reductions 1 and 2 of Section 3, and Lemma "General reduction
+properties", Appendix C. Their proof prints g(R²) as 1/β; it equals β.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,15 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats, as_float, from_numpy, namespace_of, same_library, to_numpy
+from forgetless._core.arrays import (
+    Array,
+    Floats,
+    as_float,
+    from_numpy,
+    namespace_of,
+    same_library,
+    to_numpy,
+)
 from forgetless.equation import check_single
 from forgetless.filters import Filter
 from forgetless.tasks import Task, TaskCollection
@@ -35,8 +44,12 @@ class Surrogate:
 
     @property
     def curvature(self) -> Array:
-        """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the singular vectors of the task."""
-        factors = np.asarray(self.filter.factors_of_singular(to_numpy(self.task.singular_values)), dtype=np.float64)
+        """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the singular vectors of the
+        task.
+        """
+        factors = np.asarray(
+            self.filter.factors_of_singular(to_numpy(self.task.singular_values)), dtype=np.float64
+        )
         return from_numpy(factors / self.step_size, like=self.task.X)
 
     @property
@@ -69,18 +82,26 @@ class Surrogate:
     def gradient(self, w: Any) -> Array:
         """Return ∇f(w) = A (w − X⁺y), of the shape of w."""
         error = self._error(w)
-        return self.task.singular_vectors.T @ (error * (self.curvature if error.ndim == 1 else self.curvature[:, None]))
+        return self.task.singular_vectors.T @ (
+            error * (self.curvature if error.ndim == 1 else self.curvature[:, None])
+        )
 
     def step(self, w: Any) -> Array:
         """Return w − η∇f(w), which is ``forgetless.step(w, task, filter)``."""
         return same_library(as_float("w", w), like=self.task.X) - self.step_size * self.gradient(w)
 
     def _error(self, w: Any) -> Array:
-        return self.task.singular_vectors @ same_library(as_float("w", w), like=self.task.X) - self.task.targets
+        return (
+            self.task.singular_vectors @ same_library(as_float("w", w), like=self.task.X)
+            - self.task.targets
+        )
 
 
-def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None = None) -> Surrogate:
-    """Return the surrogate on which one gradient step of size ``step_size`` is the filter's step on ``task``.
+def surrogate(
+    task: Task, filter: Filter, step_size: float, radius: float | None = None
+) -> Surrogate:
+    """Return the surrogate on which one gradient step of size ``step_size`` is the filter's step on
+    ``task``.
 
     Parameters
     ----------
@@ -104,10 +125,15 @@ def surrogate(task: Task, filter: Filter, step_size: float, radius: float | None
     True
     """
     check_single(task, filter)
-    eta = validate.number("step_size", step_size, "any positive step size gives the same step", positive=True)
+    eta = validate.number(
+        "step_size", step_size, "any positive step size gives the same step", positive=True
+    )
     R = task.radius if radius is None else validate.number("radius", radius, "use tasks.radius")
     if task.radius > R * (1 + 1e-12):
-        raise ValueError(f"radius must be at least that of the task, {task.radius:.6g}, got {R:.6g}; use tasks.radius")
+        raise ValueError(
+            f"radius must be at least that of the task, {task.radius:.6g}, got {R:.6g}; use"
+            " tasks.radius"
+        )
     check_concave(filter, R)
     return Surrogate(task, filter, eta, R)
 
@@ -116,10 +142,14 @@ _CONCAVITY_POINTS = 400
 
 
 def check_concave(filter: Filter, radius: float) -> None:
-    """Raise ValueError where a filter is not concave and non-decreasing on [0, R²], on a grid dense near both ends."""
+    """Raise ValueError where a filter is not concave and non-decreasing on [0, R²], on a grid dense
+    near both ends.
+    """
     if radius == 0.0:
         return
-    grid = np.concatenate([np.geomspace(1e-12, 0.5, _CONCAVITY_POINTS), 1 - np.geomspace(0.5, 1e-6, 60)[1:], [1.0]])
+    grid = np.concatenate(
+        [np.geomspace(1e-12, 0.5, _CONCAVITY_POINTS), 1 - np.geomspace(0.5, 1e-6, 60)[1:], [1.0]]
+    )
     grid = np.concatenate([[0.0], grid])
     xi = grid * radius**2
     # In units of R², and from singular values: R² may overflow, and slopes per ξ sooner.
@@ -129,15 +159,16 @@ def check_concave(filter: Filter, radius: float) -> None:
     if (slopes < -slack).any():
         at = int(np.argmax(slopes < -slack))
         raise ValueError(
-            f"filter {filter!r} decreases near ξ = {xi[at + 1]:.6g} within [0, R²] = [0, {radius**2:.6g}]; the "
-            "reduction needs a non-decreasing filter, e.g. step_size below 1/R²"
+            f"filter {filter!r} decreases near ξ = {xi[at + 1]:.6g} within [0, R²] = [0,"
+            f" {radius**2:.6g}]; the reduction needs a non-decreasing filter, e.g. step_size below"
+            " 1/R²"
         )
     bends = np.diff(slopes) > slack[1:] + slack[:-1] + 1e-9 * np.abs(slopes[:-1])
     if bends.any():
         at = int(np.argmax(bends))
         raise ValueError(
-            f"filter {filter!r} is not concave near ξ = {xi[at + 1]:.6g} within [0, R²] = [0, {radius**2:.6g}]; the "
-            "reduction needs a concave filter"
+            f"filter {filter!r} is not concave near ξ = {xi[at + 1]:.6g} within [0, R²] = [0,"
+            f" {radius**2:.6g}]; the reduction needs a concave filter"
         )
 
 
@@ -154,7 +185,8 @@ class ReductionCheck:
     lower, upper : float
         The claimed sandwich constants: lower·f ≤ excess loss ≤ upper·f.
     smallest_ratio, largest_ratio : float
-        The extremes of excess loss / f over all tasks and all w, between the two; NaN if all tasks are zero.
+        The extremes of excess loss / f over all tasks and all w, between the two; NaN if all tasks
+        are zero.
     largest_value_at_teacher : float
         Of all surrogates at the joint solution: 0 for realizable tasks.
     """
@@ -191,8 +223,11 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
     surrogates = [surrogate(task, filter, step_size, tasks.radius) for task in tasks]
     curvatures = np.concatenate([to_numpy(each.curvature) for each in surrogates])
     squares = tasks.singular_values**2
-    # Both forms are diagonal along the singular vectors, so their ratio lies between those of single vectors.
-    ratios: Floats = np.divide(squares, curvatures, out=np.full_like(squares, np.inf), where=curvatures > 0)
+    # Both forms are diagonal along the singular vectors, so their ratio lies between those of
+    # single vectors.
+    ratios: Floats = np.divide(
+        squares, curvatures, out=np.full_like(squares, np.inf), where=curvatures > 0
+    )
     teacher = tasks.teacher()
     first = surrogates[0]
     return ReductionCheck(

@@ -1,7 +1,9 @@
-"""Two unit tasks at an angle: worst-case expected loss in closed form, and the best fixed coefficient.
+"""Two unit tasks at an angle: worst-case expected loss in closed form, and the best fixed
+coefficient.
 
-In the basis of the bisector and its normal the moment operator of random draws preserves diagonal matrices, so it is a
-2 × 2 matrix, B = [[(1−φc)², φ²cs], [φ²cs, (1−φs)²]] with c = cos²(θ/2), s = sin²(θ/2) and φ = 1/(1+λ).
+In the basis of the bisector and its normal the moment operator of random draws preserves diagonal
+matrices, so it is a 2 × 2 matrix, B = [[(1−φc)², φ²cs], [φ²cs, (1−φs)²]] with c = cos²(θ/2), s =
+sin²(θ/2) and φ = 1/(1+λ).
 """
 
 from typing import Any
@@ -13,7 +15,8 @@ from forgetless._core.arrays import Floats
 
 
 def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any:
-    """Return the worst expected loss over unit teachers of k steps with fixed λ on two unit tasks at angle θ.
+    """Return the worst expected loss over unit teachers of k steps with fixed λ on two unit tasks
+    at angle θ.
 
     Parameters
     ----------
@@ -33,7 +36,10 @@ def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any
     """
     theta, coefficient, k = (np.asarray(x, dtype=np.float64) for x in (theta, coefficient, k))
     if not ((theta > 0) & (theta < np.pi)).all():
-        raise ValueError(f"theta must lie in (0, π), got {theta.min()}..{theta.max()}; parallel tasks are one task")
+        raise ValueError(
+            f"theta must lie in (0, π), got {theta.min()}..{theta.max()}; parallel tasks are one"
+            " task"
+        )
     if not ((coefficient >= 0) & np.isfinite(coefficient)).all():
         raise ValueError("coefficient must be nonnegative and finite; use 0 for no regularization")
     if not ((k >= 0) & (k == np.rint(k))).all():
@@ -48,8 +54,9 @@ def _shape(theta: Floats) -> tuple[Floats, Floats]:
 
 def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     phi = 1.0 / (1.0 + coefficient)
-    # B = p, o; o, q. Everything is divided by φ: then nothing cancels or underflows however large λ is, since
-    # (p − q)/φ = (s − c)(1 + λφ), (1 − p)/φ = c(1 + (λ + s)φ) and (1 − q)/φ = s(1 + (λ + c)φ).
+    # B = p, o; o, q. Everything is divided by φ: then nothing cancels or underflows however large λ
+    # is, since (p − q)/φ = (s − c)(1 + λφ), (1 − p)/φ = c(1 + (λ + s)φ) and (1 − q)/φ = s(1 + (λ +
+    # c)φ).
     o, shrunk = phi * (c * s), coefficient * phi
     delta = 0.5 * (s - c) * (1.0 + shrunk)
     radius = np.sqrt(delta * delta + o * o)
@@ -61,9 +68,16 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         missing = np.minimum(o * (4 - 2 * phi) / decrease, 1.0)
-        # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny; near 1 its distance from 1 is.
-        weak = shrunk * ((coefficient + s) * phi * ((coefficient + c) * phi) + phi * o) / (1.0 - missing)
-        logarithm = np.where(phi * decrease < 0.5, np.log1p(-np.minimum(phi * decrease, 0.5)), np.log(weak))
+        # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny; near 1 its
+        # distance from 1 is.
+        weak = (
+            shrunk
+            * ((coefficient + s) * phi * ((coefficient + c) * phi) + phi * o)
+            / (1.0 - missing)
+        )
+        logarithm = np.where(
+            phi * decrease < 0.5, np.log1p(-np.minimum(phi * decrease, 0.5)), np.log(weak)
+        )
         high = np.exp(k * np.log1p(-missing))  # much faster than a power
         low = np.exp(k * logarithm)
     high, low = np.where(k == 0, 1.0, high), np.where(k == 0, 1.0, low)
@@ -76,8 +90,8 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     return np.asarray(np.maximum(along, across) / scale)
 
 
-# Relative to the size of λ⋆ in the linear regime. Around the drop, at kθ² ≈ 1, there can be two dips close together,
-# and λ⋆ reaches 0 only gradually; elsewhere there is one dip at most.
+# Relative to the size of λ⋆ in the linear regime. Around the drop, at kθ² ≈ 1, there can be two
+# dips close together, and λ⋆ reaches 0 only gradually; elsewhere there is one dip at most.
 _COARSE = np.concatenate([np.geomspace(1e-7, 2e-3, 10), np.geomspace(3e-3, 4.0, 34)])
 _FINE = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
 _DROP = (0.25, 5.0)
@@ -88,8 +102,8 @@ _AT_ONCE = 64
 def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     """Return the fixed coefficient λ⋆ with the smallest worst-case expected loss, and that loss.
 
-    The search is global: there can be two local minima, and from kθ² ≈ 2 on the best is exactly 0, no regularization.
-    While kθ² ≲ 1, λ⋆ ≈ k / ln cot(θ/2).
+    The search is global: there can be two local minima, and from kθ² ≈ 2 on the best is exactly 0,
+    no regularization. While kθ² ≲ 1, λ⋆ ≈ k / ln cot(θ/2).
 
     Parameters
     ----------
@@ -125,11 +139,15 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     parts = []
     for grid, group in ((_FINE, np.flatnonzero(near)), (_COARSE, np.flatnonzero(~near))):
         # A few hundred problems at a time: their grids then stay in the cache.
-        parts += [_brackets(c, s, k, grid, group[i : i + _AT_ONCE]) for i in range(0, len(group), _AT_ONCE)]
+        parts += [
+            _brackets(c, s, k, grid, group[i : i + _AT_ONCE])
+            for i in range(0, len(group), _AT_ONCE)
+        ]
     low, high, columns = (np.concatenate(values) for values in zip(*parts, strict=True))
     best, best_loss = np.zeros_like(k), _loss(c, s, np.zeros_like(k), k)
     minimizers, minima = _golden(low, high, c[columns], s[columns], k[columns])
-    order = np.argsort(-minima, kind="stable")  # so that the best of two dips of one problem is written last
+    # so that the best of two dips of one problem is written last
+    order = np.argsort(-minima, kind="stable")
     order = order[minima[order] < best_loss[columns[order]]]
     best[columns[order]], best_loss[columns[order]] = minimizers[order], minima[order]
     if not shape:
@@ -140,9 +158,12 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
 def _brackets(
     c: Floats, s: Floats, k: Floats, relative: Floats, part: NDArray[np.int64]
 ) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return the ends of an interval around every dip of the loss over a grid, and the problem each belongs to."""
+    """Return the ends of an interval around every dip of the loss over a grid, and the problem each
+    belongs to.
+    """
     c, s, k = c[part], s[part], k[part]
-    # λ⋆ never exceeds a few times its size in the linear regime; near π/2 that size is infinite and λ⋆ is 0.
+    # λ⋆ never exceeds a few times its size in the linear regime; near π/2 that size is infinite and
+    # λ⋆ is 0.
     size = k / np.maximum(0.5 * np.abs(np.log(c / s)), 0.5)
     grid = relative[:, None] * size
     losses = _loss(c, s, np.concatenate([np.zeros((1, len(k))), grid]), k)
@@ -153,7 +174,9 @@ def _brackets(
 
 
 def _golden(low: Floats, high: Floats, c: Floats, s: Floats, k: Floats) -> tuple[Floats, Floats]:
-    """Return minimisers inside brackets by golden sections, which tolerate kinks where the worst teacher changes."""
+    """Return minimisers inside brackets by golden sections, which tolerate kinks where the worst
+    teacher changes.
+    """
     ratio = (np.sqrt(5.0) - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = _loss(c, s, a, k), _loss(c, s, b, k)

@@ -1,4 +1,5 @@
-"""Schedules for deep networks: proximal regularization towards earlier weights, importances, step budgets.
+"""Schedules for deep networks: proximal regularization towards earlier weights, importances, step
+budgets.
 
 ``import forgetless`` does not import this package; it needs torch.
 """
@@ -10,8 +11,8 @@ try:
     import torch as _torch  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "forgetless.torch needs PyTorch, which is not installed here; install the version it is tested with: "
-        "python -m pip install torch==2.13.0"
+        "forgetless.torch needs PyTorch, which is not installed here; install the version it is"
+        " tested with: python -m pip install torch==2.13.0"
     ) from error
 
 from forgetless.torch.advice import DEFAULT_SCALE, MechanismAdvice, advise

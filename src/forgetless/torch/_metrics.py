@@ -11,7 +11,9 @@ from forgetless.torch.hooks import check_rates
 
 
 class Diagonal(Scalar):
-    """Optimizers whose metric D is a tensor beside every parameter, by one function of state and group."""
+    """Optimizers whose metric D is a tensor beside every parameter, by one function of state and
+    group.
+    """
 
     def __init__(self, metric: Callable[[dict[str, Any], dict[str, Any]], Any]) -> None:
         self._metric = metric
@@ -26,7 +28,11 @@ class Diagonal(Scalar):
 
 
 def _nadam(state: dict[str, Any], group: dict[str, Any]) -> Any:
-    return (state["exp_avg_sq"] / (1.0 - group["betas"][1] ** state["step"])).sqrt_().add_(group["eps"])
+    return (
+        (state["exp_avg_sq"] / (1.0 - group["betas"][1] ** state["step"]))
+        .sqrt_()
+        .add_(group["eps"])
+    )
 
 
 def _radam(state: dict[str, Any], group: dict[str, Any]) -> Any:
@@ -45,7 +51,8 @@ def _rmsprop(state: dict[str, Any], group: dict[str, Any]) -> Any:
     square = state["square_avg"]
     if group["centered"]:
         square = (square - state["grad_avg"].square()).clamp_(min=0)
-    return square.sqrt().add_(group["eps"]) * (1.0 - group["momentum"])  # momentum lengthens the steps
+    # momentum lengthens the steps
+    return square.sqrt().add_(group["eps"]) * (1.0 - group["momentum"])
 
 
 def _adagrad(state: dict[str, Any], group: dict[str, Any]) -> Any:
@@ -65,7 +72,9 @@ _METRICS: dict[Any, Scalar] = {
 
 
 def metric_of(optimizer: Any, metric: str) -> Scalar:
-    """Return the metric of an optimizer; TypeError for one whose metric or learning rate is not known."""
+    """Return the metric of an optimizer; TypeError for one whose metric or learning rate is not
+    known.
+    """
     check_rates(optimizer)
     if metric == "decoupled":
         return Scalar()
@@ -74,8 +83,9 @@ def metric_of(optimizer: Any, metric: str) -> Scalar:
     step_metric = next((own for kind, own in _METRICS.items() if step is kind.step), None)
     if step_metric is None:
         raise TypeError(
-            f"the metric in which {type(optimizer).__name__} steps is not known, so that a proximal step could not "
-            "mean the same λ; use metric='decoupled', a step of γλΩ/(1 + γλΩ) towards the center, whose resting point "
-            "depends on the optimizer, or mode='loss' and anchor.penalty() in the loss"
+            f"the metric in which {type(optimizer).__name__} steps is not known, so that a proximal"
+            " step could not mean the same λ; use metric='decoupled', a step of γλΩ/(1 + γλΩ)"
+            " towards the center, whose resting point depends on the optimizer, or mode='loss' and"
+            " anchor.penalty() in the loss"
         )
     return step_metric

@@ -1,8 +1,10 @@
-"""Sums over samples of squares or absolute values of per-sample gradients, exactly and without a loop over samples.
+"""Sums over samples of squares or absolute values of per-sample gradients, exactly and without a
+loop over samples.
 
-One backward pass of the batch gives the gradients by the outputs of all layers. For ``nn.Linear`` on (batch, features)
-the gradient of a sample is one outer product, whose square needs no memory per sample; other layers are differentiated
-one by one. Models with other parameters, or layers that are used twice, go through ``torch.func.vmap`` in chunks.
+One backward pass of the batch gives the gradients by the outputs of all layers. For ``nn.Linear``
+on (batch, features) the gradient of a sample is one outer product, whose square needs no memory per
+sample; other layers are differentiated one by one. Models with other parameters, or layers that are
+used twice, go through ``torch.func.vmap`` in chunks.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,13 +15,15 @@ import torch
 from forgetless.torch.models import Tensors
 
 Probe = Callable[[Any, Any], tuple[Any, Any]]
-"""Outputs of some samples and their places in the batch ↦ a scalar for each, to be differentiated, and its weight."""
+"""Outputs of some samples and their places in the batch ↦ a scalar for each, to be differentiated,
+and its weight."""
 
 _AT_ONCE = 2**20
 """Numbers of per-sample gradients that are held at a time."""
 
 _TOGETHER = 2**23
-"""Numbers that came back from several probes and are held at a time: one product for all of them is quicker."""
+"""Numbers that came back from several probes and are held at a time: one product for all of them is
+quicker."""
 
 _LAYERS = (
     torch.nn.Linear,
@@ -32,18 +36,22 @@ _LAYERS = (
 
 
 def logits_of(model: Any, x: Any) -> Any:
-    """Return the outputs of a model for a batch, a tensor or a dictionary; of objects with logits, those."""
+    """Return the outputs of a model for a batch, a tensor or a dictionary; of objects with logits,
+    those.
+    """
     return _logits(model(**x) if isinstance(x, Mapping) else model(x))
 
 
 def _logits(outputs: Any) -> Any:
     if isinstance(outputs, torch.Tensor):
         return outputs
-    logits = outputs.get("logits") if isinstance(outputs, Mapping) else getattr(outputs, "logits", None)
+    logits = (
+        outputs.get("logits") if isinstance(outputs, Mapping) else getattr(outputs, "logits", None)
+    )
     if not isinstance(logits, torch.Tensor):
         raise TypeError(
-            f"model must return a tensor, or an object with one called logits, got {type(outputs).__name__}; wrap the "
-            "model in one that returns its logits"
+            "model must return a tensor, or an object with one called logits, got"
+            f" {type(outputs).__name__}; wrap the model in one that returns its logits"
         )
     return logits
 
@@ -74,19 +82,29 @@ def _acts_on_samples(module: Any) -> bool:
 
 
 def by_layers(
-    model: Any, x: Any, probes: Sequence[Probe], reduce: Callable[[Any], Any], total: Tensors, *, check: bool
+    model: Any,
+    x: Any,
+    probes: Sequence[Probe],
+    reduce: Callable[[Any], Any],
+    total: Tensors,
+    *,
+    check: bool,
 ) -> bool:
-    """Add Σ_samples weight · reduce(gradient) of all probes to ``total``; False, and nothing added, if it cannot be so.
+    """Add Σ_samples weight · reduce(gradient) of all probes to ``total``; False, and nothing added,
+    if it cannot be so.
 
-    ``check`` compares with autograd at the first probe: summed over samples with different factors, they must be
-    the gradient of that sum.
+    ``check`` compares with autograd at the first probe: summed over samples with different factors,
+    they must be the gradient of that sum.
     """
     owners = {module: name for name, module in model.named_modules() if _is_trained(module)}
     outputs, calls = _recorded_calls(model, x, owners)
     once = len(calls) == len(owners) == len({module for module, _, _ in calls})
     if not once or any(len(output) != n_rows(x) for _, _, output in calls):
         return False
-    index, places = torch.arange(n_rows(x), device=outputs.device), [output for _, _, output in calls]
+    index, places = (
+        torch.arange(n_rows(x), device=outputs.device),
+        [output for _, _, output in calls],
+    )
     at_once = max(1, _TOGETHER // max(1, sum(output.numel() for output in places)))
     for first in range(0, len(probes), at_once):
         back, weights = [], []
@@ -95,11 +113,22 @@ def by_layers(
             back.append(torch.autograd.grad(values.sum(), places, retain_graph=True))
             weights.append(weight)
             if check and first == 0 and len(back) == 1:
-                layers = [(owners[m], m, x, d[:, None]) for (m, x, _), d in zip(calls, back[0], strict=True)]
+                layers = [
+                    (owners[m], m, x, d[:, None])
+                    for (m, x, _), d in zip(calls, back[0], strict=True)
+                ]
                 if not _agree(model, layers, values):
                     return False
         for (module, inputs, _), deltas in zip(calls, zip(*back, strict=True), strict=True):
-            _add(total, owners[module], module, inputs, torch.stack(deltas, 1), torch.stack(weights, 1), reduce)
+            _add(
+                total,
+                owners[module],
+                module,
+                inputs,
+                torch.stack(deltas, 1),
+                torch.stack(weights, 1),
+                reduce,
+            )
     return True
 
 
@@ -108,8 +137,12 @@ def _is_trained(module: Any) -> bool:
     return any(p.requires_grad for p in module.parameters(recurse=False))
 
 
-def _recorded_calls(model: Any, x: Any, modules: Iterable[Any]) -> tuple[Any, list[tuple[Any, Any, Any]]]:
-    """Return the outputs of a model, and module, input and output of every call of some of its modules."""
+def _recorded_calls(
+    model: Any, x: Any, modules: Iterable[Any]
+) -> tuple[Any, list[tuple[Any, Any, Any]]]:
+    """Return the outputs of a model, and module, input and output of every call of some of its
+    modules.
+    """
     calls: list[tuple[Any, Any, Any]] = []
 
     def record(module: Any, inputs: Any, output: Any) -> Any:
@@ -125,9 +158,15 @@ def _recorded_calls(model: Any, x: Any, modules: Iterable[Any]) -> tuple[Any, li
 
 
 def _agree(model: Any, layers: list[Any], values: Any) -> bool:
-    # Different factors, so that gradients do not cancel where the model is trained, and samples that mix are noticed.
-    signs, params = torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)), trained(model)
-    gradients = torch.autograd.grad((signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True)
+    # Different factors, so that gradients do not cancel where the model is trained, and samples
+    # that mix are noticed.
+    signs, params = (
+        torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)),
+        trained(model),
+    )
+    gradients = torch.autograd.grad(
+        (signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True
+    )
     sums = {name: torch.zeros_like(p) for name, p in params.items()}
     for name, module, inputs, delta in layers:
         _add(sums, name, module, inputs, delta, signs[:, None], lambda g: g)
@@ -139,10 +178,13 @@ def _agree(model: Any, layers: list[Any], values: Any) -> bool:
     return True
 
 
-def _add(total: Tensors, prefix: str, module: Any, inputs: Any, delta: Any, weights: Any, reduce: Any) -> None:
+def _add(
+    total: Tensors, prefix: str, module: Any, inputs: Any, delta: Any, weights: Any, reduce: Any
+) -> None:
     """Add the sum over samples and probes of one layer.
 
-    ``delta`` is the gradient by its outputs, of shape (samples, probes, …); ``weights`` are (samples, probes).
+    ``delta`` is the gradient by its outputs, of shape (samples, probes, …); ``weights`` are
+    (samples, probes).
     """
 
     def add(which: str, value: Any) -> None:
@@ -159,15 +201,21 @@ def _add(total: Tensors, prefix: str, module: Any, inputs: Any, delta: Any, weig
     size = max(1, _AT_ONCE // max(1, delta.shape[1] * module.weight.numel()))
     for d, x, w in zip(delta.split(size), inputs.split(size), weights.split(size), strict=True):
         for which, gradient in _gradients(module, x, d).items():
-            add(which, (w.flatten() @ reduce(gradient).flatten(2).flatten(0, 1)).view(gradient.shape[2:]))
+            add(
+                which,
+                (w.flatten() @ reduce(gradient).flatten(2).flatten(0, 1)).view(gradient.shape[2:]),
+            )
 
 
 def _gradients(module: Any, inputs: Any, delta: Any) -> Tensors:
     """Return the gradients of every sample and probe, of shape (samples, probes, …)."""
     if type(module) is torch.nn.Linear:
-        d, x = delta.flatten(2, -2).transpose(2, 3), inputs.flatten(1, -2)  # (samples, probes, out, places)
+        # (samples, probes, out, places)
+        d, x = delta.flatten(2, -2).transpose(2, 3), inputs.flatten(1, -2)
         return {"weight": (d.flatten(1, 2) @ x).view(*d.shape[:3], x.shape[2]), "bias": d.sum(3)}
-    params = {name: p.detach() for name, p in module.named_parameters(recurse=False) if p.requires_grad}
+    params = {
+        name: p.detach() for name, p in module.named_parameters(recurse=False) if p.requires_grad
+    }
 
     def backward(x: Any, d: Any) -> Any:
         _, vjp = torch.func.vjp(lambda p: torch.func.functional_call(module, p, (x[None],)), params)
@@ -177,10 +225,16 @@ def _gradients(module: Any, inputs: Any, delta: Any) -> Tensors:
     return gradients
 
 
-def by_vmap(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors, chunk: int | None) -> None:
+def by_vmap(
+    model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors, chunk: int | None
+) -> None:
     """As ``by_layers``, for any model: gradients of a chunk of samples at a time."""
     params = {name: p.detach() for name, p in trained(model).items()}
-    rest = {name: t.detach() for name, t in (*model.named_parameters(), *model.named_buffers()) if name not in params}
+    rest = {
+        name: t.detach()
+        for name, t in (*model.named_parameters(), *model.named_buffers())
+        if name not in params
+    }
     if chunk is None:
         chunk = max(1, _AT_ONCE // max(1, sum(p.numel() for p in params.values())))
     index = torch.arange(len(x), device=x.device)
@@ -199,14 +253,18 @@ def by_vmap(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Ten
 
 
 def by_loop(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors) -> None:
-    """As ``by_layers``, for any model and inputs: one sample at a time, for models that ``vmap`` cannot take."""
+    """As ``by_layers``, for any model and inputs: one sample at a time, for models that ``vmap``
+    cannot take.
+    """
     params = trained(model)
     for i in range(n_rows(x)):
         outputs = logits_of(model, rows_of(x, slice(i, i + 1)))
         index = torch.tensor([i], device=outputs.device)
         for probe in probes:
             values, weights = probe(outputs, index)
-            gradients = torch.autograd.grad(values.sum(), list(params.values()), retain_graph=True, allow_unused=True)
+            gradients = torch.autograd.grad(
+                values.sum(), list(params.values()), retain_graph=True, allow_unused=True
+            )
             for name, gradient in zip(params, gradients, strict=True):
                 if gradient is not None:
                     total[name].add_(weights[0] * reduce(gradient))

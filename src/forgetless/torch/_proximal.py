@@ -1,14 +1,17 @@
 """The proximal step in the metric in which an optimizer steps.
 
-After the optimizer step from w to v, the proximal step minimises ½λ Σ Ω(w − a)² + 1/(2γ) Σ D(w − v)², that is
+After the optimizer step from w to v, the proximal step minimises ½λ Σ Ω(w − a)² + 1/(2γ) Σ D(w −
+v)², that is
 
     w = v + s (a − v),   s = γλΩ / (D + γλΩ).
 
-With D = (1 − μ)/(1 − dampening) for SGD with momentum μ and D = √v̂ + ε for Adam, an optimizer at rest moves by −γg/D,
-so that the two together rest where g + λΩ(w − a) = 0: at the stationary points of loss + penalty.
+With D = (1 − μ)/(1 − dampening) for SGD with momentum μ and D = √v̂ + ε for Adam, an optimizer at
+rest moves by −γg/D, so that the two together rest where g + λΩ(w − a) = 0: at the stationary points
+of loss + penalty.
 
-Numbers that are on the device (a tensor as learning rate, Adam's count of steps when fused or capturable, whether a
-scaler skips the step) stay there, so that the host does not wait for the device.
+Numbers that are on the device (a tensor as learning rate, Adam's count of steps when fused or
+capturable, whether a scaler skips the step) stay there, so that the host does not wait for the
+device.
 """
 
 import math
@@ -20,8 +23,8 @@ from typing import Any
 import torch
 
 LARGE = 2**23
-"""Elements from which on launches are cheap beside the work, so that nothing is recorded: a recording holds the memory
-of its intermediate results, here twice that of the weights."""
+"""Elements from which on launches are cheap beside the work, so that nothing is recorded: a
+recording holds the memory of its intermediate results, here twice that of the weights."""
 
 
 class Number:
@@ -49,12 +52,15 @@ class Recording:
     work : callable
         Launches kernels that read and write ``tensors``, and returns nothing.
     tensors : sequence of tensors
-        All tensors that it reads or writes and that may be reallocated; ``fits`` compares their addresses.
+        All tensors that it reads or writes and that may be reallocated; ``fits`` compares their
+        addresses.
     constants : tuple
         Numbers that the recording contains.
     """
 
-    def __init__(self, work: Callable[[], None], tensors: Sequence[Any], constants: tuple[float, ...]) -> None:
+    def __init__(
+        self, work: Callable[[], None], tensors: Sequence[Any], constants: tuple[float, ...]
+    ) -> None:
         self._constants = constants
         self._places = [each.data_ptr() for each in tensors]
         # The graph refers to addresses, so the memory must not be freed.
@@ -74,7 +80,9 @@ class Recording:
 
     def fits(self, tensors: Sequence[Any], constants: tuple[float, ...]) -> bool:
         """Whether constants and addresses are those of the recording."""
-        return constants == self._constants and [each.data_ptr() for each in tensors] == self._places
+        return (
+            constants == self._constants and [each.data_ptr() for each in tensors] == self._places
+        )
 
     def run(self) -> None:
         """Launch everything, on the current stream."""
@@ -87,7 +95,9 @@ _CHUNK = 2**17
 
 @dataclass
 class Bucket:
-    """Parameters of one group on one device: lists of equal lengths; ``omegas`` is None for the identity."""
+    """Parameters of one group on one device: lists of equal lengths; ``omegas`` is None for the
+    identity.
+    """
 
     group: dict[str, Any]
     params: list[Any] = field(default_factory=list)
@@ -105,7 +115,9 @@ class Bucket:
         return sum(p.numel() for p in self.params)
 
     def updated(self) -> "Bucket | None":
-        """Return the part that the optimizer updates: not frozen parameters or those without a gradient."""
+        """Return the part that the optimizer updates: not frozen parameters or those without a
+        gradient.
+        """
         live = [i for i, p in enumerate(self.params) if p.grad is not None and p.requires_grad]
         if len(live) == len(self.params):
             return self
@@ -113,7 +125,9 @@ class Bucket:
             return None
         if self._part is None or self._part[0] != live:
             omegas = None if self.omegas is None else [self.omegas[i] for i in live]
-            part = Bucket(self.group, [self.params[i] for i in live], [self.centers[i] for i in live], omegas)
+            part = Bucket(
+                self.group, [self.params[i] for i in live], [self.centers[i] for i in live], omegas
+            )
             self._part = (live, part)
         return self._part[1]
 
@@ -128,9 +142,15 @@ class Bucket:
     def chunks(self, squares: list[Any]) -> list[list[tuple[Any, ...]]]:
         """Return for every parameter pieces of two work arrays, w, center, the given array and Ω.
 
-        Views are cached while they refer to the same memory: making them takes as long as using them.
+        Views are cached while they refer to the same memory: making them takes as long as using
+        them.
         """
-        arrays = [[p.detach() for p in self.params], self.centers, squares, *([self.omegas] if self.omegas else [])]
+        arrays = [
+            [p.detach() for p in self.params],
+            self.centers,
+            squares,
+            *([self.omegas] if self.omegas else []),
+        ]
         places = [array.data_ptr() for each in arrays for array in each]
         if self._chunks is None or self._chunks[0] != places:
             self._chunks = (places, [_pieces(each) for each in zip(*arrays, strict=True)])
@@ -152,10 +172,16 @@ def rate_of(group: dict[str, Any]) -> Any:
 
 
 class Plan:
-    """All regularized parameters, in buckets; ``fits`` is False once the optimizer has other groups."""
+    """All regularized parameters, in buckets; ``fits`` is False once the optimizer has other
+    groups.
+    """
 
     def __init__(
-        self, groups: list[Any], names: Mapping[int, str], centers: Mapping[str, Any], omegas: Mapping[str, Any]
+        self,
+        groups: list[Any],
+        names: Mapping[int, str],
+        centers: Mapping[str, Any],
+        omegas: Mapping[str, Any],
     ):
         self._groups = [(group, len(group["params"])) for group in groups]
         buckets: dict[Any, Bucket] = {}
@@ -188,7 +214,9 @@ class Scalar:
         return 1.0
 
     def apply(self, optimizer: Any, bucket: Bucket, strength: float, scale: Any) -> None:
-        """Make the proximal step of a bucket; ``scale`` is None, or a tensor that is 0 where the step is skipped."""
+        """Make the proximal step of a bucket; ``scale`` is None, or a tensor that is 0 where the
+        step is skipped.
+        """
         load = rate_of(bucket.group) * strength / self.damping(bucket.group)
         if isinstance(load, float) and scale is None:
             weight = load / (1.0 + load) if bucket.omegas is None else bucket.weights(load)
@@ -206,7 +234,9 @@ class Scalar:
 
 
 class Momentum(Scalar):
-    """SGD, whose momentum lengthens its steps; Nesterov's, which torch allows without dampening only, as much."""
+    """SGD, whose momentum lengthens its steps; Nesterov's, which torch allows without dampening
+    only, as much.
+    """
 
     def damping(self, group: dict[str, Any]) -> float:
         momentum = group["momentum"]
@@ -214,7 +244,9 @@ class Momentum(Scalar):
 
 
 def beside(value: Any, like: Any) -> Any:
-    """Return a number or a tensor of one element as a tensor beside ``like``; without synchronising the device."""
+    """Return a number or a tensor of one element as a tensor beside ``like``; without synchronising
+    the device.
+    """
     if isinstance(value, torch.Tensor):
         return value.reshape(()).to(device=like.device, dtype=like.dtype, non_blocking=True)
     return torch.full((), value, device=like.device, dtype=like.dtype)
@@ -232,7 +264,11 @@ class Adaptive(Scalar):
         square = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
         squares, steps = [state[square] for state in states], [state["step"] for state in states]
         load = rate_of(group) * strength
-        if bucket.params[0].device.type != "cpu" or isinstance(load, torch.Tensor) or scale is not None:
+        if (
+            bucket.params[0].device.type != "cpu"
+            or isinstance(load, torch.Tensor)
+            or scale is not None
+        ):
             _on_device(bucket, squares, steps, load, scale)
             return
         beta = float(group["betas"][1])
@@ -243,7 +279,9 @@ class Adaptive(Scalar):
 
 
 def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, scale: Any) -> None:
-    """Make the step with all numbers on the device, where the same kernels can be launched again."""
+    """Make the step with all numbers on the device, where the same kernels can be launched
+    again.
+    """
     params, group = bucket.params, bucket.group
     eps, beta = float(group["eps"]), float(group["betas"][1])
     numbers = bucket.numbers
@@ -256,14 +294,19 @@ def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, 
     if not counted:
         factors = [math.sqrt(1.0 - beta ** float(step)) for step in steps]
         numbers[2].set(factors[0])
-        together = factors.count(factors[0]) == len(factors)  # not where some had no gradient for a while
+        # not where some had no gradient for a while
+        together = factors.count(factors[0]) == len(factors)
 
     def work() -> None:
         load, scale, correction = (number.tensor for number in numbers)
         if counted:
             corrections = _corrections(steps, beta, params[0].dtype)
         else:
-            corrections = [correction] * len(steps) if together else [torch.full_like(correction, c) for c in factors]
+            corrections = (
+                [correction] * len(steps)
+                if together
+                else [torch.full_like(correction, c) for c in factors]
+            )
         metrics = torch._foreach_div(torch._foreach_sqrt(squares), corrections)
         torch._foreach_add_(metrics, eps)
         changes = torch._foreach_sub(bucket.centers, params)
@@ -292,7 +335,9 @@ def _on_device(bucket: Bucket, squares: list[Any], steps: list[Any], load: Any, 
 
 def _corrections(steps: list[Any], beta: float, dtype: Any) -> list[Any]:
     # By expm1: the steps are counted in float32, in which 1 − β^t loses four digits at the start.
-    corrections = torch._foreach_mul([step.to(dtype) for step in steps], math.log(beta) if beta else -math.inf)
+    corrections = torch._foreach_mul(
+        [step.to(dtype) for step in steps], math.log(beta) if beta else -math.inf
+    )
     torch._foreach_expm1_(corrections)
     torch._foreach_neg_(corrections)
     torch._foreach_sqrt_(corrections)
@@ -304,6 +349,8 @@ def _apply_chunk(arrays: Sequence[Any], load: float, c: float, eps: float) -> No
     torch.sqrt(square, out=root)
     torch.sub(center, w, out=change)
     if omega:
-        w.addcdiv_(change.mul_(*omega), root.add_(*omega, alpha=c * load).add_(c * eps), value=c * load)
+        w.addcdiv_(
+            change.mul_(*omega), root.add_(*omega, alpha=c * load).add_(c * eps), value=c * load
+        )
     else:
         w.addcdiv_(change, root.add_(c * (eps + load)), value=c * load)

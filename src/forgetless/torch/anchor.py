@@ -1,4 +1,6 @@
-"""Proximal regularization towards the weights of earlier tasks, for any network and training loop."""
+"""Proximal regularization towards the weights of earlier tasks, for any network and training
+loop.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,7 +16,9 @@ from forgetless.torch.schedules import Strengths, check_choice, check_schedule
 
 
 class _State(NamedTuple):
-    """What an anchor has learned; replaced by one assignment, so that an interruption leaves the old one or the new."""
+    """What an anchor has learned; replaced by one assignment, so that an interruption leaves the
+    old one or the new.
+    """
 
     task: int  # the task that is being learned
     n_anchors: int  # tasks that the center stands for, one more than those closed with ``start``
@@ -24,41 +28,48 @@ class _State(NamedTuple):
 
 
 class Anchor(Hooked):
-    """Regularize a network towards its weights after earlier tasks by a proximal step after every optimizer step.
+    """Regularize a network towards its weights after earlier tasks by a proximal step after every
+    optimizer step.
 
-    Training converges to ∇loss + λ_t Ω(w − a) = 0 with every optimizer: the hook makes a proximal step in the metric in
-    which the optimizer itself steps, w ← w + s(a − w) with s = γλΩ/(D + γλΩ), γ the learning rate, D = (1 − μ)/(1 −
-    dampening) for SGD and √v̂ + ε for Adam and AdamW. It is stable for every λ and does not enter gradients,
-    their clipping or accumulation. It corresponds to the penalty ½λ_t ΣΩ(w − a)² added to the loss, usually a mean over
-    rows. The first task is not regularized.
+    Training converges to ∇loss + λ_t Ω(w − a) = 0 with every optimizer: the hook makes a proximal
+    step in the metric in which the optimizer itself steps, w ← w + s(a − w) with s = γλΩ/(D + γλΩ),
+    γ the learning rate, D = (1 − μ)/(1 − dampening) for SGD and √v̂ + ε for Adam and AdamW. It is
+    stable for every λ and does not enter gradients, their clipping or accumulation. It corresponds
+    to the penalty ½λ_t ΣΩ(w − a)² added to the loss, usually a mean over rows. The first task is
+    not regularized.
 
     Parameters
     ----------
     model : torch.nn.Module
         The network; wrappers of ``torch.compile`` and data parallelism are looked through.
     optimizer : torch.optim.Optimizer
-        SGD, Adam, AdamW, NAdam, RAdam, RMSprop or Adagrad in all their variants; others with ``metric="decoupled"`` or
-        ``mode="loss"``. Parameters that it does not hold are not regularized. Accelerate's wrapper is looked through.
+        SGD, Adam, AdamW, NAdam, RAdam, RMSprop or Adagrad in all their variants; others with
+        ``metric="decoupled"`` or ``mode="loss"``. Parameters that it does not hold are not
+        regularized. Accelerate's wrapper is looked through.
     schedule : number, sequence, callable, schedule or filter
-        λ_t: one number; ``n_tasks`` numbers; t ↦ λ_t, t from 1; or any explicit schedule of forgetless, taken at
-        radius 1, so that its ``scale`` is λ in the unit of the loss's curvature. Find the scale with ``flt.advise``
-        first: one that is too large stops the network from learning.
+        λ_t: one number; ``n_tasks`` numbers; t ↦ λ_t, t from 1; or any explicit schedule of
+        forgetless, taken at radius 1, so that its ``scale`` is λ in the unit of the loss's
+        curvature. Find the scale with ``flt.advise`` first: one that is too large stops the network
+        from learning.
     n_tasks : int, optional
-        k, the horizon. If omitted, a schedule of forgetless is applied in epochs of doubling length to any number of
-        tasks, a heuristic without a theorem; a number or a function of t needs none.
+        k, the horizon. If omitted, a schedule of forgetless is applied in epochs of doubling length
+        to any number of tasks, a heuristic without a theorem; a number or a function of t needs
+        none.
     mode : {"proximal", "loss", "manual"}, default "proximal"
-        ``"loss"``: no hook; add ``anchor.penalty()`` to the loss yourself. It is unstable where γλΩ/D exceeds about 2.
-        ``"manual"``: no hook; call ``anchor.step()`` after the optimizer's.
+        ``"loss"``: no hook; add ``anchor.penalty()`` to the loss yourself. It is unstable where
+        γλΩ/D exceeds about 2. ``"manual"``: no hook; call ``anchor.step()`` after the optimizer's.
     metric : {"auto", "decoupled"}, default "auto"
-        ``"decoupled"`` takes D = 1 for any optimizer; the resting point then depends on the optimizer.
+        ``"decoupled"`` takes D = 1 for any optimizer; the resting point then depends on the
+        optimizer.
     center : {"previous", "all"}, default "previous"
-        The weights after the previous task (the paper), or the mean of one quadratic for every earlier task
-        (elastic weight consolidation), which takes as much memory.
+        The weights after the previous task (the paper), or the mean of one quadratic for every
+        earlier task (elastic weight consolidation), which takes as much memory.
     start : bool or dict, default False
-        True regularizes the first task as well, towards the present weights: a pretrained network, or the paper's w₀. A
-        dictionary gives their importance.
+        True regularizes the first task as well, towards the present weights: a pretrained network,
+        or the paper's w₀. A dictionary gives their importance.
     beyond : {"error", "hold"}, default "error"
-        What a training step after ``n_tasks`` tasks does: raise before the weights change, or continue with the last λ.
+        What a training step after ``n_tasks`` tasks does: raise before the weights change, or
+        continue with the last λ.
 
     Attributes
     ----------
@@ -88,7 +99,7 @@ class Anchor(Hooked):
     Levinstein et al. (2025), Algorithm 1; Kirkpatrick et al. (2017), elastic weight consolidation.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         model: Any,
         optimizer: Any,
@@ -137,9 +148,12 @@ class Anchor(Hooked):
         if strength == 0.0:
             return
         if self._own is None:
-            raise RuntimeError("mode='loss' makes no proximal step; add anchor.penalty() to the loss")
+            raise RuntimeError(
+                "mode='loss' makes no proximal step; add anchor.penalty() to the loss"
+            )
         overflow, scale = getattr(self.optimizer, "found_inf", None), None
-        if overflow is not None:  # set by a GradScaler; fused optimizers then skip the step themselves
+        # set by a GradScaler; fused optimizers then skip the step themselves
+        if overflow is not None:
             if overflow.device.type != "cpu":
                 scale = 1.0 - overflow.clamp(max=1.0)  # a sum over devices
             elif overflow.item():
@@ -154,7 +168,8 @@ class Anchor(Hooked):
         """Return ½λΣΩ(w − a)², a tensor to be added to the loss in ``mode="loss"``."""
         if self.mode != "loss":
             raise RuntimeError(
-                f"mode={self.mode!r} makes a proximal step, so a penalty would count twice; use mode='loss'"
+                f"mode={self.mode!r} makes a proximal step, so a penalty would count twice; use"
+                " mode='loss'"
             )
         self._n_steps += 1
         strength, total, (_, _, _, center, omega) = self.strength, None, self._state
@@ -168,7 +183,9 @@ class Anchor(Hooked):
         return 0.5 * strength * total
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def next_task(self, importance: Mapping[str, Any] | None = None, *, untrained: bool = False) -> None:
+    def next_task(
+        self, importance: Mapping[str, Any] | None = None, *, untrained: bool = False
+    ) -> None:
         """Close a task: its weights become the center of the next ones.
 
         Raises RuntimeError if no step was made in it: another optimizer has trained the model.
@@ -176,8 +193,8 @@ class Anchor(Hooked):
         Parameters
         ----------
         importance : dict of tensors by parameter name, optional
-            Nonnegative weights, such as ``flt.fisher(model, loader)``; Ω is their mean over tasks. Give them for every
-            task or for none (Ω = 1).
+            Nonnegative weights, such as ``flt.fisher(model, loader)``; Ω is their mean over tasks.
+            Give them for every task or for none (Ω = 1).
         untrained : bool, default False
             Whether the task was learned without this anchor, or not at all.
         """
@@ -191,10 +208,11 @@ class Anchor(Hooked):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def grow(self, model: Any = None, optimizer: Any = None) -> None:
-        """Follow a model whose layers have grown, or that has a new optimizer; new entries have Ω = 0.
+        """Follow a model whose layers have grown, or that has a new optimizer; new entries have Ω =
+        0.
 
-        A parameter keeps its name and grows along its dimensions, old entries first. The importance of new entries
-        counts from the next call of ``next_task`` on, as a mean over all tasks.
+        A parameter keeps its name and grows along its dimensions, old entries first. The importance
+        of new entries counts from the next call of ``next_task`` on, as a mean over all tasks.
         """
         model = self.model if model is None else unwrapped(model)
         self._bind(model, self.optimizer if optimizer is None else optimizer)
@@ -205,12 +223,16 @@ class Anchor(Hooked):
             center = centers.get(name)
             if center is not None and center.shape != p.shape:
                 omega = omegas.get(name)
-                omegas[name] = grown(torch.ones_like(center) if omega is None else omega, torch.zeros_like(p), name)
+                omegas[name] = grown(
+                    torch.ones_like(center) if omega is None else omega, torch.zeros_like(p), name
+                )
                 centers[name] = grown(center, torch.zeros_like(p), name)
         self._state = state._replace(center=centers, omega=omegas)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
+        """Return the state of a run to be resumed: numbers, strings and tensors by parameter
+        name.
+        """
         state = self._state
         return {
             "version": 2,
@@ -225,15 +247,23 @@ class Anchor(Hooked):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from ``state_dict``; ValueError names what is damaged, or differs from this anchor and its model."""
+        """Resume from ``state_dict``; ValueError names what is damaged, or differs from this anchor
+        and its model.
+        """
         params = self._params()
         models.check_state(state, params)
         if state["center_of"] != self.center:
-            raise ValueError(f"the saved anchor has center={state['center_of']!r}, this one center={self.center!r}")
+            raise ValueError(
+                f"the saved anchor has center={state['center_of']!r}, this one"
+                f" center={self.center!r}"
+            )
         check_schedule(state["schedule"], self._strengths, state["task"])
 
         center, omega = (
-            {name: t.detach().to(params[name].device, params[name].dtype, copy=True) for name, t in state[key].items()}
+            {
+                name: t.detach().to(params[name].device, params[name].dtype, copy=True)
+                for name, t in state[key].items()
+            }
             for key in ("center", "omega")
         )
         self._state = _State(state["task"], state["n_anchors"], state["weighted"], center, omega)
@@ -261,22 +291,31 @@ class Anchor(Hooked):
         self._strengths.at(self.task, self.beyond)
 
     def _closed(self, importance: Mapping[str, Any] | None) -> _State:
-        """Return the state with the present weights as those of one more task, whose number is unchanged."""
+        """Return the state with the present weights as those of one more task, whose number is
+        unchanged.
+        """
         params, state = self._anchored(), self._state
         if state.weighted is (importance is None):
             had = "had" if state.weighted else "had no"
             raise ValueError(
-                f"earlier tasks {had} importances; give that of every task, and of a pretrained network by start=…, or "
-                "of none"
+                f"earlier tasks {had} importances; give that of every task, and of a pretrained"
+                " network by start=…, or of none"
             )
         if importance is not None:
-            check_importance(importance, params, {name for name, _ in self.model.named_parameters()})
+            check_importance(
+                importance, params, {name for name, _ in self.model.named_parameters()}
+            )
         n, centers, omegas = state.n_anchors + 1, {}, {}
         for name, p in params.items():
             weight = None
-            if importance is not None:  # frozen parameters may be left out: they did not affect the loss
+            # frozen parameters may be left out: they did not affect the loss
+            if importance is not None:
                 weight = importance.get(name)
-                weight = torch.zeros_like(p) if weight is None else weight.detach().to(p.device, p.dtype, copy=True)
+                weight = (
+                    torch.zeros_like(p)
+                    if weight is None
+                    else weight.detach().to(p.device, p.dtype, copy=True)
+                )
             centers[name], omega = joined(
                 state.center.get(name), state.omega.get(name), p.detach(), weight, n, self.center
             )
@@ -289,18 +328,21 @@ class Anchor(Hooked):
         return held(self.model, self.optimizer, trained=False)
 
     def _anchored(self) -> Tensors:
-        """Return ``_params``; ValueError if a parameter with a center was replaced, or has grown."""
+        """Return ``_params``; ValueError if a parameter with a center was replaced, or has
+        grown.
+        """
         params = self._params()
         for name, center in self._state.center.items():
             if name not in params:
                 raise ValueError(
-                    f"{name} is anchored, and the optimizer does not hold the model's parameter of this name; after a "
-                    "layer was replaced or left out, create a new optimizer and call anchor.grow(optimizer=optimizer)"
+                    f"{name} is anchored, and the optimizer does not hold the model's parameter of"
+                    " this name; after a layer was replaced or left out, create a new optimizer"
+                    " and call anchor.grow(optimizer=optimizer)"
                 )
             if center.shape != params[name].shape:
                 raise ValueError(
-                    f"{name} had shape {tuple(center.shape)} and has {tuple(params[name].shape)}; call anchor.grow() "
-                    "once a layer has grown"
+                    f"{name} had shape {tuple(center.shape)} and has {tuple(params[name].shape)};"
+                    " call anchor.grow() once a layer has grown"
                 )
         return params
 
@@ -313,10 +355,11 @@ class Anchor(Hooked):
 
 
 def joined(center: Any, omega: Any, w: Any, importance: Any, n: int, kind: str) -> tuple[Any, Any]:
-    """Return center and Ω after the n-th task, whose weights are ``w``; an Ω or importance of None is all ones.
+    """Return center and Ω after the n-th task, whose weights are ``w``; an Ω or importance of None
+    is all ones.
 
-    Ω is the mean of the importances. Quadratics with diagonal weights F_i add up to one around ΣF_i a_i / ΣF_i, which
-    is the center of ``kind="all"``; that of ``"previous"`` is the last weights.
+    Ω is the mean of the importances. Quadratics with diagonal weights F_i add up to one around ΣF_i
+    a_i / ΣF_i, which is the center of ``kind="all"``; that of ``"previous"`` is the last weights.
     """
     if center is None and n > 1:  # a new parameter had no importance for earlier tasks
         center, omega = w, torch.zeros_like(w)
@@ -331,4 +374,7 @@ def joined(center: Any, omega: Any, w: Any, importance: Any, n: int, kind: str) 
         weight = torch.where(mean > 0, now / n / mean, 1.0).clamp_(max=1.0)
     if kind == "previous" or center is None:
         return w.detach().clone(), mean
-    return torch.lerp(center, w.detach(), weight if isinstance(weight, float) else weight.to(w.dtype)), mean
+    return (
+        torch.lerp(center, w.detach(), weight if isinstance(weight, float) else weight.to(w.dtype)),
+        mean,
+    )

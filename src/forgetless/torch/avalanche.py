@@ -8,7 +8,8 @@ try:
     from avalanche.training.plugins import SupervisedPlugin
 except ImportError as error:
     raise ImportError(
-        "flt.AvalanchePlugin needs Avalanche, which is not installed here: python -m pip install avalanche-lib==0.6.0"
+        "flt.AvalanchePlugin needs Avalanche, which is not installed here: python -m pip install"
+        " avalanche-lib==0.6.0"
     ) from error
 from torch.utils.data import DataLoader
 
@@ -21,8 +22,9 @@ from forgetless.torch.trainers import Follower
 class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
     """Train a strategy's model on one experience after another by the mechanisms of ``Continual``.
 
-    It makes a proximal step after every update, follows models that grow and optimizers that are replaced, and closes a
-    task after every experience. Weights are those of a plain loop, bit for bit.
+    It makes a proximal step after every update, follows models that grow and optimizers that are
+    replaced, and closes a task after every experience. Weights are those of a plain loop, bit for
+    bit.
 
     Parameters
     ----------
@@ -31,8 +33,9 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
     n_experiences : int, optional
         k, the horizon; if omitted, any number, as in ``Anchor``.
     importance : {"fisher", "mas", "si"} or callable, optional
-        Ω of every experience: from its training data, from the path of the weights, or ``importance(strategy)``, a
-        dictionary by parameter name. For models that take the inputs alone.
+        Ω of every experience: from its training data, from the path of the weights, or
+        ``importance(strategy)``, a dictionary by parameter name. For models that take the inputs
+        alone.
     n_samples : int, optional
         Samples of the experience that ``"fisher"`` and ``"mas"`` look at; all if omitted.
     **options
@@ -47,9 +50,11 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
     Examples
     --------
     >>> import forgetless as fl, forgetless.torch as flt
-    >>> plugin = flt.AvalanchePlugin(fl.schedules.increasing(scale=1.0), n_experiences=5, importance="fisher")
+    >>> plugin = flt.AvalanchePlugin(fl.schedules.increasing(scale=1.0), n_experiences=5,
+    ...     importance="fisher")
 
-    Then ``Naive(model=…, optimizer=…, plugins=[plugin])``, or any other strategy that trains by an optimizer.
+    Then ``Naive(model=…, optimizer=…, plugins=[plugin])``, or any other strategy that trains by an
+    optimizer.
     """
 
     def __init__(
@@ -63,7 +68,10 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
         if isinstance(importance, str):
             check_choice("importance", importance, ("fisher", "mas", "si"))
         if importance == "si" and options.get("start") is True:
-            raise ValueError("importance='si' has no path before the first experience; give start a dict, or leave it")
+            raise ValueError(
+                "importance='si' has no path before the first experience; give start a dict, or"
+                " leave it"
+            )
         if isinstance(schedule, Real):
             fixed = float(schedule)
             schedule = lambda _: fixed  # noqa: E731
@@ -85,7 +93,10 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
     def _weights(self, strategy: Any) -> Any:
         if self.kind == "si":
             if self._path is None:
-                raise RuntimeError("the path of this experience was used up by an attempt to close it; train it again")
+                raise RuntimeError(
+                    "the path of this experience was used up by an attempt to close it; train it"
+                    " again"
+                )
             importance = self._path.importance()
             self._path.remove()
             self._path = None
@@ -93,6 +104,8 @@ class AvalanchePlugin(Follower, SupervisedPlugin):  # type: ignore[misc]
         if callable(self.kind):
             return self.kind(strategy)
         data = strategy.adapted_dataset
-        loader = DataLoader(data, batch_size=strategy.train_mb_size, collate_fn=getattr(data, "collate_fn", None))
+        loader = DataLoader(
+            data, batch_size=strategy.train_mb_size, collate_fn=getattr(data, "collate_fn", None)
+        )
         of = fisher if self.kind == "fisher" else mas
         return of(strategy.model, loader, n_samples=self.n_samples)

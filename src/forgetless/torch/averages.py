@@ -13,9 +13,11 @@ from forgetless.torch.schedules import check_choice
 
 
 class Average:
-    """Tensors by parameter name beside the weights: ``step`` after every optimizer step, ``close`` after every task.
+    """Tensors by parameter name beside the weights: ``step`` after every optimizer step, ``close``
+    after every task.
 
-    ``count`` is the number of steps, or of tasks, that the tensors stand for; a pretrained network counts as a task.
+    ``count`` is the number of steps, or of tasks, that the tensors stand for; a pretrained network
+    counts as a task.
     """
 
     name: str
@@ -25,7 +27,9 @@ class Average:
         self.tensors = {name: _precise(p) for name, p in params.items()}
 
     def follow(self, params: Tensors) -> None:
-        """Follow parameters that are new or have grown: new entries begin with their present values."""
+        """Follow parameters that are new or have grown: new entries begin with their present
+        values.
+        """
         for name, p in params.items():
             old = self.tensors.get(name)
             if old is None or old.shape != p.shape:
@@ -36,7 +40,9 @@ class Average:
         """Include the weights after a step, where steps count."""
 
     def close(self, params: Tensors) -> Callable[[], None]:
-        """Include the weights after a task, where tasks count; merging changes the weights. Returns what undoes it."""
+        """Include the weights after a task, where tasks count; merging changes the weights. Returns
+        what undoes it.
+        """
         return lambda: None
 
     def weights(self, params: Tensors, n_steps: int | None) -> Tensors:
@@ -51,7 +57,9 @@ class Average:
 
     def _lerp(self, params: Tensors, weight: float) -> None:
         tensors = [self.tensors[name] for name in params]
-        weights = [p.detach().to(tensor.dtype) for p, tensor in zip(params.values(), tensors, strict=True)]
+        weights = [
+            p.detach().to(tensor.dtype) for p, tensor in zip(params.values(), tensors, strict=True)
+        ]
         torch._foreach_lerp_(tensors, weights, weight)
 
     def state(self) -> dict[str, Any]:
@@ -67,26 +75,38 @@ class Average:
         """Raise ValueError if a saved state is damaged, or of another kind or model."""
         if (state["kind"], state["scale"]) != (self.name, self.scale):
             raise ValueError(
-                f"the saved average is {(state['kind'], state['scale'])}, this one {(self.name, self.scale)}; give the "
-                "same average"
+                f"the saved average is {(state['kind'], state['scale'])}, this one"
+                f" {(self.name, self.scale)}; give the same average"
             )
-        validate.integer("state['average']['count']", state["count"], 0, "a number of steps or tasks")
+        validate.integer(
+            "state['average']['count']", state["count"], 0, "a number of steps or tasks"
+        )
         lost = [name for name in params if name not in state["tensors"]]
         if lost:
-            raise ValueError(f"state['average']['tensors'] lacks {lost[0]!r}; load it into the same model")
+            raise ValueError(
+                f"state['average']['tensors'] lacks {lost[0]!r}; load it into the same model"
+            )
         for name, tensor in state["tensors"].items():
-            check_tensor(f"state['average']['tensors'][{name!r}]", tensor, params.get(name), nonnegative=False)
+            check_tensor(
+                f"state['average']['tensors'][{name!r}]",
+                tensor,
+                params.get(name),
+                nonnegative=False,
+            )
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Resume from ``state()``, once it was checked."""
         self.count = int(state["count"])
         self.tensors = {
-            name: state["tensors"][name].to(own.device, own.dtype, copy=True) for name, own in self.tensors.items()
+            name: state["tensors"][name].to(own.device, own.dtype, copy=True)
+            for name, own in self.tensors.items()
         }
 
 
 class MovingAverage(Average):
-    """The mean of all steps until there are ``scale`` of them, then an exponential average with that time constant."""
+    """The mean of all steps until there are ``scale`` of them, then an exponential average with
+    that time constant.
+    """
 
     name = "moving"
 
@@ -98,7 +118,9 @@ class MovingAverage(Average):
 
 
 class TaskMean(Average):
-    """The mean of the weights at the ends of all tasks, of a pretrained network also those before the first."""
+    """The mean of the weights at the ends of all tasks, of a pretrained network also those before
+    the first.
+    """
 
     name = "mean"
 
@@ -113,14 +135,18 @@ class TaskMean(Average):
         """Return the mean; within a task the one that includes the present weights."""
         if n_steps == 0 and self.count:
             return self.tensors
-        return {name: torch.lerp(self.tensors[name], _precise(p), 1.0 / (self.count + 1)) for name, p in params.items()}
+        return {
+            name: torch.lerp(self.tensors[name], _precise(p), 1.0 / (self.count + 1))
+            for name, p in params.items()
+        }
 
 
 class Merge(Average):
-    """w ← w₀ + α(w − w₀) at the end of task t, w₀ the weights at its start, α = min(1, c/t), c = ``scale``.
+    """w ← w₀ + α(w − w₀) at the end of task t, w₀ the weights at its start, α = min(1, c/t), c =
+    ``scale``.
 
-    With c = 1 the weights are the mean over all tasks of what each of them was trained to. A pretrained network counts
-    as one task more. Tensors are w₀.
+    With c = 1 the weights are the mean over all tasks of what each of them was trained to. A
+    pretrained network counts as one task more. Tensors are w₀.
     """
 
     name = "merge"
@@ -144,7 +170,9 @@ class Merge(Average):
         if not self.count:  # the first task of a new network is free, as with a proximal term
             return {name: _precise(p) for name, p in params.items()}
         share = min(1.0, self.scale / (self.count + 1))
-        return {name: torch.lerp(self.tensors[name], _precise(p), share) for name, p in params.items()}
+        return {
+            name: torch.lerp(self.tensors[name], _precise(p), share) for name, p in params.items()
+        }
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -164,13 +192,17 @@ def average_of(average: Any, params: Tensors, *, pretrained: bool) -> Average | 
     if scale is not None:
         if kind is TaskMean:
             raise ValueError(f"average='mean' takes no number, got {scale!r}")
-        scale = validate.number("average", scale, "steps of a moving average, c of merging", positive=True)
+        scale = validate.number(
+            "average", scale, "steps of a moving average, c of merging", positive=True
+        )
     elif kind is Merge:
         scale = 1.0
     return kind(params, scale, int(pretrained and kind is not MovingAverage))
 
 
 def _precise(p: Any) -> Any:
-    """Return a copy of a weight, in float32 if it has fewer bits: small steps would be lost to rounding."""
+    """Return a copy of a weight, in float32 if it has fewer bits: small steps would be lost to
+    rounding.
+    """
     p = p.detach()
     return p.float() if p.dtype in (torch.float16, torch.bfloat16) else p.clone()

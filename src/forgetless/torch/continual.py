@@ -1,4 +1,6 @@
-"""Continual fine-tuning: proximal term, step sizes that decrease over tasks, averages of weights, combinations."""
+"""Continual fine-tuning: proximal term, step sizes that decrease over tasks, averages of weights,
+combinations.
+"""
 
 import contextlib
 import math
@@ -24,34 +26,39 @@ _DECAYS: dict[str, Callable[[int, int], float]] = {
 
 
 class Continual(Hooked):
-    """Train a network on one task after another: three mechanisms against forgetting, alone or combined.
+    """Train a network on one task after another: three mechanisms against forgetting, alone or
+    combined.
 
-    The training loop is unchanged but for ``next_task()`` after every task. Hooks of the optimizer do the rest. No
-    mechanism is best everywhere: docs/deep.md has their scores beside each other, ``flt.advise`` compares them on
-    your tasks.
+    The training loop is unchanged but for ``next_task()`` after every task. Hooks of the optimizer
+    do the rest. No mechanism is best everywhere: docs/deep.md has their scores beside each other,
+    ``flt.advise`` compares them on your tasks.
 
     Parameters
     ----------
     model : torch.nn.Module
-        The network. Only parameters that the optimizer holds and that require gradients are touched, such as adapters.
+        The network. Only parameters that the optimizer holds and that require gradients are
+        touched, such as adapters.
     optimizer : torch.optim.Optimizer
         Any for step sizes and averages; for a proximal term as in :class:`Anchor`.
     proximal : number, sequence, callable, schedule or filter, optional
-        λ_t of :class:`Anchor`. A number c means c times the number of earlier tasks, the sum of online EWC, for any
-        number of tasks; everything else as in ``Anchor``, such as ``lambda t: 0.1`` for a fixed strength.
-    step_size : {"linear", "cosine", "minimax", "inverse"}, ("inverse", c), sequence, callable or schedule, optional
-        Factor of all learning rates at task t: (k − t + 2)/(k + 1), ½(1 + cos π(t − 1)/k), (k − t + 1)/(k + 1);
-        min(1, c/t) from the second task on, c = 1 if omitted; numbers, t ↦ factor, or min(λ)/λ_t of a schedule.
-        Learning-rate schedulers within tasks are left alone.
+        λ_t of :class:`Anchor`. A number c means c times the number of earlier tasks, the sum of
+        online EWC, for any number of tasks; everything else as in ``Anchor``, such as ``lambda t:
+        0.1`` for a fixed strength.
+    step_size : {"linear", "cosine", "minimax", "inverse"}, ("inverse", c), sequence, callable or
+    schedule, optional
+        Factor of all learning rates at task t: (k − t + 2)/(k + 1), ½(1 + cos π(t − 1)/k), (k − t +
+        1)/(k + 1); min(1, c/t) from the second task on, c = 1 if omitted; numbers, t ↦ factor, or
+        min(λ)/λ_t of a schedule. Learning-rate schedulers within tasks are left alone.
     average : {"moving", "mean", "merge"} or (name, number), optional
-        ``"moving"``: average of all steps, ``("moving", n)`` with a time constant of n steps; ``"mean"``: of the
-        weights at the ends of tasks; both are evaluated in ``averaged_weights()`` and do not enter training.
-        ``("merge", c)``: w ← w₀ + min(1, c/t)(w − w₀) at the end of task t, w₀ the weights before it; c = 1 if omitted.
+        ``"moving"``: average of all steps, ``("moving", n)`` with a time constant of n steps;
+        ``"mean"``: of the weights at the ends of tasks; both are evaluated in
+        ``averaged_weights()`` and do not enter training. ``("merge", c)``: w ← w₀ + min(1, c/t)(w −
+        w₀) at the end of task t, w₀ the weights before it; c = 1 if omitted.
     n_tasks : int, optional
         k, which ``"linear"``, ``"cosine"``, ``"minimax"`` and schedules of step sizes need.
     **options
-        ``start=True`` for a pretrained network, which then counts as the first task; ``beyond``; for the proximal term
-        ``center`` and ``metric``, all as in :class:`Anchor`.
+        ``start=True`` for a pretrained network, which then counts as the first task; ``beyond``;
+        for the proximal term ``center`` and ``metric``, all as in :class:`Anchor`.
 
     Attributes
     ----------
@@ -80,8 +87,8 @@ class Continual(Hooked):
 
     References
     ----------
-    Levinstein et al. (2025); Schwarz et al. (2018), online EWC; Polyak & Juditsky (1992), averages of iterates;
-    Wortsman et al. (2022), interpolation of fine-tuned weights.
+    Levinstein et al. (2025); Schwarz et al. (2018), online EWC; Polyak & Juditsky (1992), averages
+    of iterates; Wortsman et al. (2022), interpolation of fine-tuned weights.
     """
 
     def __init__(
@@ -124,21 +131,24 @@ class Continual(Hooked):
     def next_task(self, importance: Any = None, *, untrained: bool = False) -> None:
         """Close a task.
 
-        Raises RuntimeError if the optimizer made no step in it: trainers may have created another one. After an error,
-        such as one in ``importance``, the task is still open and weights are not merged.
+        Raises RuntimeError if the optimizer made no step in it: trainers may have created another
+        one. After an error, such as one in ``importance``, the task is still open and weights are
+        not merged.
 
         Parameters
         ----------
         importance : dict of tensors by parameter name, or callable, optional
-            Ω of the proximal term, such as ``flt.fisher(model, loader)``; for every task or for none. A function
-            without arguments is called after weights were merged.
+            Ω of the proximal term, such as ``flt.fisher(model, loader)``; for every task or for
+            none. A function without arguments is called after weights were merged.
         untrained : bool, default False
             Whether the task was learned elsewhere, or not at all.
         """
         if not untrained:
             check_trained(self.n_steps, self.task, "continual")
         if importance is not None and self.anchor is None:
-            raise ValueError("importance belongs to the proximal term; give proximal, or leave importance out")
+            raise ValueError(
+                "importance belongs to the proximal term; give proximal, or leave importance out"
+            )
         undo = None if self._average is None else self._average.close(self._params())
         try:
             if callable(importance):
@@ -157,7 +167,8 @@ class Continual(Hooked):
     def averaged_weights(self) -> Iterator[None]:
         """Evaluate the model with averaged weights; those of training are back afterwards.
 
-        Without an average they are the weights of training. Statistics of normalization layers are not averaged.
+        Without an average they are the weights of training. Statistics of normalization layers are
+        not averaged.
         """
         if self._average is None:
             yield
@@ -181,7 +192,9 @@ class Continual(Hooked):
         self._params()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a run to be resumed: numbers, strings and tensors by parameter name."""
+        """Return the state of a run to be resumed: numbers, strings and tensors by parameter
+        name.
+        """
         return {
             "version": 1,
             "task": self.task,
@@ -193,19 +206,29 @@ class Continual(Hooked):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from ``state_dict``, for any number of tasks; ValueError names what is damaged or differs."""
+        """Resume from ``state_dict``, for any number of tasks; ValueError names what is damaged or
+        differs.
+        """
         keys = {"version", "task", "n_steps", "fractions", "anchor", "average"}
         if keys - set(state) or state["version"] != 1:
-            raise ValueError("state is not that of a Continual of this version; use the result of state_dict()")
+            raise ValueError(
+                "state is not that of a Continual of this version; use the result of state_dict()"
+            )
         task = validate.integer("state['task']", state["task"], 1, "tasks are counted from 1")
-        n_steps = validate.integer("state['n_steps']", state["n_steps"], 0, "the number of steps of the task")
+        n_steps = validate.integer(
+            "state['n_steps']", state["n_steps"], 0, "the number of steps of the task"
+        )
         for name, own in (("anchor", self.anchor), ("average", self._average)):
             if (state[name] is None) != (own is None):
                 raise ValueError(
-                    f"state[{name!r}] is {'missing' if own else 'there'}; create it with the same mechanisms"
+                    f"state[{name!r}] is {'missing' if own else 'there'}; create it with the same"
+                    " mechanisms"
                 )
         if list(state["fractions"]) != [self._fraction(t) for t in range(1, task + 1)]:
-            raise ValueError("state['fractions'] are of another step_size; create it with the one it was saved with")
+            raise ValueError(
+                "state['fractions'] are of another step_size; create it with the one it was saved"
+                " with"
+            )
         if self._average is not None:
             self._average.check(state["average"], self._params())
         if self.anchor is not None:
@@ -259,7 +282,9 @@ class Continual(Hooked):
         return 1.0 if self._fractions is None else self._fractions.at(task, "hold")
 
     def _params(self) -> Tensors:
-        """Return the parameters that are trained, by name; looked up again once a group was added."""
+        """Return the parameters that are trained, by name; looked up again once a group was
+        added.
+        """
         sizes = tuple(len(group["params"]) for group in self.optimizer.param_groups)
         if self._trained is None or self._trained[0] != sizes:
             params = held(self.model, self.optimizer)
@@ -287,13 +312,15 @@ def _fractions(step_size: Any, n_tasks: int | None, pretrained: bool) -> Strengt
         step_size = ("inverse", 1.0) if step_size == "inverse" else step_size
     if isinstance(step_size, tuple | list) and len(step_size) == 2 and step_size[0] == "inverse":
         c = validate.number("step_size", step_size[1], "c of min(1, c/t)", positive=True)
-        return Strengths(lambda t: min(1.0, c / (t + pretrained)) if t + pretrained > 1 else 1.0, None)
+        return Strengths(
+            lambda t: min(1.0, c / (t + pretrained)) if t + pretrained > 1 else 1.0, None
+        )
     if not isinstance(step_size, str) and filter_of(step_size, n_tasks or 1) is None:
         return Strengths(step_size, None if callable(step_size) else n_tasks)
     if n_tasks is None:
         raise ValueError(
-            f"step_size={step_size!r} needs n_tasks; where the number of tasks is unknown use step_size=('inverse', "
-            "c), or an average"
+            f"step_size={step_size!r} needs n_tasks; where the number of tasks is unknown use"
+            " step_size=('inverse', c), or an average"
         )
     k = validate.integer("n_tasks", n_tasks, 1, "the number of tasks of the whole sequence")
     if isinstance(step_size, str):

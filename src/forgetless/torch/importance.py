@@ -25,25 +25,27 @@ def fisher(
     chunk: int | None = None,
     generator: Any = None,
 ) -> Tensors:
-    """Return the diagonal of the Fisher information, E[(∂ log p(y|x)/∂w)²], per sample exact: a mean over samples.
+    """Return the diagonal of the Fisher information, E[(∂ log p(y|x)/∂w)²], per sample exact: a
+    mean over samples.
 
     Computed in evaluation mode; modes, buffers and gradients are left unchanged.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Returns logits (batch, classes) or (batch, time, classes), or an object with ``logits``, as the models of
-        transformers do; or predictions for ``likelihood="gaussian"``. A sequence is one sample, whose log likelihood is
-        the sum over its positions.
+        Returns logits (batch, classes) or (batch, time, classes), or an object with ``logits``, as
+        the models of transformers do; or predictions for ``likelihood="gaussian"``. A sequence is
+        one sample, whose log likelihood is the sum over its positions.
     data : iterable of batches, or tensors
-        A loader whose batches are inputs, begin with inputs and labels, or are dictionaries of tensors, the arguments
-        of the model; or one tensor x, or a pair (x, y). Of dictionaries ``labels`` is left out, and positions where
-        ``attention_mask`` is 0 do not count.
+        A loader whose batches are inputs, begin with inputs and labels, or are dictionaries of
+        tensors, the arguments of the model; or one tensor x, or a pair (x, y). Of dictionaries
+        ``labels`` is left out, and positions where ``attention_mask`` is 0 do not count.
     labels : {"expected", "sampled", "true"}, default "expected"
-        ``"expected"``: every label, weighted by the probability the model gives it: the Fisher information, one
-        backward pass per class and position, at most 2048. ``"sampled"``: one label drawn for each sample and
-        position, unbiased. ``"true"``: the labels of the data, beside logits of the same position (−100 does not
-        count): the empirical Fisher, which vanishes where the data are fitted.
+        ``"expected"``: every label, weighted by the probability the model gives it: the Fisher
+        information, one backward pass per class and position, at most 2048. ``"sampled"``: one
+        label drawn for each sample and position, unbiased. ``"true"``: the labels of the data,
+        beside logits of the same position (−100 does not count): the empirical Fisher, which
+        vanishes where the data are fitted.
     likelihood : {"categorical", "gaussian"}, default "categorical"
         Cross-entropy, or squared error with unit variance.
     n_samples : int, optional
@@ -72,8 +74,8 @@ def fisher(
     def probes(outputs: Any, y: Any, mask: Any) -> Sequence[Probe]:
         if labels == "true" and y is None:
             raise ValueError(
-                "labels='true' needs labels beside the logits; give batches of (inputs, labels), or use 'sampled' or "
-                "'expected'"
+                "labels='true' needs labels beside the logits; give batches of (inputs, labels), or"
+                " use 'sampled' or 'expected'"
             )
         if likelihood == "categorical":
             return _categorical(outputs, y, mask, labels, generator)
@@ -82,8 +84,11 @@ def fisher(
     return _mean(model, data, probes, torch.square, n_samples, chunk)
 
 
-def mas(model: Any, data: Any, *, n_samples: int | None = None, chunk: int | None = None) -> Tensors:
-    """Return the mean over samples of abs(∂‖f(x)‖²/∂w): memory-aware synapses, which need no labels.
+def mas(
+    model: Any, data: Any, *, n_samples: int | None = None, chunk: int | None = None
+) -> Tensors:
+    """Return the mean over samples of abs(∂‖f(x)‖²/∂w): memory-aware synapses, which need no
+    labels.
 
     Parameters
     ----------
@@ -115,7 +120,8 @@ def mas(model: Any, data: Any, *, n_samples: int | None = None, chunk: int | Non
 
 
 class Relative:
-    """Divide importances by their mean after the first task, so that a scale means the same for all kinds of them.
+    """Divide importances by their mean after the first task, so that a scale means the same for all
+    kinds of them.
 
     Examples
     --------
@@ -144,14 +150,18 @@ def mean_importance(importance: Mapping[str, Any]) -> float:
     """Return the mean over all weights after the first task, which must be positive."""
     total = float(sum(value.sum() for value in importance.values()))
     if not total > 0:
-        raise ValueError("importance is zero everywhere after the first task; is the network trained there?")
+        raise ValueError(
+            "importance is zero everywhere after the first task; is the network trained there?"
+        )
     return total / float(sum(value.numel() for value in importance.values()))
 
 
 def mean_over_processes(importance: Tensors) -> Tensors:
-    """Return the mean of importances over all processes of ``torch.distributed``; all of them must call it.
+    """Return the mean of importances over all processes of ``torch.distributed``; all of them must
+    call it.
 
-    Each process sees other data; with the same importance everywhere, weights stay the same, bit for bit.
+    Each process sees other data; with the same importance everywhere, weights stay the same, bit
+    for bit.
     """
     means = {name: value.clone() for name, value in importance.items()}
     for value in means.values():
@@ -201,7 +211,11 @@ def _mean(
 
 
 def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
-    pair = isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, torch.Tensor) for part in data)
+    pair = (
+        isinstance(data, tuple)
+        and len(data) == 2
+        and all(isinstance(part, torch.Tensor) for part in data)
+    )
     if pair or isinstance(data, torch.Tensor):
         data = [data]
     for batch in data:
@@ -210,11 +224,12 @@ def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
             y, size = None, 8  # logits of sequences are large
         else:
             x, y = (batch, None) if isinstance(batch, torch.Tensor) else (*batch[:2], None)[:2]
-            size = 128  # a graph of the whole data, or all patches that convolutions see in it, would not fit
+            # a graph of the whole data, or all patches that convolutions see in it, would not fit
+            size = 128
         if not (x if isinstance(x, Mapping) else isinstance(x, torch.Tensor)):
             raise TypeError(
-                f"a batch must be a tensor, a dictionary of tensors or begin with a tensor, got {batch!r:.200}; give "
-                "(inputs, labels)"
+                "a batch must be a tensor, a dictionary of tensors or begin with a tensor, got"
+                f" {batch!r:.200}; give (inputs, labels)"
             )
         for i in range(0, n_rows(x), size):
             rows = slice(i, i + size)
@@ -222,7 +237,11 @@ def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _on(x: Any, device: Any) -> Any:
-    return {name: value.to(device) for name, value in x.items()} if isinstance(x, Mapping) else x.to(device)
+    return (
+        {name: value.to(device) for name, value in x.items()}
+        if isinstance(x, Mapping)
+        else x.to(device)
+    )
 
 
 def _ones(outputs: Any) -> Any:
@@ -230,14 +249,16 @@ def _ones(outputs: Any) -> Any:
 
 
 def _categorical(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -> Sequence[Probe]:
-    """Return probes of logits (batch, classes), or (batch, time, classes) with independent labels at all positions.
+    """Return probes of logits (batch, classes), or (batch, time, classes) with independent labels
+    at all positions.
 
     The expected square of their sum is therefore the sum of the expected squares.
     """
     if outputs.ndim not in (2, 3) or outputs.shape[-1] < 2:
         raise ValueError(
-            f"model must return logits of shape (batch, classes) or (batch, time, classes), two classes or more, got "
-            f"{tuple(outputs.shape)}; for predictions use likelihood='gaussian'"
+            "model must return logits of shape (batch, classes) or (batch, time, classes), two"
+            f" classes or more, got {tuple(outputs.shape)}; for predictions use"
+            " likelihood='gaussian'"
         )
     n, classes = len(outputs), outputs.shape[-1]
     length = outputs.shape[1] if outputs.ndim == 3 else 1
@@ -247,8 +268,8 @@ def _categorical(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -
     if labels == "expected":
         if outputs.ndim == 3 and length * classes > _MOST_PASSES:
             raise ValueError(
-                f"labels='expected' needs a backward pass for each of {length} positions and {classes} classes, of "
-                f"which {_MOST_PASSES} are allowed; use labels='sampled'"
+                f"labels='expected' needs a backward pass for each of {length} positions and"
+                f" {classes} classes, of which {_MOST_PASSES} are allowed; use labels='sampled'"
             )
 
         def of(t: int, c: int) -> Probe:
@@ -262,13 +283,20 @@ def _categorical(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -
     if labels == "sampled":
         y = torch.multinomial(outputs.softmax(-1).reshape(-1, classes), 1, generator=generator)
     elif y.shape != outputs.shape[:-1]:
-        raise ValueError(f"labels have shape {tuple(y.shape)}, logits {tuple(outputs.shape)}; give one per position")
+        raise ValueError(
+            f"labels have shape {tuple(y.shape)}, logits {tuple(outputs.shape)}; give one per"
+            " position"
+        )
     y = y.reshape(n, length)
     counted = counted & (y != -100)
     y = y.clamp(min=0)
 
     def drawn(out: Any, index: Any) -> tuple[Any, Any]:
-        values = out.reshape(len(out), length, classes).log_softmax(2).gather(2, y[index][:, :, None])[:, :, 0]
+        values = (
+            out.reshape(len(out), length, classes)
+            .log_softmax(2)
+            .gather(2, y[index][:, :, None])[:, :, 0]
+        )
         return (values * counted[index]).sum(1), _ones(out)
 
     return [drawn]
@@ -276,12 +304,20 @@ def _categorical(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -
 
 def _gaussian(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
     if labels == "expected":
-        return [lambda out, _, c=c: (out.flatten(1)[:, c], _ones(out)) for c in range(outputs.flatten(1).shape[1])]  # type: ignore[misc]
+        return [
+            lambda out, _, c=c: (out.flatten(1)[:, c], _ones(out))  # type: ignore[misc]
+            for c in range(outputs.flatten(1).shape[1])
+        ]
     if labels == "sampled":
-        noise = torch.randn(outputs.shape, dtype=outputs.dtype, device=outputs.device, generator=generator)
+        noise = torch.randn(
+            outputs.shape, dtype=outputs.dtype, device=outputs.device, generator=generator
+        )
     else:
         if y.shape != outputs.shape:
-            raise ValueError(f"labels have shape {tuple(y.shape)}, predictions {tuple(outputs.shape)}; give them alike")
+            raise ValueError(
+                f"labels have shape {tuple(y.shape)}, predictions {tuple(outputs.shape)}; give them"
+                " alike"
+            )
         noise = y - outputs
     # −½(y − f)² has the gradient (y − f)∂f
     return [lambda out, index: ((noise[index] * out).flatten(1).sum(1), _ones(out))]

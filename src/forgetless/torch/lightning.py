@@ -10,26 +10,30 @@ except ImportError:
         from pytorch_lightning.callbacks import Callback
     except ImportError as error:
         raise ImportError(
-            "forgetless.torch.lightning needs Lightning, which is not installed here: python -m pip install "
-            "lightning==2.6.6"
+            "forgetless.torch.lightning needs Lightning, which is not installed here: python -m pip"
+            " install lightning==2.6.6"
         ) from error
 
 from forgetless.torch.trainers import Follower
 
 
 class ContinualCallback(Follower, Callback):  # type: ignore[misc]
-    """Train a module on one task after another, each by a ``fit`` of its own with this same callback.
+    """Train a module on one task after another, each by a ``fit`` of its own with this same
+    callback.
 
-    Lightning creates a new optimizer for every ``fit``, which the callback follows. Its state is in Lightning's
-    checkpoints, so that ``fit(ckpt_path=…)`` resumes. Validation and tests use averaged weights.
+    Lightning creates a new optimizer for every ``fit``, which the callback follows. Its state is in
+    Lightning's checkpoints, so that ``fit(ckpt_path=…)`` resumes. Validation and tests use averaged
+    weights.
 
     Parameters
     ----------
     importance : callable, optional
-        ``importance(module, train_dataloader)`` at the end of a task, with ``start=True`` also before the first, such
-        as ``lambda module, loader: flt.fisher(module, loader, n_samples=500)``.
+        ``importance(module, train_dataloader)`` at the end of a task, with ``start=True`` also
+        before the first, such as ``lambda module, loader: flt.fisher(module, loader,
+        n_samples=500)``.
     **options
-        Of :class:`forgetless.torch.Continual`: ``proximal``, ``step_size``, ``average``, ``n_tasks`` and others.
+        Of :class:`forgetless.torch.Continual`: ``proximal``, ``step_size``, ``average``,
+        ``n_tasks`` and others.
 
     Attributes
     ----------
@@ -49,7 +53,10 @@ class ContinualCallback(Follower, Callback):  # type: ignore[misc]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Follow the optimizer of this task."""
         if len(trainer.optimizers) != 1:
-            raise ValueError(f"ContinualCallback needs a module with one optimizer, got {len(trainer.optimizers)}")
+            raise ValueError(
+                "ContinualCallback needs a module with one optimizer, got"
+                f" {len(trainer.optimizers)}"
+            )
         self.begin_task(pl_module, trainer.optimizers[0], trainer.train_dataloader)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:

@@ -13,22 +13,26 @@ from forgetless.torch.models import inspected, unwrapped
 
 
 class Linearized:
-    """f(x; w₀ + u) ≈ f(x; w₀) + J(x) u, J the Jacobian by the trained parameters: what ``linearize`` returns.
+    """f(x; w₀ + u) ≈ f(x; w₀) + J(x) u, J the Jacobian by the trained parameters: what
+    ``linearize`` returns.
 
-    A task (x, y) of the network is the linear task (J(x), y − f(x; w₀)) in u, a vector of ``n_parameters`` numbers, for
-    ``fl.step``, ``fl.ContinualRidge`` and all the rest.
+    A task (x, y) of the network is the linear task (J(x), y − f(x; w₀)) in u, a vector of
+    ``n_parameters`` numbers, for ``fl.step``, ``fl.ContinualRidge`` and all the rest.
 
     Attributes
     ----------
     n_parameters : int
-        Length of u: all trained parameters, flattened and joined in the order of ``named_parameters``.
+        Length of u: all trained parameters, flattened and joined in the order of
+        ``named_parameters``.
     """
 
     def __init__(self, model: Any) -> None:
         self._model = unwrapped(model)
         self._params = {name: p.detach().clone() for name, p in trained(self._model).items()}
         if not self._params:
-            raise ValueError("model has no parameter with requires_grad, so there is nothing to linearize by")
+            raise ValueError(
+                "model has no parameter with requires_grad, so there is nothing to linearize by"
+            )
         others = (*self._model.named_parameters(), *self._model.named_buffers())
         self._rest = {name: t.detach().clone() for name, t in others if name not in self._params}
         self._like = next(iter(self._params.values()))
@@ -42,9 +46,14 @@ class Linearized:
     def residual(self, x: Any, y: Any) -> NDArray[np.float64]:
         """Return y − f(x; w₀), flattened: the targets of the linear task."""
         outputs = self.outputs(x)
-        targets = _array(y) if isinstance(y, torch.Tensor) else np.asarray(y, dtype=np.float64).ravel()
+        targets = (
+            _array(y) if isinstance(y, torch.Tensor) else np.asarray(y, dtype=np.float64).ravel()
+        )
         if targets.shape != outputs.shape:
-            raise ValueError(f"y has {targets.size} numbers, the outputs {outputs.size}; give one for every output")
+            raise ValueError(
+                f"y has {targets.size} numbers, the outputs {outputs.size}; give one for every"
+                " output"
+            )
         return targets - outputs
 
     def features(self, x: Any) -> NDArray[np.float64]:
@@ -52,7 +61,9 @@ class Linearized:
         return np.asarray(self.operator(x).adjoint().matmat(np.eye(self.outputs(x).size))).T
 
     def operator(self, x: Any) -> LinearOperator:
-        """Return J(x) as products only, for ``fl.step``, ``ContinualRidge`` and LSMR: no matrix is formed."""
+        """Return J(x) as products only, for ``fl.step``, ``ContinualRidge`` and LSMR: no matrix is
+        formed.
+        """
         function, params = self._at(x), self._params
         with inspected(self._model):
             outputs, vjp = torch.func.vjp(function, params)
@@ -60,11 +71,15 @@ class Linearized:
         def product(u: Any) -> NDArray[np.float64]:
             with inspected(self._model), warnings.catch_warnings():
                 # Of torch's own code, which it compiles when forward mode is first used.
-                warnings.filterwarnings("ignore", ".*torch.jit.script. is deprecated", DeprecationWarning)
+                warnings.filterwarnings(
+                    "ignore", ".*torch.jit.script. is deprecated", DeprecationWarning
+                )
                 return _array(torch.func.jvp(function, (params,), (_split(u, params),))[1])
 
         def adjoint_product(v: Any) -> NDArray[np.float64]:
-            vector = torch.from_numpy(np.ascontiguousarray(np.ravel(v))).to(outputs.device, outputs.dtype)
+            vector = torch.from_numpy(np.ascontiguousarray(np.ravel(v))).to(
+                outputs.device, outputs.dtype
+            )
             (gradients,) = vjp(vector)
             return np.concatenate([_array(gradients[name]) for name in params])
 
@@ -72,7 +87,8 @@ class Linearized:
         return LinearOperator(shape, product, adjoint_product, dtype=np.float64)
 
     def departure(self, model: Any, x: Any) -> float:
-        """Return how far a model with other weights has departed: ‖f − f₀ − Ju‖/‖f − f₀‖ on the rows x, u its change.
+        """Return how far a model with other weights has departed: ‖f − f₀ − Ju‖/‖f − f₀‖ on the
+        rows x, u its change.
 
         0: the outputs changed as predicted; 1: the prediction is as wrong as none.
         """
@@ -86,7 +102,9 @@ class Linearized:
 
     def parameters(self, u: Any) -> dict[str, Any]:
         """Return w₀ + u as tensors by name, for ``model.load_state_dict(…, strict=False)``."""
-        return {name: self._params[name] + change for name, change in _split(u, self._params).items()}
+        return {
+            name: self._params[name] + change for name, change in _split(u, self._params).items()
+        }
 
     def _at(self, x: Any) -> Any:
         x = x.to(self._like.device)
@@ -111,7 +129,8 @@ def linearize(model: Any) -> Linearized:
     >>> x, y = torch.tensor([[1.0, 2.0]]).double(), torch.tensor([[3.0]]).double()
     >>> linear.features(x).tolist()
     [[1.0, 2.0]]
-    >>> u = fl.step(np.zeros(linear.n_parameters), (linear.features(x), linear.residual(x, y)), fl.Projection())
+    >>> u = fl.step(np.zeros(linear.n_parameters), (linear.features(x), linear.residual(x, y)),
+    ...     fl.Projection())
     >>> _ = net.load_state_dict(linear.parameters(u), strict=False)
     >>> round(net(x).item(), 9)
     3.0

@@ -11,11 +11,12 @@ from forgetless.torch.models import Tensors, unwrapped
 
 
 class PathIntegral(Hooked):
-    """Sum −g·Δw over the steps of a task, by hooks of the optimizer; ``importance()`` closes the task.
+    """Sum −g·Δw over the steps of a task, by hooks of the optimizer; ``importance()`` closes the
+    task.
 
-    The importance is max(0, Σ −g·Δw) / ((w_end − w_start)² + damping). Δw is the optimizer's own movement and g the
-    gradient it used (clipped, if it was), without regularization: an ``Anchor`` on the same optimizer acts later, in
-    whichever order they were created.
+    The importance is max(0, Σ −g·Δw) / ((w_end − w_start)² + damping). Δw is the optimizer's own
+    movement and g the gradient it used (clipped, if it was), without regularization: an ``Anchor``
+    on the same optimizer acts later, in whichever order they were created.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ class PathIntegral(Hooked):
 
     References
     ----------
-    Zenke, Poole & Ganguli (2017). They sum over tasks; ``Anchor`` takes the mean, and the schedule grows.
+    Zenke, Poole & Ganguli (2017). They sum over tasks; ``Anchor`` takes the mean, and the schedule
+    grows.
     """
 
     def __init__(self, model: Any, optimizer: Any, damping: float = 0.1) -> None:
@@ -67,13 +69,15 @@ class PathIntegral(Hooked):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def _after(self) -> None:
-        # A scaler lets fused optimizers run into gradients that are not finite, and they then stay where they are.
+        # A scaler lets fused optimizers run into gradients that are not finite, and they then stay
+        # where they are.
         skipping = getattr(self.optimizer, "found_inf", None) is not None
         for name, p in self._params().items():
             old = self._old.pop(name, None)
             if old is None:
                 continue
-            if name not in self._path or self._path[name].shape != p.shape:  # grown since the task began
+            # grown since the task began
+            if name not in self._path or self._path[name].shape != p.shape:
                 self._path[name], self._start[name] = torch.zeros_like(p), old
             change = old.sub_(p) if self._start[name] is not old else old - p
             gradient = torch.where(change == 0, 0.0, p.grad) if skipping else p.grad
@@ -81,12 +85,16 @@ class PathIntegral(Hooked):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def importance(self) -> Tensors:
-        """Return the importance of the task that ends here, by parameter name, and begin the next."""
+        """Return the importance of the task that ends here, by parameter name, and begin the
+        next.
+        """
         importances = {}
         for name, p in self._params().items():
             if name in self._path and self._path[name].shape == p.shape:
                 squared_change = (p - self._start[name]).square_()
-                importances[name] = self._path[name].clamp(min=0).div_(squared_change.add_(self.damping))
+                importances[name] = (
+                    self._path[name].clamp(min=0).div_(squared_change.add_(self.damping))
+                )
             else:
                 importances[name] = torch.zeros_like(p)
         self._reset()
@@ -95,7 +103,9 @@ class PathIntegral(Hooked):
     def state_dict(self) -> dict[str, Any]:
         """Return the path so far, to resume within a task."""
         parts = {"path": self._path, "start": self._start}
-        return {key: {name: t.clone() for name, t in tensors.items()} for key, tensors in parts.items()}
+        return {
+            key: {name: t.clone() for name, t in tensors.items()} for key, tensors in parts.items()
+        }
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -103,7 +113,10 @@ class PathIntegral(Hooked):
         params = self._params()
         for name, p in params.items():
             if name not in state["path"] or state["path"][name].shape != p.shape:
-                raise ValueError(f"state['path'] lacks {name!r} of shape {tuple(p.shape)}; load it into the same model")
+                raise ValueError(
+                    f"state['path'] lacks {name!r} of shape {tuple(p.shape)}; load it into the same"
+                    " model"
+                )
         self._path, self._start = (
             {name: state[key][name].to(p.device, p.dtype, copy=True) for name, p in params.items()}
             for key in ("path", "start")

@@ -1,4 +1,6 @@
-"""Strengths and budgets of training steps per task, from a number, a list, a function or a schedule."""
+"""Strengths and budgets of training steps per task, from a number, a list, a function or a
+schedule.
+"""
 
 import inspect
 from collections.abc import Sequence
@@ -14,14 +16,19 @@ from forgetless.schedules.names import entry_of
 
 
 def strengths(schedule: Any, n_tasks: int) -> tuple[float, ...]:
-    """Return λ_1..λ_k of a number, k numbers, a callable t → λ, or a schedule or filter of forgetless at radius 1."""
+    """Return λ_1..λ_k of a number, k numbers, a callable t → λ, or a schedule or filter of
+    forgetless at radius 1.
+    """
     filter_ = filter_of(schedule, n_tasks)
     if filter_ is None:
-        return _per_task(schedule, n_tasks, "use 0 for a task without regularization", positive=False)
+        return _per_task(
+            schedule, n_tasks, "use 0 for a task without regularization", positive=False
+        )
     if not filter_.explicit:
         raise ValueError(
-            f"schedule gives {type(filter_).__name__}, a budget of gradient steps and not a strength; use "
-            "flt.step_budgets, or a schedule of coefficients such as fl.schedules.increasing()"
+            f"schedule gives {type(filter_).__name__}, a budget of gradient steps and not a"
+            " strength; use flt.step_budgets, or a schedule of coefficients such as"
+            " fl.schedules.increasing()"
         )
     return tuple(np.broadcast_to(filter_.strength(), (n_tasks,)).tolist())
 
@@ -29,7 +36,8 @@ def strengths(schedule: Any, n_tasks: int) -> tuple[float, ...]:
 class Strengths:
     """λ of every task: of ``n_tasks`` tasks, or of any number of them in epochs of doubling length.
 
-    Without ``n_tasks`` a list is its own horizon, and a number, a function of t or a constant filter has none.
+    Without ``n_tasks`` a list is its own horizon, and a number, a function of t or a constant
+    filter has none.
 
     Examples
     --------
@@ -42,7 +50,9 @@ class Strengths:
     def __init__(self, schedule: Any, n_tasks: int | None) -> None:
         self.schedule = schedule
         if n_tasks is not None:
-            n_tasks = validate.integer("n_tasks", n_tasks, 1, "leave it out where the number of tasks is unknown")
+            n_tasks = validate.integer(
+                "n_tasks", n_tasks, 1, "leave it out where the number of tasks is unknown"
+            )
         elif np.ndim(schedule) and not isinstance(schedule, str):
             n_tasks = len(schedule)
         else:
@@ -51,16 +61,20 @@ class Strengths:
         self._epoch = strengths(schedule, FIRST_EPOCH if n_tasks is None else n_tasks)
 
     def at(self, task: int, beyond: str = "error") -> float:
-        """Return λ of a task, counted from 1; past the last of ``n_tasks`` an error, or the last value held."""
+        """Return λ of a task, counted from 1; past the last of ``n_tasks`` an error, or the last
+        value held.
+        """
         if self.n_tasks is not None:
             if task > self.n_tasks and beyond == "error":
                 raise ValueError(
-                    f"task {task} is beyond the horizon of {self.n_tasks} tasks, for which the schedule was made; "
-                    "declare more with n_tasks, or set beyond='hold' to continue with the last value"
+                    f"task {task} is beyond the horizon of {self.n_tasks} tasks, for which the"
+                    " schedule was made; declare more with n_tasks, or set beyond='hold' to"
+                    " continue with the last value"
                 )
             return self._epoch[min(task, self.n_tasks) - 1]
         k, t = epoch(task, FIRST_EPOCH)
-        if callable(self.schedule) and filter_of(self.schedule, k) is None:  # a function of the task knows no epochs
+        # a function of the task knows no epochs
+        if callable(self.schedule) and filter_of(self.schedule, k) is None:
             k, t = task, task
         if len(self._epoch) != k:
             self._epoch = strengths(self.schedule, k)
@@ -68,20 +82,27 @@ class Strengths:
 
     def first(self, task: int) -> tuple[float, ...]:
         """Return λ of all tasks, up to ``task`` where their number is unknown."""
-        return self._epoch if self.n_tasks is not None else tuple(self.at(t) for t in range(1, task + 1))
+        return (
+            self._epoch
+            if self.n_tasks is not None
+            else tuple(self.at(t) for t in range(1, task + 1))
+        )
 
 
 def step_budgets(schedule: Any, n_tasks: int, n_steps: int) -> tuple[int, ...]:
-    """Return the numbers of training steps N_1..N_k of the tasks: the paper's second scheme, without a proximal term.
+    """Return the numbers of training steps N_1..N_k of the tasks: the paper's second scheme,
+    without a proximal term.
 
-    N_t = max(1, round(fraction · n_steps)), halves to even; for ``fl.schedules.increasing()`` the fraction of task t is
-    (k − t + 2)/(k + 1). ``Continual(step_size=schedule)`` scales learning rates by the same fractions, unrounded.
+    N_t = max(1, round(fraction · n_steps)), halves to even; for ``fl.schedules.increasing()`` the
+    fraction of task t is (k − t + 2)/(k + 1). ``Continual(step_size=schedule)`` scales learning
+    rates by the same fractions, unrounded.
 
     Parameters
     ----------
     schedule : schedule or filter, number, sequence or callable
-        A schedule of forgetless gives task t the fraction min(λ)/λ_t, λ_t = 1/(N_t γ_t) for a budget schedule; numbers
-        (one, ``n_tasks`` of them, or t ↦ fraction, t from 1) are the fractions themselves.
+        A schedule of forgetless gives task t the fraction min(λ)/λ_t, λ_t = 1/(N_t γ_t) for a
+        budget schedule; numbers (one, ``n_tasks`` of them, or t ↦ fraction, t from 1) are the
+        fractions themselves.
     n_tasks : int
         k, the horizon.
     n_steps : int
@@ -95,24 +116,33 @@ def step_budgets(schedule: Any, n_tasks: int, n_steps: int) -> tuple[int, ...]:
 
     References
     ----------
-    Levinstein et al. (2025), Algorithm 2 and Theorem "Optimal rates for increasing regularization" (ii).
+    Levinstein et al. (2025), Algorithm 2 and Theorem "Optimal rates for increasing regularization"
+    (ii).
     """
-    n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence")
-    most = validate.integer("n_steps", n_steps, 1, "give the number of training steps at a fraction of 1")
+    n_tasks = validate.integer(
+        "n_tasks", n_tasks, 1, "give the number of tasks of the whole sequence"
+    )
+    most = validate.integer(
+        "n_steps", n_steps, 1, "give the number of training steps at a fraction of 1"
+    )
     return tuple(max(1, round(fraction * most)) for fraction in budgets(schedule, n_tasks))
 
 
 def budgets(schedule: Any, n_tasks: int) -> tuple[float, ...]:
-    """Return the budget of every task: numbers as they are, or 1/λ_t of a schedule with the largest scaled to 1."""
+    """Return the budget of every task: numbers as they are, or 1/λ_t of a schedule with the largest
+    scaled to 1.
+    """
     filter_ = filter_of(schedule, n_tasks)
     if filter_ is None:
-        return _per_task(schedule, n_tasks, "a budget is a positive multiple of n_steps", positive=True)
+        return _per_task(
+            schedule, n_tasks, "a budget is a positive multiple of n_steps", positive=True
+        )
     strength = np.broadcast_to(filter_.strength(), (n_tasks,))
     if not np.all((strength > 0) & np.isfinite(strength)):
         at = int(np.argmin((strength > 0) & np.isfinite(strength)))
         raise ValueError(
-            f"schedule has strength {strength[at]} at task {at + 1}, which no number of steps has; use one that "
-            "is positive throughout, such as fl.schedules.increasing()"
+            f"schedule has strength {strength[at]} at task {at + 1}, which no number of steps has;"
+            " use one that is positive throughout, such as fl.schedules.increasing()"
         )
     return tuple((strength.min() / strength).tolist())
 
@@ -135,12 +165,15 @@ def _per_task(schedule: Any, n_tasks: int, hint: str, *, positive: bool) -> tupl
         schedule = [float(schedule(t)) for t in range(1, n_tasks + 1)]
     if isinstance(schedule, str) or not (np.ndim(schedule) or np.isscalar(schedule)):
         raise TypeError(
-            f"schedule must be a number, {n_tasks} numbers, a function of the task, or a schedule of forgetless such "
-            f"as fl.schedules.increasing(), got {schedule!r}"
+            f"schedule must be a number, {n_tasks} numbers, a function of the task, or a schedule"
+            f" of forgetless such as fl.schedules.increasing(), got {schedule!r}"
         )
     values = validate.numbers_per_step("schedule", schedule, hint, positive=positive)
     if np.ndim(values) and len(np.atleast_1d(values)) != n_tasks:
-        raise ValueError(f"schedule has {np.size(values)} numbers but n_tasks is {n_tasks}; give one for every task")
+        raise ValueError(
+            f"schedule has {np.size(values)} numbers but n_tasks is {n_tasks}; give one for every"
+            " task"
+        )
     return tuple(np.broadcast_to(values, (n_tasks,)).tolist())
 
 
@@ -149,9 +182,14 @@ def check_schedule(saved: Sequence[float], own: Strengths, task: int) -> None:
     expected = own.first(len(saved))
     learned = min(task, len(saved))
     if list(saved[:learned]) != list(expected[:learned]):
-        ends = [f"{len(each)} strengths from {each[0]:.6g} to {each[-1]:.6g}" for each in (saved, expected) if each]
+        ends = [
+            f"{len(each)} strengths from {each[0]:.6g} to {each[-1]:.6g}"
+            for each in (saved, expected)
+            if each
+        ]
         raise ValueError(
-            f"state['schedule'] has {ends[0]}, this anchor {ends[-1]}; make it with the schedule it was saved with"
+            f"state['schedule'] has {ends[0]}, this anchor {ends[-1]}; make it with the schedule it"
+            " was saved with"
         )
 
 

@@ -1,4 +1,6 @@
-"""The part that callbacks of trainers share: a ``Continual`` that follows a new optimizer at every task."""
+"""The part that callbacks of trainers share: a ``Continual`` that follows a new optimizer at every
+task.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,11 +12,12 @@ Importance = Callable[[Any, Any], Mapping[str, Any]]
 
 
 class Follower:
-    """Create a ``Continual`` at the first task, follow the optimizer of every later one, and close tasks.
+    """Create a ``Continual`` at the first task, follow the optimizer of every later one, and close
+    tasks.
 
-    Trainers create the optimizer inside ``fit`` or ``train``, so that options are stored until there is one.
-    ``continual`` is None before the first task. With ``start=True`` the importance of the pretrained weights is that
-    on the data of the first task.
+    Trainers create the optimizer inside ``fit`` or ``train``, so that options are stored until
+    there is one. ``continual`` is None before the first task. With ``start=True`` the importance of
+    the pretrained weights is that on the data of the first task.
     """
 
     def __init__(self, importance: Importance | None = None, **options: Any) -> None:
@@ -27,7 +30,9 @@ class Follower:
         """Follow the optimizer of a task that begins, or of one that is resumed."""
         if self.continual is None:
             pretrained = self._saved is None and self.options.get("start") is True
-            start = {"start": self.importance(model, loader)} if pretrained and self.importance else {}
+            start = (
+                {"start": self.importance(model, loader)} if pretrained and self.importance else {}
+            )
             self.continual = Continual(model, optimizer, **self.options | start)
         else:
             self.continual.grow(model, optimizer)
@@ -38,7 +43,9 @@ class Follower:
     def end_task(self, model: Any, loader: Any) -> None:
         """Close a task."""
         assert self.continual is not None
-        self.continual.next_task(None if self.importance is None else partial(self.importance, model, loader))
+        self.continual.next_task(
+            None if self.importance is None else partial(self.importance, model, loader)
+        )
         self.continual.remove()  # a trainer may hold the optimizer, and the next one be another
 
     def state_dict(self) -> dict[str, Any]:

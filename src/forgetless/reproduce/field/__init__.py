@@ -1,4 +1,6 @@
-"""Papers of the field on fresh or finite tasks: a statement of each beside the number that forgetless computes."""
+"""Papers of the field on fresh or finite tasks: a statement of each beside the number that
+forgetless computes.
+"""
 
 from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
@@ -42,14 +44,20 @@ PAPERS = (
 
 
 def field(progress: Progress | None = None) -> Table:
-    """Return statements of all papers: published, computed, their difference, and where the formula was read."""
+    """Return statements of all papers: published, computed, their difference, and where the formula
+    was read.
+    """
     report_progress, rows, true = progress or silent, [], 0
     for done, paper in enumerate(PAPERS):
         report_progress(done, len(PAPERS), f"papers, now {paper.PAPER}")
         statements = paper.statements()
         rows += [_row(paper.PAPER, statement) for statement in statements]
         true += sum(statement.holds for statement in statements)
-    return Table.of_rows("The field in a few lines each", rows, (f"{true} of {len(rows)} statements hold as computed",))
+    return Table.of_rows(
+        "The field in a few lines each",
+        rows,
+        (f"{true} of {len(rows)} statements hold as computed",),
+    )
 
 
 def _row(paper: str, statement: Statement) -> dict[str, object]:

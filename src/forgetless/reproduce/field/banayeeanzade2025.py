@@ -1,4 +1,5 @@
-"""Banayeeanzade, Soltanolkotabi and Rostami (TMLR 2025): replay of some rows of every old task, fitted from the origin.
+"""Banayeeanzade, Soltanolkotabi and Rostami (TMLR 2025): replay of some rows of every old task,
+fitted from the origin.
 
 In forgetless a task with rows of several teachers, solved exactly from the start.
 """
@@ -15,10 +16,16 @@ DRAWS = 150
 
 
 def published(rows: list[int], d: int, noise: float, W: Floats) -> float:
-    """Return the mean of E‖w − w_i‖² over teachers, with ``rows`` of each of them, N in all: ``predict_loss_mem``."""
+    """Return the mean of E‖w − w_i‖² over teachers, with ``rows`` of each of them, N in all:
+    ``predict_loss_mem``.
+    """
     N, n, D = sum(rows), np.array(rows), ((W[:, None] - W) ** 2).sum(-1)
     shared = N * noise**2 / (d - N - 1) + (np.outer(n, n) * D).sum() / (2 * d * (d - N - 1))
-    return float(np.mean([(n / d) @ D[:, i] + shared + (1 - N / d) * (W[i] ** 2).sum() for i in range(len(W))]))
+    return float(
+        np.mean(
+            [(n / d) @ D[:, i] + shared + (1 - N / d) * (W[i] ** 2).sum() for i in range(len(W))]
+        )
+    )
 
 
 def statements() -> list[Statement]:
@@ -31,8 +38,12 @@ def statements() -> list[Statement]:
         for _ in range(DRAWS):
             X = rng.standard_normal((len(owners), d))
             y = np.einsum("ij,ij->i", X, W[owners]) + noise * rng.standard_normal(len(owners))
-            values.append(float(((step(np.zeros(d), (X, y), Projection()) - W) ** 2).sum(-1).mean()))
+            values.append(
+                float(((step(np.zeros(d), (X, y), Projection()) - W) ** 2).sum(-1).mean())
+            )
         text = f"distance from teachers, {stored} of {n} rows stored, d = {d}, k = {k}"
         error = float(np.std(values, ddof=1) / np.sqrt(DRAWS))
-        result.append(Statement(text, published(rows, d, noise, W), float(np.mean(values)), CODE, error=error))
+        result.append(
+            Statement(text, published(rows, d, noise, W), float(np.mean(values)), CODE, error=error)
+        )
     return result

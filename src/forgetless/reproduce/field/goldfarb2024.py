@@ -1,8 +1,10 @@
-"""Goldfarb, Evron, Weinberger, Soudry and Hand (ICLR 2024): the second task is the first one, rotated in part.
+"""Goldfarb, Evron, Weinberger, Soudry and Hand (ICLR 2024): the second task is the first one,
+rotated in part.
 
-The rotation acts on a random subspace of a part α of the d features; β = 1 − r/d is the overparameterization of r rows.
-Statement (abstract): with high overparameterization intermediate similarities are worst, near the interpolation
-threshold forgetting decreases with similarity. The formula for large d is derived here (free compression).
+The rotation acts on a random subspace of a part α of the d features; β = 1 − r/d is the
+overparameterization of r rows. Statement (abstract): with high overparameterization intermediate
+similarities are worst, near the interpolation threshold forgetting decreases with similarity. The
+formula for large d is derived here (free compression).
 """
 
 from typing import Any
@@ -22,13 +24,22 @@ FEATURES, DRAWS = 160, 8
 
 
 def limit(alpha: float | Floats, beta: float) -> Floats:
-    """Return forgetting of the first task per row for many features: 2α at β = 0, α²(1 − α)² at β = 1."""
+    """Return forgetting of the first task per row for many features: 2α at β = 0, α²(1 − α)² at β =
+    1.
+    """
     c, d = 1.0 - np.asarray(alpha), 1.0 - beta
     k2, k3 = 1.0 - c**2, -c * (1.0 - c) * (1.0 + 2.0 * c)
     k4 = 1.0 - 4.0 * c * k3 - 2.0 * k2**2 - 4.0 * c**2 * k2 - 2.0 * c**2 * (c - c**2) - c**4
     m2 = d * k2 + c**2
     m3 = d**2 * k3 + 2.0 * d * k2 * c + d * (c - c**2) * c + c**3
-    m4 = d**3 * k4 + 4.0 * c * d**2 * k3 + 2.0 * d**2 * k2**2 + 4.0 * c**2 * d * k2 + 2.0 * c**2 * d * (c - c**2) + c**4
+    m4 = (
+        d**3 * k4
+        + 4.0 * c * d**2 * k3
+        + 2.0 * d**2 * k2**2
+        + 4.0 * c**2 * d * k2
+        + 2.0 * c**2 * d * (c - c**2)
+        + c**4
+    )
     return np.asarray(m2 - 2.0 * m3 + m4)
 
 
@@ -43,7 +54,9 @@ def statements() -> list[Statement]:
     grid = np.linspace(0.0, 1.0, 1001)
     for beta, relation in ((0.99, "≤"), (0.5, "≥")):
         peak = float(grid[np.argmax(limit(grid, beta))])
-        result.append(Statement(f"worst α, β = {beta:g}, against 0.999", 0.999, peak, DERIVED, relation))
+        result.append(
+            Statement(f"worst α, β = {beta:g}, against 0.999", 0.999, peak, DERIVED, relation)
+        )
     return result
 
 
@@ -53,7 +66,9 @@ def _rotation(size: int, rng: np.random.Generator) -> Floats:
 
 
 def _sampled(rank: int, alpha: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the mean forgetting per row over random rotations and unit teachers, and its standard error."""
+    """Return the mean forgetting per row over random rotations and unit teachers, and its standard
+    error.
+    """
     d, size, X = FEATURES, round(alpha * FEATURES), np.eye(FEATURES)[:rank]
     values = []
     for _ in range(DRAWS):

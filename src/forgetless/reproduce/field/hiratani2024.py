@@ -1,4 +1,6 @@
-"""Hiratani (NeurIPS 2024): two tasks with correlated latent factors, x = A s and y = B s; transfer and retention."""
+"""Hiratani (NeurIPS 2024): two tasks with correlated latent factors, x = A s and y = B s; transfer
+and retention.
+"""
 
 import numpy as np
 
@@ -14,7 +16,9 @@ FEATURES, FACTORS, OUTPUTS, DRAWS = 3000, 30, 20, 12
 
 
 def statements() -> list[Statement]:
-    """Return transfer ρ_A(2ρ_B − ρ_A) and retention 1 − ρ_A²(ρ_A² − 2ρ_Aρ_B + 1), which hold for many features."""
+    """Return transfer ρ_A(2ρ_B − ρ_A) and retention 1 − ρ_A²(ρ_A² − 2ρ_Aρ_B + 1), which hold for
+    many features.
+    """
     rng, result = np.random.default_rng(0), []
     for a, b in ((0.3, 0.9), (0.6, 0.6), (0.9, 0.3)):
         values = np.array([_draw(a, b, rng) for _ in range(DRAWS)])
@@ -22,12 +26,16 @@ def statements() -> list[Statement]:
         for i, (name, value) in enumerate(published.items()):
             error = float(values[:, i].std(ddof=1) / np.sqrt(DRAWS))
             text = f"{name}, ρ_A = {a}, ρ_B = {b}"
-            result.append(Statement(text, value, float(values[:, i].mean()), CODE, "≈", error, tolerance=0.05))
+            result.append(
+                Statement(text, value, float(values[:, i].mean()), CODE, "≈", error, tolerance=0.05)
+            )
     return result
 
 
 def _draw(a: float, b: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Return transfer and retention of one draw: rows are the latent factors, so that losses are population losses."""
+    """Return transfer and retention of one draw: rows are the latent factors, so that losses are
+    population losses.
+    """
 
     def pair(size: int, correlation: float) -> list[Floats]:
         first, other = rng.standard_normal((2, FACTORS, size)) / np.sqrt(size)
@@ -35,6 +43,8 @@ def _draw(a: float, b: float, rng: np.random.Generator) -> tuple[float, float]:
 
     X, Y = pair(FEATURES, a), pair(OUTPUTS, b)
     tasks = TaskCollection(list(zip(X, Y, strict=True)))
-    trace = simulate(tasks, Projection(), 2, ordering=FixedOrder([0, 1]), record="all", metrics="task_losses")
+    trace = simulate(
+        tasks, Projection(), 2, ordering=FixedOrder([0, 1]), record="all", metrics="task_losses"
+    )
     losses = 2.0 * trace.task_losses[0]
     return 1 - losses[0, 1] / (Y[1] ** 2).sum(), 1 - losses[1, 0] / (Y[0] ** 2).sum()

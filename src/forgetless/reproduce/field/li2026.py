@@ -1,7 +1,9 @@
-"""Li, Wu and Braverman (ICLR 2026), arXiv 2504.04039: two tasks; a penalty along few directions reaches joint training.
+"""Li, Wu and Braverman (ICLR 2026), arXiv 2504.04039: two tasks; a penalty along few directions
+reaches joint training.
 
-Statement (public summary): with r directions of a covariance whose eigenvalues decay like i^{−α} the excess risk is of
-the order of that of joint training times 1 + n/r^α. The constant was not read; a factor of 2 is allowed below.
+Statement (public summary): with r directions of a covariance whose eigenvalues decay like i^{−α}
+the excess risk is of the order of that of joint training times 1 + n/r^α. The constant was not
+read; a factor of 2 is allowed below.
 """
 
 import numpy as np
@@ -18,20 +20,28 @@ def statements() -> list[Statement]:
     """Return the excess risk with r directions, and without any, over that of joint training."""
     rng = np.random.default_rng(0)
     first = np.arange(1, FEATURES + 1) ** -2.0
-    second = np.concatenate([[1 / ROWS], first[1:][::-1]])  # hardly any variance along the first direction
+    # hardly any variance along the first direction
+    second = np.concatenate([[1 / ROWS], first[1:][::-1]])
     w, risks = np.ones(FEATURES) / np.sqrt(FEATURES), []
     for _ in range(DRAWS):
-        X = [rng.standard_normal((ROWS, FEATURES)) * np.sqrt(variances) for variances in (first, second)]
+        X = [
+            rng.standard_normal((ROWS, FEATURES)) * np.sqrt(variances)
+            for variances in (first, second)
+        ]
         data = [(each, each @ w + rng.standard_normal(ROWS)) for each in X]
         models = [ContinualRidge(alpha=1e-6, memory=rank or None) for rank in RANKS]
         for model in (joint := JointRidge(alpha=1e-6), *models):
             for each in data:
                 model.partial_fit(*each)
-        risks.append([float((model.coef_ - w) ** 2 @ (first + second)) for model in (joint, *models)])
+        risks.append(
+            [float((model.coef_ - w) ** 2 @ (first + second)) for model in (joint, *models)]
+        )
     means, errors = np.mean(risks, axis=0), np.std(risks, axis=0, ddof=1) / np.sqrt(DRAWS)
     result = []
     for rank, mean, error in zip(RANKS, means[1:] / means[0], errors[1:] / means[0], strict=True):
         text = f"excess risk over joint training, {rank} of {FEATURES} directions"
         published = 2.0 * (1.0 + ROWS / rank**2) if rank else 2.0
-        result.append(Statement(text, published, float(mean), ABSTRACT, "≤" if rank else "≥", float(error)))
+        result.append(
+            Statement(text, published, float(mean), ABSTRACT, "≤" if rank else "≥", float(error))
+        )
     return result

@@ -1,4 +1,6 @@
-"""Lin, Ju, Liang and Shroff (ICML 2023), Theorem 4.1: fresh Gaussian tasks with given teachers, solved exactly."""
+"""Lin, Ju, Liang and Shroff (ICML 2023), Theorem 4.1: fresh Gaussian tasks with given teachers,
+solved exactly.
+"""
 
 import numpy as np
 
@@ -21,10 +23,14 @@ def statements() -> list[Statement]:
         W = (rng.standard_normal((k, d)) + 1.0) / np.sqrt(d)
         ensemble = Gaussian(d, n, noise, teachers.given(W))
         distances = _between(ensemble, k)
-        errors = expect(ensemble, Projection(), k, metrics="task_distances", record="all").task_distances
+        errors = expect(
+            ensemble, Projection(), k, metrics="task_distances", record="all"
+        ).task_distances
         setting = f"n = {n}, d = {d}, k = {k}, σ = {noise}"
         published = generalization_of_projections(distances, d, n, noise)
-        result.append(Statement(f"generalization, {setting}", published, float(errors[-1].mean()), CODE))
+        result.append(
+            Statement(f"generalization, {setting}", published, float(errors[-1].mean()), CODE)
+        )
         if n < d:
             computed = float(np.mean(errors[-1, :-1] - np.diagonal(errors)[:-1]))
             published = forgetting_of_projections(distances, d, n, noise)
@@ -44,7 +50,11 @@ def curves(n: int = 50, k: int = 10, noise: float = 0.3) -> Table:
     for similarity in (0.0, 0.5, 0.9, 1.0):
         for d in np.unique(np.geomspace(n + 5, 20 * n, 40).astype(int)).tolist():
             ensemble = Gaussian(d, n, noise, teachers.exchangeable(1.0, similarity))
-            errors = expect(ensemble, Projection(), k, metrics="task_distances", record="all").task_distances
+            errors = expect(
+                ensemble, Projection(), k, metrics="task_distances", record="all"
+            ).task_distances
             forgetting = float(np.mean(errors[-1, :-1] - np.diagonal(errors)[:-1]))
-            rows.append({"similarity": similarity, "features per row": d / n, "forgetting": forgetting})
+            rows.append(
+                {"similarity": similarity, "features per row": d / n, "forgetting": forgetting}
+            )
     return Table.of_rows("Forgetting of exactly solved Gaussian tasks", rows)

@@ -1,4 +1,5 @@
-"""Swartworth, Needell, Ward, Kong and Jeong (NeurIPS 2023): M tasks in turn, m rounds; forgetting is O(M²/m).
+"""Swartworth, Needell, Ward, Kong and Jeong (NeurIPS 2023): M tasks in turn, m rounds; forgetting
+is O(M²/m).
 
 The constant was not read. Below: the worst fan of lines in the plane, exactly, in units of M²/m.
 """
@@ -25,9 +26,13 @@ def statements() -> list[Statement]:
 
 
 def _worst_fan(n_tasks: int, rounds: int) -> float:
-    """Return the largest loss without ½ of lines at equal angles from each to the next, over these angles."""
+    """Return the largest loss without ½ of lines at equal angles from each to the next, over these
+    angles.
+    """
     k, losses = n_tasks * rounds, []
     for step in np.geomspace(0.3, 3.0, 15) / np.sqrt(k):
-        tasks = TaskCollection([([[np.cos(i * step), np.sin(i * step)]], [0.0]) for i in range(n_tasks)])
+        tasks = TaskCollection(
+            [([[np.cos(i * step), np.sin(i * step)]], [0.0]) for i in range(n_tasks)]
+        )
         losses.append(2.0 * worst_case(tasks, Projection(), k, ordering=Cyclic()).loss)
     return float(max(losses))
