@@ -1,6 +1,5 @@
 """Numbers that a user sees stay as they are: see golden/values.py."""
 
-import json
 import os
 import subprocess
 import sys
@@ -12,11 +11,16 @@ from golden import values
 
 @pytest.fixture(scope="module")
 def reference():
-    return json.loads(values.PATH.read_text())
+    return values.read(values.PATH)
 
 
 def test_numbers_are_those_of_the_golden_file(reference):
     assert values.differences(reference, values.computed()) == {}
+
+
+def test_numbers_of_research_are_those_of_their_file():
+    reference = values.read(values.RESEARCH)
+    assert values.differences(reference, values.computed_research()) == {}
 
 
 def test_a_changed_number_is_noticed(reference):
@@ -26,9 +30,14 @@ def test_a_changed_number_is_noticed(reference):
     assert list(values.differences(reference, {**reference, "ridge/new": [1.0]})) == ["ridge/new"]
 
 
+def test_no_parked_number_is_computed(reference):
+    assert set(values.read(values.PARKED)).isdisjoint(reference)
+
+
 def test_numbers_without_numba_are_the_same():
     done = subprocess.run(
-        [sys.executable, str(values.PATH.with_name("values.py"))],
+        [sys.executable, "-m", "golden.values"],
+        cwd=values.PATH.parents[1],
         env={**os.environ, "FORGETLESS_NUMBA": "never"},
         capture_output=True,
         text=True,
