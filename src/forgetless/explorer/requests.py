@@ -108,7 +108,6 @@ class Requests:
                 quantity=goal,
                 radius=tasks.radius,
                 distance=comparison.distance,
-                progress=Deadline(),
             )
             result |= {"upper_bound": own.value, "text": f"{own!r}\n\n{result['text']}"}
         return result
