@@ -170,13 +170,17 @@ def loss_on(case):
 
 
 def ensemble(case):
-    """Return metrics over fresh tasks."""
-    problem = (ensemble_of(case), schedule_of(case), case["k"])
+    """Return metrics over fresh tasks, and the losses of the best schedules."""
+    tasks = ensemble_of(case)
+    problem = (tasks, schedule_of(case), case["k"])
     exact = fl.expect(*problem, metrics=LAST_WEIGHTS, record="all")
     trace = fl.simulate(*problem, metrics=LAST_WEIGHTS, n_trials=TRIALS, seed=case["seed"])
+    goals = ("average_loss", "next_loss", "distance")
+    best = {goal: fl.optimal_schedule(tasks, 4, objective=goal).loss for goal in goals}
     return {
         **prefixed("expect", values_of(exact, LAST_WEIGHTS)),
         **prefixed("simulate", values_of(trace, LAST_WEIGHTS)),
+        **prefixed("optimal_schedule", best),
     }
 
 
