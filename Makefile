@@ -131,9 +131,9 @@ differential: setup
 coverage: setup
 	$(PYTEST) $(SHORT) --cov --cov-report=term --cov-report=html $(TESTS)
 
-# Single tokens of the modules that compute changed: does a test fail? ARGS="--group engines --count 50 --seed 1"
+# Single tokens of the modules that compute changed: does a test fail? ARGS="--part engines --count 50 --seed 1"
 mutants: setup
-	PYTHONPATH=tests $(BIN)/python -m mutation.run $(ARGS)
+	$(ONE_THREAD) $(BIN)/python tests/mutants.py $(ARGS)
 
 # The constants that hold for every k, proved again; fails if an inequality does.
 proofs: setup

@@ -42,6 +42,7 @@ _LATER = {
     "minimax_schedule": "guarantees.minimax",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
+    "progress": "_progress",
     "simulate": "engines.simulation",
     "step": "equation",
     "upper_bound": "guarantees.upper",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         tables,
         theory,
     )
+    from forgetless._progress import progress
     from forgetless.advice.optimal import optimal_schedule
     from forgetless.advice.which_lambda import advise
     from forgetless.engines.adjoint import loss_gradient
@@ -166,6 +168,7 @@ __all__ = [
     "oracle_bound",
     "orderings",
     "plots",
+    "progress",
     "results",
     "schedules",
     "simulate",
