@@ -1,4 +1,4 @@
-"""Results of ``certify``: exact losses, the bounds that apply, and why others do not, for one or
+"""Results of ``compare_bounds``: exact losses, the bounds that apply, and why others do not, for one or
 more schedules.
 """
 
