@@ -16,6 +16,7 @@ PRIVATE = {
     "engines.inputs.as_ordering",
     "engines.inputs.as_schedule",
     "engines.problem.check_contraction",
+    "errors.ConvergenceError",
     "guarantees._majorant.INFLATION",
     "guarantees._majorant.Mesh",
     "guarantees._majorant.PER_DECADE",

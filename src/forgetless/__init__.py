@@ -36,7 +36,6 @@ _LATER = {
     "explore": "explorer",
     "load": "files",
     "loss_gradient": "engines.adjoint",
-    "max_margin": "engines.labels",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
     "progress": "_progress",
@@ -51,7 +50,6 @@ _PARTS = (
     "ensembles",
     "errors",
     "filters",
-    "losses",
     "metrics",
     "orderings",
     "plots",
@@ -69,7 +67,6 @@ if TYPE_CHECKING:
         ensembles,
         errors,
         filters,
-        losses,
         metrics,
         orderings,
         plots,
@@ -84,7 +81,6 @@ if TYPE_CHECKING:
     from forgetless.advice.which_lambda import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
-    from forgetless.engines.labels import max_margin
     from forgetless.engines.simulation import simulate
     from forgetless.equation import step
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
@@ -152,8 +148,6 @@ __all__ = [
     "filters",
     "load",
     "loss_gradient",
-    "losses",
-    "max_margin",
     "metrics",
     "optimal_schedule",
     "oracle_bound",

@@ -3,7 +3,6 @@
 from forgetless.advice.results import Advice
 from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.adjoint import LossGradient
-from forgetless.engines.labels import MaxMargin
 from forgetless.engines.results import Expectation, Trace, WorstCase
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.guarantees.results import BoundComparison, BoundComparisons
@@ -15,7 +14,6 @@ __all__ = [
     "BoundComparisons",
     "Expectation",
     "LossGradient",
-    "MaxMargin",
     "OptimalSchedule",
     "StreamResult",
     "Trace",

@@ -12,10 +12,8 @@ from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_
 from forgetless.engines.problem import Problem, check_tasks, with_few_threads
 from forgetless.engines.upcoming import is_defined
 from forgetless.errors import NoExactLawError
-from forgetless.guarantees.labels import compare_labels
 from forgetless.guarantees.results import BoundComparison, BoundComparisons, check_bound
 from forgetless.guarantees.schedule_bounds import COMPUTED
-from forgetless.losses import Squared, named
 from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
@@ -34,9 +32,6 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
-    loss: Any = ...,
-    n_trials: int = ...,
-    seed: int = ...,
 ) -> BoundComparison: ...
 @overload
 def compare_bounds(
@@ -47,12 +42,9 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
-    loss: Any = ...,
-    n_trials: int = ...,
-    seed: int = ...,
 ) -> BoundComparisons: ...
 @with_few_threads
-def compare_bounds(  # noqa: PLR0913
+def compare_bounds(
     tasks: TaskCollection,
     schedule: Schedules,
     k: int,
@@ -60,15 +52,9 @@ def compare_bounds(  # noqa: PLR0913
     ordering: OrderingLike | None = None,
     start: Any = None,
     bounds: Iterable[Bound] | None = None,
-    loss: Any = "squared",
-    n_trials: int = 1000,
-    seed: int = 0,
 ) -> BoundComparison | BoundComparisons:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others
     do not.
-
-    Losses of two classes are simulated, since their steps are not affine; their bounds are those of
-    ``fl.theory.label_bounds.catalogue``.
 
     Parameters
     ----------
@@ -83,10 +69,6 @@ def compare_bounds(  # noqa: PLR0913
     bounds : iterable of Bound, optional
         The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the
         whole catalogue, and ``fl.upper_bound`` of the schedule for both losses.
-    loss : Loss or its name, default "squared"
-        "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``).
-    n_trials, seed : int
-        Number and seed of the simulated runs, for these losses; one run for a single order.
 
     Returns
     -------
@@ -102,25 +84,12 @@ def compare_bounds(  # noqa: PLR0913
     (0.00413, 1.0)
     >>> [b.name for b in c.bounds if b.applies and b.kind == "lower"]
     ['any algorithm', 'any filter']
-
-    Labels: the minimax schedule on the squared hinge has at most (R/γ)²/(k+1) wrong rows on the
-    next task.
-
-    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1]), ([[0.6, -0.8]], [-1]), ([[0.0, 1.0]], [1])])
-    >>> c = fl.compare_bounds(tasks, "minimax", k=20, loss="squared_hinge", n_trials=100)
-    >>> [(b.name, round(b.value, 3)) for b in c.bounds if b.applies]
-    [('minimax, squared_hinge', 0.119), ('minimax, wrong rows', 0.238)]
     """
     check_tasks(tasks)
     schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
-    chosen, custom = named(loss), None if bounds is None else tuple(bounds)
+    tried = BOUNDS if bounds is None else tuple(bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
-    parts = []
-    for each in problems:
-        if isinstance(chosen, Squared):
-            parts.append(_comparison(each, start, BOUNDS if custom is None else custom))
-        else:
-            parts.append(compare_labels(each, chosen, start, custom, n_trials, seed))
+    parts = [_comparison(each, start, tried) for each in problems]
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
