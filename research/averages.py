@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import forgetless as fl
 from forgetless._core import validate
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.guarantees._majorant import INFLATION, PER_DECADE, Mesh, averaged
 from forgetless.guarantees._steps import steps_of

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import forgetless as fl
 from forgetless._core import validate
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
 from forgetless.guarantees._majorant import Mesh, rising
 from forgetless.guarantees._steps import ridge_price

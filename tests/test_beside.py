@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 # Names that papers/ and research/ import from inside the library. The list may only shrink.
 PRIVATE = {
     "_core.compiled.jit",
-    "_core.linalg.one_blas_thread",
+    "_core.threads.one_blas_thread",
     "_core.validate",
     "_progress.track",
     "engines.inputs.OrderingLike",

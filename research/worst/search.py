@@ -7,7 +7,7 @@ import numpy as np
 
 import forgetless as fl
 from forgetless._core import validate
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.engines.problem import check_contraction
 from forgetless.orderings import Draws, Epochs, Ordering, name_of

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from forgetless._core import averages, validate
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.guarantees import _majorant, exchangeable
