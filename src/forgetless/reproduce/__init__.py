@@ -89,11 +89,11 @@ def _random(d: int, M: int, r: int, spread: float = 1.0) -> TaskCollection:
 FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
     "unseen task": constructions.unseen_task,
     "rare tasks": constructions.rare_tasks,
-    "two tasks, π/64": lambda k: constructions.two_tasks(np.pi / 64),  # noqa: ARG005
-    "two tasks, π/16": lambda k: constructions.two_tasks(np.pi / 16),  # noqa: ARG005
-    "random, rank 1": lambda k: _random(10, 20, 1),  # noqa: ARG005
-    "random, rank 3": lambda k: _random(20, 10, 3),  # noqa: ARG005
-    "ill-conditioned": lambda k: _random(8, 12, 2, 1e-2),  # noqa: ARG005
+    "two tasks, π/64": lambda _: constructions.two_tasks(np.pi / 64),
+    "two tasks, π/16": lambda _: constructions.two_tasks(np.pi / 16),
+    "random, rank 1": lambda _: _random(10, 20, 1),
+    "random, rank 3": lambda _: _random(20, 10, 3),
+    "ill-conditioned": lambda _: _random(8, 12, 2, 1e-2),
 }
 
 
