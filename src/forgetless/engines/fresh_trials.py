@@ -48,8 +48,8 @@ def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: boo
         weights = np.empty((B, n_trials, n_steps, d))
     done = 0
     with one_blas_thread():
-        for generators in track(_batches(problem, n_trials, seed), "batches of trials"):
-            batch = _Batch(problem, generators)
+        for groups in track(_batches(problem, n_trials), "batches of trials"):
+            batch = _Batch(problem, [_generator(seed, group) for group in groups])
             some = slice(done, min(done + batch.n_trials, n_trials))
             for i, snapshot in batch.run():
                 for name in problem.names:
@@ -63,21 +63,21 @@ def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: boo
     return Trace(problem.steps, values, weights, labels=problem.labels)
 
 
-def _batches(problem: FreshProblem, n_trials: int, seed: Any) -> list[list[np.random.Generator]]:
-    """Return the generators of one batch after another: trial i is the same whatever ``n_trials``
-    is.
-    """
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+def _batches(problem: FreshProblem, n_trials: int) -> list[range]:
+    """Return the numbers of the generators of one batch after another."""
     trials = trials_of_generator(problem.ensemble)
     n_groups = -(-n_trials // trials)
     numbers = trials * problem.ensemble.n_rows * problem.ensemble.n_features
     at_once = max(1, int(_NUMBERS / numbers))
-    generators = []
-    for group in range(n_groups):
-        key = (*sequence.spawn_key, group)
-        bits = np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=key))
-        generators.append(np.random.Generator(bits))
-    return [generators[i : i + at_once] for i in range(0, n_groups, at_once)]
+    return [range(i, min(i + at_once, n_groups)) for i in range(0, n_groups, at_once)]
+
+
+def _generator(seed: Any, group: int) -> np.random.Generator:
+    """Return the generator of a group of trials: trial i is the same whatever ``n_trials`` is."""
+    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    key = (*sequence.spawn_key, group)
+    bits = np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=key))
+    return np.random.Generator(bits)
 
 
 class _Batch:
@@ -98,7 +98,7 @@ class _Batch:
         positions = {int(step): i for i, step in enumerate(self.problem.steps)}
         if 0 in positions:
             yield positions[0], self._metrics(0)
-        for t in range(int(self.problem.steps[-1])):
+        for t in track(range(int(self.problem.steps[-1])), "steps"):
             X, y = self._task(t)
             for b, filter_ in enumerate(self.problem.filters):
                 self.weights[b] = step(self.weights[b], X, y, filter_.at(t), self.ensemble)
