@@ -7,12 +7,12 @@ many times slower where another process has one of them.
 import time
 
 import numpy as np
+from forgetless.advice._losses import Losses
+from forgetless.advice._ranking import compare
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from threadpoolctl import threadpool_limits
 
 import forgetless as fl
-from forgetless.advice._losses import Losses
-from forgetless.advice._ranking import compare
 from harness import medians, ratio, table
 
 GRID = 2000

@@ -10,9 +10,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
-
 from forgetless.explorer.page import page
+from playwright.sync_api import sync_playwright
 
 CASES = [(2, 500), (5, 500), (10, 500), (2, 5000), (5, 5000)]
 FRAMES = """async n => {

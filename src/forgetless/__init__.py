@@ -29,7 +29,7 @@ _LATER = {
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
     "WithoutReplacement": "orderings",
-    "advise": "advice.which_lambda",
+    "advise": "advice.ranking",
     "compare_bounds": "guarantees.comparison",
     "evaluate_stream": "estimators.evaluation",
     "expect": "engines.expectation",
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     )
     from forgetless._progress import progress
     from forgetless.advice.optimal import optimal_schedule
-    from forgetless.advice.which_lambda import advise
+    from forgetless.advice.ranking import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
     from forgetless.engines.labels import max_margin

@@ -101,7 +101,6 @@ CALLS = {
     "find_worst_collection": lambda tasks, schedule: fl.find_worst_collection(
         schedule, 5, n_features=2, n_tasks=3, n_starts=1, n_rounds=1
     ),
-    "optimal_schedule": lambda tasks, schedule: fl.optimal_schedule(tasks, 3, progress=_report_of(schedule)),
     "minimax_schedule": lambda tasks, schedule: fl.minimax_schedule(3, progress=_report_of(schedule)),
 }
 

@@ -208,7 +208,6 @@ VERBS = [
     lambda tasks, loss: fl.expect(tasks, fl.Ridge(1.0), 2, ordering="without-replacement", loss=loss),
     lambda tasks, loss: fl.worst_case(tasks, fl.Ridge(1.0), 3, loss=loss),
     lambda tasks, loss: fl.loss_gradient(tasks, fl.Ridge(1.0), 3, loss=loss),
-    lambda tasks, loss: fl.advise(tasks, 3, loss=loss),
 ]
 
 

@@ -119,7 +119,6 @@ BAD = [
     (lambda: fl.expect(PLAIN, 1.0, 2, ordering=Greedy(), drift=0.1), fl.errors.NoExactLawError, "independent draws"),
     (lambda: fl.simulate(PLAIN, 1.0, 2, ordering=Greedy(), loss="logistic"), ValueError, "loss='squared'"),
     (lambda: fl.worst_case(PLAIN, 1.0, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
-    (lambda: fl.advise(PLAIN, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
     (lambda: fl.loss_gradient(PLAIN, 1.0, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
     (lambda: fl.expect(PLAIN, 1.0, 2, ordering=Greedy(), method="dense"), ValueError, "needs draws"),
 ]
