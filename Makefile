@@ -1,4 +1,4 @@
-.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-lightning test-transformers test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
+.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-lightning test-transformers test-browser test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -79,13 +79,6 @@ build/%/.installed: pyproject.toml constraints.txt
 # The explorer in a real browser: Debian's Chromium (apt-get install chromium), or the one that CHROMIUM names.
 test-browser: .venv-browser/.installed
 	$(ONE_THREAD) .venv-browser/bin/pytest -m browser tests/explorer
-
-# docs/explorer.png, from the page itself.
-explorer-picture: .venv-browser/.installed
-	.venv-browser/bin/python tests/explorer/browser/picture.py
-
-bench-explorer: .venv-browser/.installed
-	.venv-browser/bin/python benchmarks/explorer.py
 
 .venv-browser/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-browser

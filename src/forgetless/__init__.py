@@ -50,7 +50,6 @@ _LATER = {
 }
 
 _PARTS = (
-    "checks",
     "ensembles",
     "errors",
     "filters",
@@ -68,7 +67,6 @@ _PARTS = (
 
 if TYPE_CHECKING:
     from forgetless import (
-        checks,
         ensembles,
         errors,
         filters,
@@ -148,7 +146,6 @@ __all__ = [
     "WithReplacement",
     "WithoutReplacement",
     "advise",
-    "checks",
     "compare_bounds",
     "ensembles",
     "errors",

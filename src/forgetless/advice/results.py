@@ -1,6 +1,7 @@
 """The result of advice: schedules ranked by their losses."""
 
 import math
+import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,7 +111,8 @@ class Advice:
         ratio = None if self.averaged is None else self._ratio(self.averaged)
         if ratio is None:
             return text
-        return f"{text} The t²-average of unregularized steps, which needs no k, has {ratio:.3g}×."
+        average = "The t²-average of unregularized steps, which needs no k, has"
+        return f"{text} {average} {ratio:.3g} times as much."
 
     def to_frame(self) -> Any:
         """Return the ranking as a pandas data frame, one row for every shape."""
@@ -132,7 +134,7 @@ class Advice:
         return Table.of_rows(f"Which λ? {self.k} steps", self.table, (self.why,))
 
     def __repr__(self) -> str:
-        return f"{self._printed().text()}\n\n{self.why}"
+        return f"{self._printed().text()}\n\n{textwrap.fill(self.why, 98)}"
 
     def _repr_html_(self) -> str:
         return html.titled(self._printed())
