@@ -20,7 +20,7 @@ def main():
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         file = fl.explore(out=Path(folder) / "explorer.html", show=False)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1200, "height": 1080})
+        tab = browser.new_page(viewport={"width": 1200, "height": 900})
         tab.goto(f"{file.as_uri()}#angle=12&k=80")
         box = tab.locator("#draw").bounding_box()
         for i, (x, y) in enumerate(STROKES):
@@ -31,7 +31,7 @@ def main():
         while not tab.evaluate("App.settled"):
             tab.wait_for_timeout(50)
         tab.evaluate("document.activeElement.blur()")
-        picture = Image.open(io.BytesIO(tab.screenshot(scale="css")))
+        picture = Image.open(io.BytesIO(tab.screenshot(scale="css", full_page=True)))
         # A few dozen colours and what lies between them: a third of the bytes.
         picture.convert("RGB").quantize(224).save(TARGET, optimize=True)
         browser.close()
