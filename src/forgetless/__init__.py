@@ -38,7 +38,6 @@ _LATER = {
     "load": "files",
     "load_worst_collection": "guarantees.collection",
     "loss_gradient": "engines.adjoint",
-    "max_margin": "engines.labels",
     "minimax_schedule": "guarantees.minimax",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
@@ -53,7 +52,6 @@ _PARTS = (
     "ensembles",
     "errors",
     "filters",
-    "losses",
     "metrics",
     "orderings",
     "plots",
@@ -70,7 +68,6 @@ if TYPE_CHECKING:
         ensembles,
         errors,
         filters,
-        losses,
         metrics,
         orderings,
         plots,
@@ -85,7 +82,6 @@ if TYPE_CHECKING:
     from forgetless.advice.ranking import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
-    from forgetless.engines.labels import max_margin
     from forgetless.engines.simulation import simulate
     from forgetless.equation import step
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
@@ -157,8 +153,6 @@ __all__ = [
     "load",
     "load_worst_collection",
     "loss_gradient",
-    "losses",
-    "max_margin",
     "metrics",
     "minimax_schedule",
     "optimal_schedule",
