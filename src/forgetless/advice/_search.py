@@ -179,10 +179,13 @@ class Curve:
 def search(candidates: Sequence[Shape], losses: Losses, *, rounds: int = 2) -> list[Curve]:
     """Return the best curve of every title, in the order of the candidates."""
     curves = [Curve(shape) for shape in candidates]
+    # A coarse grid over all decades.
     _evaluate([(curve, curve.shape.scales) for curve in curves], losses)
+    # Further decades where the last scale is the best one.
     for _ in range(2):
         ends = [curve for curve in _promising(curves) if curve.best == curve.scales[-1]]
         _evaluate([(curve, _beyond(curve)) for curve in ends], losses)
+    # Finer grids around the minima, then the vertex of a parabola.
     for _ in range(rounds):
         _evaluate([(curve, _between(curve)) for curve in _promising(curves)], losses)
     _evaluate([(curve, _vertex(curve)) for curve in _promising(curves)], losses)
@@ -211,6 +214,7 @@ def _promising(curves: list[Curve]) -> list[Curve]:
     """Return the curves that are worth refining: of those of one title the best two."""
     found = []
     for curve in curves:
+        # Ramps of six lengths have one title, as have budgets of three sizes.
         rivals = sorted(each.least for each in curves if each.shape.title == curve.shape.title)
         if curve.shape.searched and curve.least <= rivals[:2][-1]:
             found.append(curve)
@@ -227,6 +231,7 @@ def _between(curve: Curve) -> Floats:
     """Return scales around the deepest two local minima: the loss can have two."""
     scales = curve.scales
     losses = curve.losses
+    # A dip is lower than both its neighbours; beyond the ends the loss counts as infinite.
     padded = np.concatenate([[np.inf], losses, [np.inf]])
     dips = np.flatnonzero((losses <= padded[:-2]) & (losses < padded[2:]))
     dips = dips[np.argsort(losses[dips], kind="stable")][:2]

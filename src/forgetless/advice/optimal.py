@@ -124,6 +124,7 @@ def optimal_schedule(
     starts = {curve.shape.title: curve.shape.make(curve.best) for curve in curves}
     coordinates = _coordinates(tasks, k, monotone)
     descent = _Descent(_adjoint(tasks, law, goal, start, held_out), coordinates, smooth)
+    # The descent begins at the best schedule of every shape.
     first = {name: _coefficients(each, k, tasks.radius) for name, each in starts.items()}
     name, coefficients = descent.run(first)
     loss = float(losses([Ridge(coefficients)])[0])
@@ -199,6 +200,7 @@ class _Descent:
             trials[name] = self._descend(x, _SOFT[0], _TRIAL)
         name = min(trials, key=lambda each: trials[each][1])
         x = trials[name][0]
+        # Only the worst case has kinks, at which a soft maximum is sharpened.
         for softness in _SOFT if self.adjoint.worst else _SOFT[:1]:
             x, _ = self._descend(x, softness, _LONGEST)
         return name, self.coordinates.coefficients(x)

@@ -118,6 +118,7 @@ def advise(
     own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
     curves = search([*standard, *own], losses)
     options = [option(curve, k, tasks) for curve in curves]
+    # Of an average of iterates only the loss over all tasks is exact.
     averaged = None
     if goal in ("average_loss", "worst_case"):
         averaged = float(losses_on(tasks, k, goal, order, start, average=POWER)([Projection()])[0])
@@ -133,6 +134,7 @@ def _on_ensemble(
     own = own_shapes(also, [*(shape.title for shape in standard), "optimal"])
     curves = search([*standard, *own], ensembles.losses_on(ensemble, k, goal))
     options = [option(curve, k, ensemble) for curve in curves]
+    # Over all k coefficients: no other schedule of ridge steps is better.
     best = ensembles.optimal(ensemble, k, goal)
     code = f"fl.optimal_schedule(ensemble, {k}, objective={goal!r})"
     options.append(Option("optimal", code, best, None, strengths(best, k, ensemble), best.loss))
@@ -168,6 +170,7 @@ def losses_on(
         return result.values[metric][:, 0]
 
     def losses(schedules: Sequence[Any]) -> Floats:
+        # In parts, so that memory is bounded and a bar can move.
         parts = [schedules[i : i + _BATCH] for i in range(0, len(schedules), _BATCH)]
         return np.concatenate([np.asarray(batch(part)) for part in track(parts, "schedules")])
 
@@ -217,6 +220,7 @@ def strengths(schedule: Any, k: int, problem: TaskCollection | Ensemble) -> tupl
 
 def ranked(options: Sequence[Option]) -> tuple[Option, ...]:
     """Return the options best first; of those equal to the best the simplest leads."""
+    # Noisy labels of square tasks have an infinite loss without regularization.
     losses = [each.loss for each in options if math.isfinite(each.loss)]
     equal = (1 + _EQUAL) * min(losses) + _ROUNDED * max(losses)
     return tuple(sorted(options, key=lambda each: max(each.loss, equal)))
