@@ -85,13 +85,6 @@ build/%/.installed: pyproject.toml constraints.txt
 test-browser: .venv-browser/.installed
 	$(ONE_THREAD) .venv-browser/bin/pytest -m browser tests/explorer
 
-# docs/explorer.png, from the page itself.
-explorer-picture: .venv-browser/.installed
-	.venv-browser/bin/python tests/explorer/browser/picture.py
-
-bench-explorer: .venv-browser/.installed
-	.venv-browser/bin/python benchmarks/explorer.py
-
 .venv-browser/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-browser
 	.venv-browser/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test]' playwright

@@ -22,7 +22,7 @@ LAYERS = [
     {"equation"},
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
-    {"advice", "reproduce", "checks", "tables"},
+    {"advice", "reproduce", "tables"},
     {"sweeps", "explorer", "files", "results"},
     {"cli"},
     {"__main__"},

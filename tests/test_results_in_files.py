@@ -1,4 +1,4 @@
-"""Tasks, traces, expectations, comparisons and advice in files: what is read is what was written."""
+"""Tasks, traces, expectations and comparisons in files: what is read is what was written."""
 
 import json
 import pickle
@@ -26,7 +26,6 @@ def results():
     yield "expectation", fl.expect(TASKS, 2.0, 9, metrics=fl.metrics.METRICS, record="all", start=np.ones(3))
     yield "expectations", fl.expect(TASKS, [1.0, lambda k, radius: fl.Ridge(radius)], 9, ordering="cyclic")
     yield "comparison", fl.compare_bounds(TASKS, "increasing", 9)
-    yield "advice", fl.advise(TASKS, 9, also={"mine": lambda k, radius: fl.Ridge(radius)})
 
 
 RESULTS = dict(results())
@@ -57,12 +56,6 @@ def same(one, other):
             assert (one.weights is None) == (other.weights is None)
         else:
             assert (one.method, one.errors) == (other.method, other.errors)
-    elif isinstance(one, fl.results.Advice):
-        assert (one.claims, one.curves, one.why, one.horizon) == (other.claims, other.curves, other.why, other.horizon)
-        for mine, its in zip(one.options, other.options, strict=True):
-            assert (mine.loss, mine.flat, mine.error) == (its.loss, its.flat, its.error)
-            here, there = (fl.expect(TASKS, each.schedule, 9).average_loss[0] for each in (mine, its))
-            assert here == there
     else:
         assert one == other
 

@@ -29,7 +29,7 @@ _LATER = {
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
     "WithoutReplacement": "orderings",
-    "advise": "advice.which_lambda",
+    "advise": "advice.ranking",
     "compare_bounds": "guarantees.comparison",
     "evaluate_stream": "estimators.evaluation",
     "expect": "engines.expectation",
@@ -46,7 +46,6 @@ _LATER = {
 }
 
 _PARTS = (
-    "checks",
     "ensembles",
     "errors",
     "filters",
@@ -63,7 +62,6 @@ _PARTS = (
 
 if TYPE_CHECKING:
     from forgetless import (
-        checks,
         ensembles,
         errors,
         filters,
@@ -78,7 +76,7 @@ if TYPE_CHECKING:
     )
     from forgetless._progress import progress
     from forgetless.advice.optimal import optimal_schedule
-    from forgetless.advice.which_lambda import advise
+    from forgetless.advice.ranking import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
     from forgetless.engines.simulation import simulate
@@ -138,7 +136,6 @@ __all__ = [
     "WithReplacement",
     "WithoutReplacement",
     "advise",
-    "checks",
     "compare_bounds",
     "ensembles",
     "errors",

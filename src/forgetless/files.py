@@ -9,7 +9,6 @@ from forgetless.errors import FileError
 from forgetless.io.document import Document, file_errors, read
 
 KINDS = {
-    "advice": ("advice.results", "from_document"),
     "bound-comparison": ("guarantees.results", "from_document"),
     "expectation": ("engines.results", "from_document"),
     "model": ("estimators.files", "from_document"),

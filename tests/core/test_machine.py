@@ -193,16 +193,6 @@ def test_engines_look_at_the_clock(monkeypatch):
             call()
 
 
-def test_advice_on_very_many_steps_is_warned_of(monkeypatch):
-    monkeypatch.setattr("forgetless.advice.which_lambda.PATIENCE", 600.0)
-    monkeypatch.setattr("forgetless.advice.which_lambda.compare", lambda *_: pytest.fail("began to compare"))
-    with (
-        pytest.warns(RuntimeWarning, match="advice on 100,000,000 steps will take about"),
-        pytest.raises(pytest.fail.Exception),
-    ):
-        fl.advise(TASKS, 10**8)
-
-
 def test_tests_do_not_depend_on_the_speed_of_the_machine(monkeypatch):
     """On a machine a thousand times slower no engine warns within the test suite."""
     clock = itertools.count(0.0, 1000.0)
@@ -210,4 +200,3 @@ def test_tests_do_not_depend_on_the_speed_of_the_machine(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fl.expect(TASKS, fl.Ridge(1.0), 10, ordering=fl.RandomReshuffling())
-        fl.advise(TASKS, 20)

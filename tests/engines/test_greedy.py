@@ -118,7 +118,6 @@ BAD = [
     (lambda: fl.simulate(PLAIN, 1.0, 2, ordering=Greedy(), noise=0.1), ValueError, "depends on the weights"),
     (lambda: fl.expect(PLAIN, 1.0, 2, ordering=Greedy(), drift=0.1), fl.errors.NoExactLawError, "independent draws"),
     (lambda: fl.worst_case(PLAIN, 1.0, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
-    (lambda: fl.advise(PLAIN, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
     (lambda: fl.loss_gradient(PLAIN, 1.0, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
     (lambda: fl.expect(PLAIN, 1.0, 2, ordering=Greedy(), method="dense"), ValueError, "needs draws"),
 ]

@@ -20,7 +20,6 @@ from forgetless.cli.shared import (
     REPEAT,
     average_option,
     check_outputs,
-    complete_schedule,
     examples,
     load_pipeline,
     print_json,
@@ -29,7 +28,6 @@ from forgetless.cli.shared import (
     unreadable_notes,
     with_options,
 )
-from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.schedules.base import OBJECTIVES
 from forgetless.schedules.names import entry_of, usage
 from forgetless.tables.pipeline import FORM_OF_FIT
@@ -53,13 +51,7 @@ _COLUMNS = [
 ]
 
 _MODEL = [
-    click.option(
-        "--schedule",
-        default="auto",
-        show_default=True,
-        help=f"{SCHEDULES}.",
-        shell_complete=complete_schedule,
-    ),
+    click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}."),
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
@@ -204,14 +196,12 @@ def fit(
     split = _split(model, {name: options.pop(name) for name in SPLIT})
     with located_errors(file):
         model, tasks, parts = _begin(file, model, split["seed"], options)
-        with terminal_progress() as report_progress:
-            run, notes = _learn(model, tasks, parts, split, report_progress)
-            run.model.save(out)
-            if report is not None:
-                report_progress(0, 0, "drawing")
-                estimator = " ".join(repr(run.estimator).split())
-                settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
-                page.write(run, report, settings, notes)
+        run, notes = _learn(model, tasks, parts, split)
+        run.model.save(out)
+        if report is not None:
+            estimator = " ".join(repr(run.estimator).split())
+            settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
+            page.write(run, report, settings, notes)
     if as_json:
         rows = {
             "rows": _n_learned(run, tasks, split),
@@ -281,7 +271,7 @@ def _begin(
 
 
 def _learn(
-    model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any], progress: Progress
+    model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any]
 ) -> tuple[Any, list[str]]:
     """Learn the tasks, and return their errors, with the model that is to be written, and notes for
     the user.
@@ -303,7 +293,6 @@ def _learn(
             holdout=split["holdout"],
             seed=split["seed"],
             baselines=Baselines(model.target_means, joint),
-            progress=lambda done, _, text: progress(done, tasks.total or 0, text),
         )
     learned, means = final.model, final.means if refit else run.end
     labels = [*before["tasks"], *run.tasks][-1000:]

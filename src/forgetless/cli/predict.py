@@ -18,7 +18,6 @@ from forgetless.cli.shared import (
     print_lines,
     unreadable_notes,
 )
-from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import frame
 
 
@@ -52,8 +51,7 @@ def evaluate(
     tasks = TableTasks(
         file, task, target, text_columns=text_columns, classes=fitted[-1]._has_classes
     )
-    with terminal_progress() as report_progress, located_errors(file):
-        report_progress(0, 0, "predicting")
+    with located_errors(file):
         parts = list(tasks)
         evaluation = evaluate_model(fitted, parts)
     strings = {
