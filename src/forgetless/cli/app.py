@@ -27,7 +27,6 @@ GROUPS = {
         "advise": "Rank schedules on your tasks: which λ to use.",
         "explore": "Draw a schedule and see its exact loss.",
         "reproduce": "Compute the paper's figure and table again.",
-        "sweep": "Compute many cells into a store, and read it.",
     },
     "Laboratory": {
         "lab expect": "Print exact expected losses.",
@@ -242,7 +241,7 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
 
 for command in (
     *(fit.fit, predict.predict, predict.evaluate, show),
-    *(schedules.advise, schedules.explore, schedules.reproduce, schedules.sweep, lab.lab),
+    *(schedules.advise, schedules.explore, schedules.reproduce, lab.lab),
 ):
     cli.add_command(command)
 

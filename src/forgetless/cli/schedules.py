@@ -1,4 +1,4 @@
-"""The commands on schedules: ``advise``, ``explore``, ``reproduce`` and ``sweep``."""
+"""The commands on schedules: ``advise``, ``explore`` and ``reproduce``."""
 
 import html
 import json
@@ -6,13 +6,12 @@ import math
 import tempfile
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from forgetless._core.environment import needs
 from forgetless.advice.results import OBJECTIVES
 from forgetless.cli.shared import (
     SCHEDULE_HELP,
@@ -24,8 +23,6 @@ from forgetless.cli.shared import (
     source_options,
     with_options,
 )
-from forgetless.errors import StoreError
-from forgetless.io.atomic import replace_file
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Noted, Table
@@ -333,168 +330,3 @@ def _summary(table: Table) -> Table:
         f" by the paper's proof, {math.ceil(1000 * ours) / 1000:g} certified here"
     )
     return Table("Summary", columns, (guaranteed,), formats=formats)
-
-
-STORE = click.Path(path_type=Path, dir_okay=False)
-
-
-class Sweeps(click.Group):
-    """A group whose first word is a command, or else what ``run`` is given: ``sweep sweep.toml``
-    runs it.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(
-    cls=Sweeps,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=examples(
-        "forgetless sweep sweep.toml --store results.db", "forgetless sweep table results.db"
-    ),
-)
-def sweep() -> None:
-    """Run many cells of a sweep into a store, and read it: sweep SWEEP.TOML --store STORE, or a
-    command.
-
-    What does not begin with the name of a command is given to run.
-    """
-
-
-@sweep.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--store", type=STORE, required=True, help="The results: one SQLite file, made or gone on with."
-)
-@click.option(
-    "--cluster", help="Address of a dask scheduler, such as tcp://host:8786 [default: this machine]"
-)
-@click.option(
-    "--workers", type=click.IntRange(0), help="Processes on this machine [default: one a processor]"
-)
-@click.option("--retry", is_flag=True, help="Compute cells again that failed.")
-@click.option(
-    "--time-limit", type=click.FloatRange(0, min_open=True), help="Seconds that a cell may take."
-)
-def run(
-    file: Path,
-    store: Path,
-    cluster: str | None,
-    workers: int | None,
-    retry: bool,
-    time_limit: float | None,
-) -> None:
-    """Compute the cells of the sweep in FILE (TOML) that the store lacks. After Ctrl-C the same
-    command resumes.
-
-    Exit code 1 if cells failed, with a line for every kind of error.
-    """
-    from forgetless.sweeps import Store, load_sweep, report
-
-    loaded = load_sweep(file)
-    try:
-        with nullcontext() if cluster is None else _connect(cluster) as client:
-            loaded.run(store, client, n_workers=workers, retry=retry, time_limit=time_limit)
-    except KeyboardInterrupt:
-        if store.exists():
-            print_lines(f"finished cells are in {store}; the same command resumes", err=True)
-        raise
-    with Store(store) as opened:
-        print_lines(_lines(opened.status()))
-    failed = loaded.failures(store)
-    if len(failed):
-        print_lines("\n".join(report.failure_lines(failed)), err=True)
-        count = f"{len(failed)} of {len(loaded)} cells failed"
-        raise StoreError(f"{count}; once the cause is removed, --retry computes them again")
-
-
-def _connect(address: str) -> Any:
-    with needs("--cluster", "dask", "cluster"):
-        import distributed  # noqa: F401
-    from forgetless.sweeps.workers import connect
-
-    return connect(address)
-
-
-def _lines(table: Any) -> str:
-    """Return the only row of a table as lines."""
-    return "\n".join(
-        f"{name:<16} {'–' if value is None else value}" for name, (value,) in table.columns.items()
-    )
-
-
-@sweep.command()
-@click.argument("store", type=STORE)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def status(store: Path, as_json: bool) -> None:
-    """Print how much of the last sweep is in STORE, what failed, and whether it is running."""
-    from forgetless.sweeps import Store
-
-    with Store(store) as opened:
-        state = opened.status()
-    if as_json:
-        click.echo(json.dumps({name: value for name, (value,) in state.columns.items()}))
-        return
-    print_lines(_lines(state))
-
-
-@sweep.command()
-@click.argument("store", type=STORE)
-@click.option("--y", help="Metric [default: the first of the sweep]")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "csv", "json"]),
-    default="text",
-    show_default=True,
-)
-def table(store: Path, y: str | None, form: str) -> None:
-    """Print a summary of STORE: means over seeds at every k, slopes, bounds."""
-    from forgetless.sweeps import report
-
-    cells, first = report.of_store(store)
-    summary = report.summary(cells, y or first)
-    if form == "json":
-        click.echo(json.dumps(summary.to_dict(), ensure_ascii=False))
-    elif form == "text":
-        print_lines("\n".join([summary.text(), *summary.facts]))
-    else:
-        click.echo(summary.to_frame().to_csv(index=False), nl=False)
-
-
-@sweep.command()
-@click.argument("store", type=STORE)
-@click.option("--out", type=STORE, required=True, help="File: .csv or .parquet.")
-def export(store: Path, out: Path) -> None:
-    """Write every number in STORE, of all versions, to a table: a row for each cell and step, with
-    version and key.
-    """
-    from forgetless.sweeps import report
-
-    if out.suffix not in (".csv", ".parquet"):
-        raise click.UsageError(f"--out must end in .csv or .parquet, got {out.name}")
-    frame = report.everything(store).to_frame()
-    replace_file(
-        out,
-        (
-            frame.to_csv(index=False).encode()
-            if out.suffix == ".csv"
-            else frame.to_parquet(index=False)
-        ),
-    )
-    print_lines(f"{len(frame)} rows in {out}")
-
-
-@sweep.command()
-@click.argument("target", type=STORE)
-@click.argument("sources", type=STORE, nargs=-1, required=True)
-def merge(target: Path, sources: tuple[Path, ...]) -> None:
-    """Copy the cells of SOURCES into the store TARGET."""
-    from forgetless.sweeps import merge as merge_stores
-
-    with terminal_progress():
-        count = merge_stores(target, *sources)
-    print_lines(f"{count} cells copied into {target}")
