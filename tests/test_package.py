@@ -23,7 +23,7 @@ LAYERS = [
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
     {"advice", "reproduce", "checks", "tables"},
-    {"explorer", "files", "results"},
+    {"explorer", "results"},
     {"cli"},
     {"__main__"},
 ]

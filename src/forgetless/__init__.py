@@ -35,7 +35,7 @@ _LATER = {
     "expect": "engines.expectation",
     "explore": "explorer",
     "find_worst_collection": "guarantees.search",
-    "load": "files",
+    "load": "io",
     "load_worst_collection": "guarantees.collection",
     "loss_gradient": "engines.adjoint",
     "max_margin": "engines.labels",
@@ -97,7 +97,6 @@ if TYPE_CHECKING:
     from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
-    from forgetless.files import load
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
     from forgetless.guarantees.collection import load_worst_collection
     from forgetless.guarantees.comparison import compare_bounds
@@ -105,6 +104,7 @@ if TYPE_CHECKING:
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.search import find_worst_collection
     from forgetless.guarantees.upper import upper_bound
+    from forgetless.io import load
     from forgetless.orderings import (
         Cyclic,
         FixedOrder,

@@ -304,7 +304,7 @@ def test_debug_shows_where_it_happened(capsys):
 
 def test_other_files_are_refused(tmp_path, capsys):
     (tmp_path / "x.doc").write_text("hello")
-    assert ".npz or .fl files, not .doc" in run(capsys, "lab", "expect", tmp_path / "x.doc", "--k", 3)[2]
+    assert ".npz or .safetensors files, not .doc" in run(capsys, "lab", "expect", tmp_path / "x.doc", "--k", 3)[2]
     np.savez(tmp_path / "y.npz", X=np.eye(2))
     assert "groups, y is missing" in run(capsys, "lab", "expect", tmp_path / "y.npz", "--k", 3)[2]
     (tmp_path / "z.npz").write_bytes(b"PK nonsense")

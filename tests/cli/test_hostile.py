@@ -195,7 +195,7 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     (tmp_path / "kept").chmod(0o444)
     os.mkfifo(tmp_path / "pipe")
     begun = []
-    for name in ("tables.readers.read_table", "files.load", "guarantees.search.find_worst_collection"):
+    for name in ("tables.readers.read_table", "io.load", "guarantees.search.find_worst_collection"):
         monkeypatch.setattr(f"forgetless.{name}", lambda *_, **__: begun.append(1))
     on_table = [str(table), "--task", "t", "--target", "y"]
     words = {

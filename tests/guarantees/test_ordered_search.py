@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.guarantees._ordered_objective import OrderedAdversary
-from forgetless.io.document import read, write
+from forgetless.io import read, write
 from support import literal
 from support.filters import Flow
 
@@ -133,7 +132,7 @@ def test_files(small, tmp_path):
     small["random-reshuffling", "none"].save(path)
     document = read(path)
     for bad, message in (("greedy-residual", "its ordering is"), ("cyclic", "is not that of its tasks")):
-        write(path, replace(document, header={**document.header, "ordering": bad}))
+        write(path, document.kind, {**document.header, "ordering": bad}, document.arrays)
         with pytest.raises(fl.errors.FileError, match=message):
             fl.load(path)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.environment import needs
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -18,7 +18,6 @@ from forgetless.ensembles.invariant import Invariant, Rotated
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Projection, Ridge
-from forgetless.io.provenance import Origin
 from forgetless.metrics import QUANTITIES, quantity
 from forgetless.schedules import end_ramp, fixed, increasing, minimax, resolve
 from forgetless.schedules.tracking import Steady
@@ -284,7 +283,6 @@ def advise(ensemble: Ensemble, k: int, name: str, also: Any = None) -> Advice:
         claims=tuple(claims),
         notes=tuple(notes),
         curves=tuple(lines),
-        origin=Origin("advise", lambda: {"ensemble": repr(ensemble), "k": k, "objective": name}),
     )
 
 

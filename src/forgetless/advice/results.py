@@ -5,18 +5,13 @@ text, and its code.
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from forgetless.io import records
-from forgetless.io.document import Document, write
-from forgetless.io.provenance import RecordedOrigin, provenance_of
 from forgetless.metrics import QUANTITIES
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
-from forgetless.schedules import resolve
-from forgetless.schedules.names import code, describe, entry_of, from_plain, title_of
+from forgetless.schedules.names import code, entry_of, title_of
 
 
 @dataclass(frozen=True)
@@ -267,34 +262,6 @@ class Advice:
     notes: tuple[str, ...] = ()
     curves: tuple[ScaleCurve, ...] = field(default=(), repr=False)
     average: Option | None = field(default=None, repr=False)
-    origin: Any = field(default=None, repr=False, compare=False)
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """The call that computed it with a digest of its tasks, versions, system and time; stored
-        in files.
-        """
-        return provenance_of(self.origin)
-
-    def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a file with its provenance and a note; ``fl.load`` reads it.
-
-        A schedule of your own is stored as the filter that it gives for these k steps and this
-        radius.
-        """
-
-        def encode(schedule: Any) -> Any:
-            try:
-                return describe(schedule)
-            except TypeError:
-                return describe(resolve(schedule, self.k, self.radius))
-
-        write(
-            path,
-            Document(
-                "advice", records.to_plain(self, encode, ("origin",)), {}, self.provenance, note
-            ),
-        )
 
     @property
     def table(self) -> list[dict[str, Any]]:
@@ -402,25 +369,6 @@ def _other_losses(options: Sequence[Option], objective: str) -> dict[str, list[A
     return {
         name: column for name, column in columns.items() if any(loss is not None for loss in column)
     }
-
-
-def from_document(document: Document) -> Advice:
-    """Return the advice in a document; ValueError if it could not be printed or drawn."""
-    advice: Advice = records.from_plain(Advice, document.header, from_plain, ("origin",))
-    if (
-        advice.k < 1
-        or advice.n_tasks < 1
-        or not 0 <= advice.radius < math.inf
-        or not advice.least >= 0
-    ):
-        raise ValueError("k, n_tasks, radius and least are not those of tasks")
-    if advice.objective not in QUANTITIES or not advice.options or advice.best is None:
-        raise ValueError("it advises nothing, or ranks by nothing known")
-    if any(option.schedule is None or not option.loss >= 0 for option in advice.options):
-        raise ValueError("an option has no schedule or no loss")
-    if any(not curve.scales or len(curve.scales) != len(curve.losses) for curve in advice.curves):
-        raise ValueError("a curve has not one loss for every scale")
-    return replace(advice, origin=RecordedOrigin(document.provenance))
 
 
 def _printed(option: Option, largest: float) -> Any:

@@ -26,7 +26,6 @@ from forgetless.engines.problem import check_tasks, checked_ordering, with_few_t
 from forgetless.ensembles import Ensemble
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
-from forgetless.io.provenance import Origin
 from forgetless.losses import Loss
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import PATIENCE, Progress, duration, progress_callback
@@ -132,18 +131,8 @@ def advise(  # noqa: PLR0913
     seed = validate.integer("seed", seed, 0, "use 0", math.inf)
     problem = Losses(tasks, k, law, start, held_out, goal, seed)
     extra = own_shapes(also, shapes(tasks, k, law), tasks.n_tasks)
-    arguments = {
-        "k": k,
-        "objective": goal,
-        "ordering": repr(law),
-        "start": start,
-        "n_trials": n_trials,
-        "seed": seed,
-    }
-    named = {shape.name: repr(shape.make(0.0)) for shape in extra}
-    origin = Origin("advise", lambda: {**arguments, "also": named}, tasks)
     with progress_callback(progress) as report_progress:
-        return replace(_advice(problem, extra, n_trials, _stages(report_progress)), origin=origin)
+        return _advice(problem, extra, n_trials, _stages(report_progress))
 
 
 def _advice(

@@ -17,7 +17,7 @@ from forgetless.cli.shared import (
     examples,
     schedule_of,
 )
-from forgetless.io.atomic import check_target
+from forgetless.io import check_target
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 

@@ -17,7 +17,7 @@ import numpy as np
 from forgetless._core.averages import LARGEST
 from forgetless._core.text import printable, readable_number
 from forgetless.engines.inputs import as_ordering
-from forgetless.io.atomic import check_source, check_target
+from forgetless.io import check_source, check_target
 from forgetless.orderings import NAMES
 from forgetless.schedules.names import usage
 
@@ -294,7 +294,7 @@ def about_tasks(command: Any) -> Any:
 
 def load_pipeline(path: Path) -> Any:
     """Return a model that was written by ``fit``."""
-    from forgetless.files import load
+    from forgetless.io import load
 
     model = load(path)
     if not hasattr(model, "steps") or model.table_ is None:

@@ -17,10 +17,8 @@ from forgetless.ensembles.base import Ensemble, StepMoments
 from forgetless.ensembles.invariant import Invariant
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
-from forgetless.io.provenance import Origin
 from forgetless.metrics import ENSEMBLE_METRICS, ROW_METRICS, check_metrics
 from forgetless.schedules import resolve
-from forgetless.schedules.names import code
 
 
 def check_unused(**arguments: tuple[Any, Any]) -> None:
@@ -44,7 +42,6 @@ class FreshProblem:
     k: int
     steps: NDArray[np.int64]
     names: tuple[str, ...]
-    schedules: tuple[Any, ...] = ()
     normalize: bool = False
 
     @classmethod
@@ -69,21 +66,8 @@ class FreshProblem:
             k,
             recorded_steps(record, k),
             names,
-            tuple(schedules),
             bool(normalize),
         )
-
-    def origin(self, call: str, **arguments: Any) -> Origin:
-        """Return the origin of a result of this problem."""
-
-        def resolved() -> dict[str, Any]:
-            codes = [code(each) or repr(each) for each in self.schedules]
-            schedule = (
-                dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
-            )
-            return {"ensemble": repr(self.ensemble), "schedule": schedule, "k": self.k, **arguments}
-
-        return Origin(call, resolved)
 
     def teachers_of_losses(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers of the teachers of tasks 1..k + 1: of every task learned, and of the
@@ -133,7 +117,6 @@ def expectation(problem: FreshProblem) -> Expectation:
         problem.ensemble.method,
         errors,
         labels=problem.labels,
-        origin=problem.origin("expect"),
     )
 
 

@@ -154,8 +154,7 @@ def simulate(  # noqa: PLR0913
         )
         shared = _shared(seed)
         with progress_callback(progress) as callback:
-            trace = fresh_trials.simulated(fresh, n_trials, shared, keep_weights, callback)
-        return replace(trace, origin=fresh.origin("simulate", n_trials=n_trials, seed=shared))
+            return fresh_trials.simulated(fresh, n_trials, shared, keep_weights, callback)
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
         evaluate, noise, drift, normalize
     )
@@ -185,12 +184,8 @@ def simulate(  # noqa: PLR0913
                 if labelled is None
                 else classification.simulated(labelled, b, sampling, part)
             )
-    arguments = {} if labelled is None else {"loss": repr(chosen)}
-    origin = problem.origin(
-        "simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend, **arguments
-    )
     trace = together(traces, problem.labels) if problem.grid else traces[0]
-    return replace(trace, values=problem.public(trace.values, start), origin=origin)
+    return replace(trace, values=problem.public(trace.values, start))
 
 
 _OF_LABELS = (*METRICS, *LABEL_METRICS)

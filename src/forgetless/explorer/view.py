@@ -13,7 +13,7 @@ from forgetless.explorer.page import page
 from forgetless.explorer.plain import FEATURES, MOST_STEPS, is_literal, plain_schedule, plain_tasks
 from forgetless.filters import Filter
 from forgetless.guarantees.upper import upper_bound
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.presets import Increasing
 from forgetless.tasks import TaskCollection

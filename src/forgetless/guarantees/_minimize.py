@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Floats
 from forgetless._core.linalg import one_blas_thread
 from forgetless.guarantees._objective import Adversary
-from forgetless.io.document import Fields
+from forgetless.io import Fields
 
 Objective = Callable[[Floats], tuple[Floats, Floats]]
 """Points (B, n) → values (B,) to be minimised and gradients (B, n)."""

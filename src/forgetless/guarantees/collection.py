@@ -16,7 +16,7 @@ from forgetless.engines.expectation import worst_case
 from forgetless.filters import Filter
 from forgetless.guarantees.comparison import BOUNDS, compare_bounds
 from forgetless.guarantees.results import BoundComparison
-from forgetless.io.document import Document, Fields, file_errors, read, write
+from forgetless.io import Document, Fields, file_errors, read, write
 from forgetless.orderings import NAMES, Epochs, Ordering, WithReplacement, name_of
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve
@@ -280,12 +280,8 @@ class WorstCollection:
         """Write the collection to a file; ``fl.load`` reads it, and computes its value again to
         compare.
         """
-        write(
-            path,
-            Document(
-                "worst-collection", self._header(), {"rows": self.rows, "counts": self.counts}
-            ),
-        )
+        arrays = {"rows": self.rows, "counts": self.counts}
+        write(path, "worst-collection", self._header(), arrays)
 
 
 def from_document(document: Document) -> WorstCollection:

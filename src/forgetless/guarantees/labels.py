@@ -134,7 +134,4 @@ def compare_labels(
         loss=loss.name,
         n_trials=n_trials,
         wrong_rows=means.get("wrong_rows"),
-        origin=problem.origin(
-            "compare_bounds", start=start, loss=repr(loss), n_trials=n_trials, seed=seed
-        ),
     )

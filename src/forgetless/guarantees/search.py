@@ -22,7 +22,7 @@ from forgetless.guarantees._minimize import SIZES, Evaluations, as_copies, in_or
 from forgetless.guarantees._objective import Adversary
 from forgetless.guarantees._ordered_objective import OrderedAdversary
 from forgetless.guarantees.collection import LARGEST_EPOCH, SEARCHED, WorstCollection
-from forgetless.io.document import Document, Fields, file_errors, parse_json, read, write
+from forgetless.io import Document, Fields, file_errors, read, write
 from forgetless.orderings import Draws, Epochs, Ordering, name_of
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
@@ -344,7 +344,7 @@ class Checkpoint:
 def from_document(document: Document) -> Checkpoint:
     """Return the checkpoint in a document; ValueError if it holds none."""
     key = document.header["key"]
-    _, n_variables, n_starts, *_ = parse_json(key)
+    _, n_variables, n_starts, *_ = json.loads(key)
     sizes = {"n_variables": n_variables, "n_starts": n_starts}
     n, B = (
         validate.integer(name, value, 1, "as in worst_collection") for name, value in sizes.items()
@@ -353,7 +353,7 @@ def from_document(document: Document) -> Checkpoint:
 
 
 def _save(record: Evaluations, path: Path, key: str) -> None:
-    write(path, Document("checkpoint", {"key": key}, record.to_arrays()))
+    write(path, "checkpoint", {"key": key}, record.to_arrays())
 
 
 def _restored(path: Path | None, resume: bool, key: str) -> Evaluations | None:

@@ -25,14 +25,14 @@ from forgetless._core.environment import free_memory, needs
 from forgetless._core.validate import check_memory
 from forgetless._core.validate import readable as readable_bytes
 from forgetless.errors import FileError
-from forgetless.io.atomic import check_source
+from forgetless.io import check_source
 
 T = TypeVar("T")
 
 TEXT = (".csv", ".tsv", ".txt")
 EXCEL = (".xlsx", ".xlsm", ".xls", ".xlsb")
-KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".fl")
-READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .fl"
+KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".safetensors")
+READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .safetensors"
 
 SAMPLE = 2**16
 """Bytes from which the delimiter of a file is detected."""
@@ -247,7 +247,7 @@ def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[
         ".feather": _feather,
         ".arrow": _feather,
         ".npz": _archive,
-        ".fl": _archive,
+        ".safetensors": _archive,
     }
     read = {**binary, **dict.fromkeys(EXCEL, _excel)}.get(kind)
     frames = _text(path, rows, text_columns) if read is None else read(path, rows)
