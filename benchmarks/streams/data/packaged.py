@@ -47,7 +47,7 @@ def version_of(package: str) -> str:
 
 def pandas() -> Any:
     """Return pandas, which reads the tables."""
-    with needs("reading real streams", "pandas", "frame"):
+    with needs("reading real streams", "pandas", "plot"):
         return import_module("pandas")
 
 

@@ -210,7 +210,7 @@ def check_table(path: Path) -> None:
 
 
 def _pandas() -> Any:
-    with needs("reading tables", "pandas", "cli"):
+    with needs("reading tables", "pandas", "tables"):
         import pandas
     return pandas
 
@@ -512,7 +512,7 @@ def check_labelled(path: Path, column: Any, first_row: int) -> None:
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:
-    with needs("reading Parquet files", "pyarrow", "cli"):
+    with needs("reading Parquet files", "pyarrow", "tables"):
         from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path, page_checksum_verification=True) as file:
@@ -529,7 +529,7 @@ def _frame(table: Any) -> Any:
 
 
 def _feather(path: Path, rows: int) -> Iterator[Any]:
-    with needs("reading Feather files", "pyarrow", "cli"):
+    with needs("reading Feather files", "pyarrow", "tables"):
         from pyarrow import feather
 
     table = _frame(feather.read_table(path, memory_map=False))
