@@ -34,12 +34,8 @@ _LATER = {
     "evaluate_stream": "estimators.evaluation",
     "expect": "engines.expectation",
     "explore": "explorer",
-    "find_worst_collection": "guarantees.search",
     "load": "io",
-    "load_worst_collection": "guarantees.collection",
     "loss_gradient": "engines.adjoint",
-    "max_margin": "engines.labels",
-    "minimax_schedule": "guarantees.minimax",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
     "progress": "_progress",
@@ -54,7 +50,6 @@ _PARTS = (
     "ensembles",
     "errors",
     "filters",
-    "losses",
     "metrics",
     "orderings",
     "plots",
@@ -72,7 +67,6 @@ if TYPE_CHECKING:
         ensembles,
         errors,
         filters,
-        losses,
         metrics,
         orderings,
         plots,
@@ -87,7 +81,6 @@ if TYPE_CHECKING:
     from forgetless.advice.which_lambda import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
-    from forgetless.engines.labels import max_margin
     from forgetless.engines.simulation import simulate
     from forgetless.equation import step
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
@@ -98,11 +91,8 @@ if TYPE_CHECKING:
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
-    from forgetless.guarantees.collection import load_worst_collection
     from forgetless.guarantees.comparison import compare_bounds
-    from forgetless.guarantees.minimax import minimax_schedule
     from forgetless.guarantees.oracle import oracle_bound
-    from forgetless.guarantees.search import find_worst_collection
     from forgetless.guarantees.upper import upper_bound
     from forgetless.io import load
     from forgetless.orderings import (
@@ -156,14 +146,9 @@ __all__ = [
     "expect",
     "explore",
     "filters",
-    "find_worst_collection",
     "load",
-    "load_worst_collection",
     "loss_gradient",
-    "losses",
-    "max_margin",
     "metrics",
-    "minimax_schedule",
     "optimal_schedule",
     "oracle_bound",
     "orderings",

@@ -37,7 +37,6 @@ KINDS = {
     "pipeline": "tables.pipeline:from_document",
     "tasks": "tasks.collection:from_document",
     "trace": "engines.results:from_document",
-    "worst-collection": "guarantees.collection:from_document",
 }
 """Module and function that build the object in a document of this kind."""
 

@@ -39,15 +39,6 @@ def test_models_are_shown(tmp_path, capsys, options):
     assert json.loads(out)["n_tasks_seen_"] == 4
 
 
-def test_worst_collections_are_shown(tmp_path, capsys):
-    worst = fl.load_worst_collection("none", 64)
-    worst.save(tmp_path / "w.fl")
-    code, out, _ = run(capsys, "show", tmp_path / "w.fl")
-    assert code == 0
-    assert out.startswith("worst-collection, written by forgetless")
-    assert repr(worst).splitlines()[0] in out
-
-
 def test_damaged_and_other_files_fail(tmp_path, capsys):
     path = tmp_path / "t.fl"
     fl.TaskCollection([(np.eye(2), np.ones(2))]).save(path)

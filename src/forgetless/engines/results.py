@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines.inputs import Labels
 from forgetless.io import Document, Fields, write
-from forgetless.metrics import ENSEMBLE_METRICS, LABEL_METRICS
+from forgetless.metrics import ENSEMBLE_METRICS
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
@@ -182,11 +182,6 @@ class Trace(Curves):
 
     weights: Array | None = field(default=None, repr=False)
 
-    error = _metric("error", "Mean share of rows on the wrong side, for losses of two classes.")
-    max_violation = _metric(
-        "max_violation", "Largest distance of a margin below 1, for losses of two classes."
-    )
-
     @property
     def n_trials(self) -> int:
         """Number of independent runs."""
@@ -298,7 +293,7 @@ def from_document(document: Document) -> Trace | Expectation:
     shape = (*((len(labels),) if labels else ()), *runs, len(steps))
     values = {}
     stored = fields.part("value.")
-    for name in (*ENSEMBLE_METRICS, *LABEL_METRICS):
+    for name in ENSEMBLE_METRICS:
         if name in stored:
             tasks = (None,) if name.startswith("task") else ()
             values[name] = stored.array(name, "f", (*shape, *tasks), finite=False)

@@ -2,7 +2,7 @@
 lemma.
 """
 
-from forgetless.theory import bounds, constructions, fresh_tasks, label_bounds
+from forgetless.theory import bounds, constructions
 from forgetless.theory.last_iterate import (
     check_time_varying,
     descend,
@@ -19,8 +19,6 @@ __all__ = [
     "check_time_varying",
     "constructions",
     "descend",
-    "fresh_tasks",
-    "label_bounds",
     "last_iterate_weights",
     "linear_decay",
     "surrogate",
