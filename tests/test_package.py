@@ -15,7 +15,7 @@ SOURCE = Path(fl.__file__).parent
 LAYERS = [
     {"errors", "_progress"},
     {"_core"},
-    {"reporting", "io"},
+    {"reporting", "io", "sweeps"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics", "ensembles"},
     {"solvers"},
@@ -23,7 +23,7 @@ LAYERS = [
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
     {"advice", "reproduce", "tables"},
-    {"sweeps", "explorer", "files", "results"},
+    {"explorer", "results"},
     {"cli"},
     {"__main__"},
 ]

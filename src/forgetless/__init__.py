@@ -34,7 +34,7 @@ _LATER = {
     "evaluate_stream": "estimators.evaluation",
     "expect": "engines.expectation",
     "explore": "explorer",
-    "load": "files",
+    "load": "io",
     "loss_gradient": "engines.adjoint",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
@@ -88,11 +88,11 @@ if TYPE_CHECKING:
     from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
-    from forgetless.files import load
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
     from forgetless.guarantees.comparison import compare_bounds
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.upper import upper_bound
+    from forgetless.io import load
     from forgetless.orderings import (
         Cyclic,
         FixedOrder,

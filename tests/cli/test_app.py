@@ -92,7 +92,7 @@ def test_debug_shows_where_it_happened():
 
 def test_other_files_are_refused(folder):
     Path("x.doc").write_text("hello")
-    with pytest.raises(ValueError, match=r"\.npz or \.fl files, not \.doc"):
+    with pytest.raises(ValueError, match=r"\.npz or \.safetensors files, not \.doc"):
         read_tasks("x.doc")
     np.savez("y.npz", X=np.eye(2))
     with pytest.raises(ValueError, match="groups, y is missing"):

@@ -173,7 +173,7 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     (tmp_path / "kept").chmod(0o444)
     os.mkfifo(tmp_path / "pipe")
     begun = []
-    for name in ("tables.readers.read_table", "files.load"):
+    for name in ("tables.readers.read_table", "io.load"):
         monkeypatch.setattr(f"forgetless.{name}", lambda *_, **__: begun.append(1))
     on_table = [str(table), "--task", "t", "--target", "y"]
     words = {

@@ -12,7 +12,6 @@ import forgetless as fl
 from forgetless import cli
 from forgetless.cli import app
 from forgetless.estimators.evaluation import StreamResult, TargetMeans
-from forgetless.io import atomic
 from forgetless.tables import read_tasks
 from forgetless.tables.pipeline import evaluate
 from forgetless.tables.report import worse_than_baseline
@@ -293,10 +292,10 @@ def test_links_in_a_circle_are_one_sentence(folder, capsys):
 
 
 def test_a_full_disk_names_the_file(folder, capsys, monkeypatch):
-    def full(descriptor, chunk):
+    def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(atomic, "_write", full)
+    monkeypatch.setattr(os, "fsync", full)
     code, _, err = run(capsys, "fit", "sales.csv", *ROLES, "--out", "m.fl")
     assert code == 1
     assert "No space left on device" in err

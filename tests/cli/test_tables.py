@@ -11,7 +11,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
-from forgetless.io.document import read
+from forgetless.io import read
 from forgetless.tables import readers as tables
 from forgetless.tables import task_files
 

@@ -207,7 +207,7 @@ def test_levels_need_an_intercept_labels_and_their_option():
 
 
 def test_damaged_levels_in_files_are_rejected():
-    from forgetless.io.document import Fields
+    from forgetless.io import Fields
 
     arrays = learned(stream()[0])._fitted().levels.arrays()
     for labels in (["a"] * T, [1] * T, "a", ["a", "b"]):

@@ -110,7 +110,10 @@ SHOWN = 20
 
 
 @click.command(
-    epilog=examples("forgetless show model.fl", "forgetless show model.fl --features 100 --json")
+    epilog=examples(
+        "forgetless show model.safetensors",
+        "forgetless show model.safetensors --features 9 --json",
+    )
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
@@ -122,8 +125,7 @@ SHOWN = 20
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def show(file: Path, features: int, as_json: bool) -> None:
-    """Show the content of FILE: its kind, version and provenance, and a summary of the model, tasks
-    or result in it.
+    """Show the content of FILE: its kind, and a summary of the model, tasks or result in it.
 
     Nothing in it is executed. Exit code 1 if it is damaged or not a file of forgetless.
     """
@@ -152,33 +154,17 @@ def show(file: Path, features: int, as_json: bool) -> None:
 
 
 def _read(file: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the object in a file; and its kind, version, size, note and provenance."""
-    from forgetless.files import build
-    from forgetless.io.document import read
+    """Return the object in a file; and its kind, version and size."""
+    from forgetless.io import load, read
 
     document = read(file)
-    content = build(document, file)
-    names = ("kind", "version", "note", "provenance")
-    return content, {
-        **{name: getattr(document, name) for name in names},
-        "n_bytes": file.stat().st_size,
-    }
+    about = {"kind": document.kind, "forgetless": document.written_by}
+    return load(file), {**about, "n_bytes": file.stat().st_size}
 
 
 def _lines(about: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"
-    ]
-    origin = about["provenance"]
-    if origin:
-        call = f"{origin['call']} of " if "call" in origin else ""
-        lines.append(
-            printable(
-                f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}",
-                200,
-            )
-        )
-    return [*lines, printable(f"note: {about['note']}", 500)] if about["note"] else lines
+    written = printable(about["forgetless"], 40)
+    return [f"{about['kind']}, written by forgetless {written}, {about['n_bytes']:,} bytes"]
 
 
 def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def explore(
                 raise click.UsageError(f"{name} needs a FILE with tasks")
         path = write_page(k=k, out=out, show=browser)
     else:
-        is_archive = file.suffix in (".npz", ".fl")
+        is_archive = file.suffix in (".npz", ".safetensors")
         options = {} if is_archive else {"task": task, "target": target, **FORM_OF_FIT}
         tasks = read_tasks(file, encoder=TableEncoder(), **options)
         arguments = [repr(str(file)), "encoder=fl.tables.TableEncoder()"]

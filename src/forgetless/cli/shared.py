@@ -12,7 +12,7 @@ import click
 
 from forgetless._core.averages import LARGEST
 from forgetless._core.text import printable
-from forgetless.io.atomic import check_target
+from forgetless.io import check_target
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
@@ -89,7 +89,7 @@ def with_options(options: Sequence[Any]) -> Callable[[Any], Any]:
 
 def load_pipeline(path: Path) -> Any:
     """Return a model that was written by ``fit``."""
-    from forgetless.files import load
+    from forgetless.io import load
 
     model = load(path)
     if not hasattr(model, "steps") or model.table_ is None:

@@ -18,7 +18,7 @@ import numpy as np
 from forgetless._core.arrays import Floats, from_numpy, to_numpy, with_zeros
 from forgetless.estimators._units import Units
 from forgetless.estimators.statistics import TINY, Statistics, mean_variance
-from forgetless.io.document import Fields
+from forgetless.io import Fields
 
 if TYPE_CHECKING:  # a state holds levels
     from forgetless.estimators.state import TaskData

@@ -18,7 +18,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.presets import Increasing
 from forgetless.tasks import TaskCollection

@@ -17,7 +17,7 @@ from forgetless._core.text import printable, readable_number
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.estimators.held_out import Outcomes, has_levels
 from forgetless.estimators.low_rank import LowRankMemory
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 
