@@ -202,7 +202,7 @@ class Sweep(Grid):
             means over seeds with bars of one standard error; of several scales the best is taken;
             bounds are thin lines.
         """
-        from forgetless import plots
+        from forgetless.plots import results as plots
 
         table, y = self.table(store), y or self.metrics[0]
         for name in where or {}:
