@@ -14,8 +14,9 @@ import html5lib
 import numpy as np
 import pytest
 
-from forgetless import cli, plots
+from forgetless import cli
 from forgetless._core.text import figure_label, printable
+from forgetless.plots.results import plot_forgetting
 
 HOSTILE = [
     "[/]",
@@ -147,7 +148,7 @@ def test_labels_are_drawn_as_they_are(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "Glyph")
-        ax = plots.plot_forgetting([name, "other"], errors, np.ones(2))
+        ax = plot_forgetting([name, "other"], errors, np.ones(2))
         ax.figure.savefig(io.BytesIO(), format="png")
     shown = [text.get_text().strip().replace("\\$", "$") for text in ax.get_legend().get_texts()]
     assert shown[0] == printable(name, 14)

@@ -120,7 +120,7 @@ class Advice:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape; returns the axes."""
-        from forgetless.plots import plot_advice
+        from forgetless.plots.results import plot_advice
 
         return plot_advice(self, ax)
 

@@ -148,7 +148,7 @@ class Curves(_Printed):
         """Draw a metric, by default the first, against the steps, one line for every schedule;
         returns the axes.
         """
-        from forgetless.plots import plot_metric
+        from forgetless.plots.results import plot_metric
 
         return plot_metric(self, metric or self._names()[0], ax)
 
@@ -358,7 +358,7 @@ class WorstCase(_Printed):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the loss against the steps, one line for every schedule; returns the axes."""
-        from forgetless.plots import plot_worst
+        from forgetless.plots.results import plot_worst
 
         return plot_worst(self, ax)
 
