@@ -1,14 +1,17 @@
 """Products by quiet threads equal plain ones, whole or divided."""
 
 import contextlib
-import sys
 import threading
 
 import numpy as np
 import pytest
+import scipy.linalg  # noqa: F401
+import threadpoolctl
+from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
 from forgetless._core import linalg
+from forgetless._core.threads import one_blas_thread
 from forgetless.estimators.rules import Scheduled
 
 
@@ -28,30 +31,26 @@ def test_other_libraries_multiply_themselves():
 
 
 def test_the_threads_of_blas_are_as_before(monkeypatch):
-    controller = linalg._controller("scipy.linalg" in sys.modules)
-    if controller is None:
-        pytest.skip("threadpoolctl is not installed")
+    controller = ThreadpoolController()
     before = [each["num_threads"] for each in controller.info()]
-    with linalg.one_blas_thread():
+    with one_blas_thread():
         assert all(each["num_threads"] == 1 for each in controller.info() if each["user_api"] == "blas")
     assert [each["num_threads"] for each in controller.info()] == before
 
 
 def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
-    controller = linalg._controller("scipy.linalg" in sys.modules)
-    if controller is None:
-        pytest.skip("threadpoolctl is not installed")
+    controller = ThreadpoolController()
     before = [each["num_threads"] for each in controller.info()]
     entered, leave = threading.Event(), threading.Event()
 
     def other():
-        with linalg.one_blas_thread():
+        with one_blas_thread():
             entered.set()
             leave.wait(120)
 
     with controller.limit(limits=2, user_api="blas"):
         at_most = [each["num_threads"] for each in controller.info()]
-        with linalg.one_blas_thread():
+        with one_blas_thread():
             thread = threading.Thread(target=other)
             thread.start()
             entered.wait(120)
@@ -72,9 +71,7 @@ def test_middling_tasks_are_learned_with_one_thread(shape, limited, monkeypatch)
 
 
 def test_fit_keeps_to_one_thread(rng, monkeypatch):
-    controller = linalg._controller("scipy.linalg" in sys.modules)
-    if controller is None:
-        pytest.skip("threadpoolctl is not installed")
+    controller = ThreadpoolController()
     seen = []
     step = Scheduled.step
 
@@ -113,9 +110,6 @@ def _report_of(schedule):
 @pytest.mark.parametrize("name", CALLS)
 def test_engines_keep_every_blas_to_one_thread(name, rng):
     """Called from inside, a schedule sees one thread of NumPy's BLAS and of SciPy's; afterwards all is as before."""
-    threadpoolctl = pytest.importorskip("threadpoolctl")
-    import scipy.linalg  # noqa: F401
-
     seen = []
 
     def schedule(k, radius):

@@ -1,17 +1,13 @@
 """Spectra, spans and matrix products."""
 
-import functools
 import math
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from forgetless._core.arrays import Array, Floats, namespace_of, zeros
 from forgetless._core.compiled import n_threads, spread
+from forgetless._core.threads import WORTH_THREADS, one_blas_thread
 
 GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then
@@ -129,8 +125,6 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     """
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros((A.shape[1], b.shape[1]))
-    import scipy.linalg  # noqa: F401  # before the limit, which then includes its BLAS
-
     with for_many_products(*A.shape):
         return _joint_solution(A, b, singular_values, radii)
 
@@ -200,49 +194,11 @@ def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
     a hundred times as much; for a few microseconds of work they are not woken.
     """
     n, d = shape
-    return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
+    return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= WORTH_THREADS else nullcontext()
 
 
 def for_many_products(n: int, d: int) -> AbstractContextManager[None]:
     """Return what keeps BLAS to one thread during many products with an (n, d) matrix, unless each
     of them is long.
     """
-    return one_blas_thread() if float(n) * d * min(n, d) <= _WORTH_THREADS else nullcontext()
-
-
-_WORTH_THREADS = 1e9
-"""Products of numbers in a Gram matrix, some 0.1 s of work, from which on threads gain more than
-they cost."""
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Inside, products of NumPy and SciPy use a single thread each.
-
-    The limit is the whole process's, so one thread at a time sets it and takes it back; for others
-    that come meanwhile it holds as long as that one is inside. Two that set it each would leave the
-    process with a single thread. SciPy has a BLAS of its own: code that imports it inside enters a
-    second time after the import.
-    """
-    controller = _controller("scipy.linalg" in sys.modules)
-    if controller is None or not _limiting.acquire(blocking=False):
-        yield
-        return
-    try:
-        with controller.limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _limiting.release()
-
-
-_limiting = threading.RLock()
-
-
-@functools.cache
-def _controller(_scipy_is_loaded: bool) -> Any | None:
-    """Return the controller of the libraries that are loaded now; None without threadpoolctl."""
-    try:
-        from threadpoolctl import ThreadpoolController  # comes with scikit-learn
-    except ImportError:
-        return None
-    return ThreadpoolController()
+    return one_blas_thread() if float(n) * d * min(n, d) <= WORTH_THREADS else nullcontext()

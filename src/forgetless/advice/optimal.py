@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, to_numpy
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.advice import ensembles
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import best_of_each

@@ -9,7 +9,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.engines.fresh import FreshProblem
 from forgetless.engines.results import Trace
 from forgetless.ensembles.base import Ensemble

@@ -1,17 +1,16 @@
 """The validated arguments of all engines: tasks, filters, ordering, recorded steps."""
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core import averages, validate
 from forgetless._core.arrays import Array, Floats, from_numpy
-from forgetless._core.linalg import for_many_products
+from forgetless._core.threads import few_threads
 from forgetless._core.validate import check_memory
 from forgetless.engines.disturbance import Disturbance
 from forgetless.engines.inputs import Labels, OrderingLike, as_ordering, as_schedules
@@ -379,27 +378,16 @@ def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
     return np.ascontiguousarray(rows)
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
+def work_of(tasks: Any, *_: Any, **__: Any) -> float:
+    """Return the multiplications in the Gram matrix of all singular vectors of tasks."""
+    if not isinstance(tasks, TaskCollection):
+        return 0.0  # the engine raises TypeError
+    rows = float(sum(tasks.ranks))
+    return rows * tasks.n_features * min(rows, tasks.n_features)
 
 
-def with_few_threads(engine: Callable[P, R]) -> Callable[P, R]:
-    """Return an engine, whose first argument are tasks, that keeps BLAS to one thread unless single
-    products are long.
-
-    Engines make many small products. Threads that wait for the next one use processors without
-    saving time, and on a busy machine each product waits for a thread that does not run.
-    """
-
-    @functools.wraps(engine)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        tasks: Any = args[0] if args else kwargs.get("tasks")
-        if not isinstance(tasks, TaskCollection):
-            return engine(*args, **kwargs)  # which raises TypeError
-        with for_many_products(sum(tasks.ranks), tasks.n_features):
-            return engine(*args, **kwargs)
-
-    return call
+# Engines make many small products.
+with_few_threads = few_threads(work_of)
 
 
 def check_tasks(tasks: Any) -> None:

@@ -12,7 +12,7 @@ from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.engines import classification, fresh_trials, greedy
 from forgetless.engines._noisy_trials import NoisyRun
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of

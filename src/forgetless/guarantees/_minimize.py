@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.guarantees._objective import Adversary
 from forgetless.io.document import Fields
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.guarantees._majorant import Mesh, rising
 from forgetless.guarantees._steps import ridge_price

@@ -13,7 +13,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless._core.validate import check_memory
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.engines.problem import check_contraction

@@ -14,7 +14,7 @@ import numpy as np
 
 from forgetless._core import averages, validate
 from forgetless._core.arrays import Floats
-from forgetless._core.linalg import one_blas_thread
+from forgetless._core.threads import one_blas_thread
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_schedule
 from forgetless.filters import Filter
 from forgetless.guarantees import _majorant, orders

@@ -12,8 +12,8 @@ import numpy as np
 
 from forgetless._core.arrays import to_numpy
 from forgetless._core.compiled import has_numba
-from forgetless._core.linalg import one_blas_thread
 from forgetless._core.text import error_text
+from forgetless._core.threads import one_blas_thread
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.problem import Problem
 from forgetless.engines.simulation import simulate

@@ -1,0 +1,79 @@
+"""One policy for BLAS threads: many small products run on one thread, long products on all.
+
+OpenBLAS wakes its threads for matrices from 64 × 64 on. Waking them costs more than some hundred
+microseconds of work, and on a busy machine every product waits for a thread that does not run.
+"""
+
+import functools
+import importlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+WORTH_THREADS = 1e9
+"""Multiplications in one product, some 0.1 s of work, from which on threads gain more than they
+cost."""
+
+_limiting = threading.RLock()
+"""Held by the thread that has set the limit."""
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Inside, products of NumPy and SciPy use a single thread each.
+
+    The limit is the whole process's, so one thread at a time sets it and takes it back; for others
+    that come meanwhile it holds as long as that one is inside. Two that set it each would leave the
+    process with a single thread.
+    """
+    if not _limiting.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limiting.release()
+
+
+def few_threads(work: Callable[P, float]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that keeps BLAS to one thread during calls of small products.
+
+    Parameters
+    ----------
+    work : function of the arguments of the decorated function
+        The number of multiplications in one of its larger products. From ``WORTH_THREADS`` on all
+        threads are used.
+
+    Examples
+    --------
+    >>> @few_threads(lambda X: X.size * min(X.shape))
+    ... def gram(X):
+    ...     return X.T @ X
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if work(*args, **kwargs) >= WORTH_THREADS:
+                return function(*args, **kwargs)
+            with one_blas_thread():
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+@functools.cache
+def _controller() -> Any:
+    """Return the controller of the BLAS of NumPy and of SciPy, which has one of its own."""
+    from threadpoolctl import ThreadpoolController
+
+    # The controller knows the libraries that are loaded when it is made.
+    importlib.import_module("scipy.linalg")
+    return ThreadpoolController()
