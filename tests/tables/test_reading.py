@@ -94,7 +94,7 @@ def test_decimal_commas_with_thousands(tmp_path):
 def bomb(tmp_path, monkeypatch):
     """Compressed tables, a limit of 1 MiB, and the number of bytes that were decompressed."""
     monkeypatch.setattr(readers, "LARGE", 2**20)
-    monkeypatch.setattr(readers, "free_memory", lambda: 0)
+    monkeypatch.setattr(readers, "MEMORY_LIMIT", 2**22)
     read = []
     opened = gzip.open
 
@@ -142,8 +142,7 @@ def test_a_task_that_does_not_end_is_bounded(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("t,x,y\n" + "1,2,3\n" * 1000)
     message = r"task '1' of t\.csv needs .* make smaller tasks"
-    monkeypatch.setattr(validate, "_UNNOTICED", 1000)
-    monkeypatch.setattr(validate, "free_memory", lambda: 10_000)
+    monkeypatch.setattr(validate, "MEMORY_LIMIT", 10_000)
     with pytest.raises(MemoryError, match=message):
         list(TableTasks(path, "t", ("y",), rows=100))
 

@@ -13,10 +13,8 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless.errors import ConvergenceError
-from forgetless.filters import Ridge
 from forgetless.losses import TWO_CLASSES, Loss
-from forgetless.solvers import _box, _costs, _krylov, _newton
-from forgetless.solvers.rows import Rows
+from forgetless.solvers import _box, _newton
 from forgetless.solvers.separation import contradiction, no_margin
 
 ACCURACY = 1e-10  # relative error of the change that is guaranteed
@@ -145,22 +143,22 @@ SMALL = 50_000
 
 
 def _choose(f: Objective) -> str:
-    """Return the cheaper of "newton" and "newton-cg" by the model of ``_costs``."""
+    """Return the cheaper of "newton" and "newton-cg", in units of one dense pass over one entry."""
     n, d = f.B.shape
     c = f.outputs.shape[1] if f.outputs.ndim == 2 else 1
     side = min(n, d)
     if n * d * c <= SMALL:
         return "newton"
-    rows = Rows.of(f.B)
-    norm = math.sqrt(f.loss.smoothness(_krylov.norm(rows, tol=0.1, passes=4)))
-    direct = _ITERATIONS * (
-        n * (side * c) ** 2 * _costs.GEMM["tall"] + (side * c) ** 3 * _costs.FACTOR
-    )
+    # A multiplication in a product of matrices takes 1/40 of one in a pass, 1/20 for wide ones.
+    direct = _ITERATIONS * (n * (side * c) ** 2 / 40 + (side * c) ** 3 / 42)
     if n < d:
-        direct += 3.0 * n * d * n * _costs.GEMM["wide"]  # the orthogonal factorisation
-    # Two or three systems are solved, all but the last roughly.
-    passes = 1.5 * _costs.passes_needed(Ridge(f.coefficient), norm, ACCURACY)
-    return "newton-cg" if passes * _costs.one_pass(rows, c) < direct else "newton"
+        direct += 3.0 * n * d * n / 20  # the orthogonal factorisation
+    # Conjugate gradients take three quarters (measured) of the passes of the worst case, and two
+    # or three systems are solved, all but the last roughly.
+    smoothness = f.loss.smoothness(float(np.linalg.norm(f.B)))
+    root = math.sqrt(1.0 + smoothness / f.coefficient)
+    passes = 1.0 + 1.2 * math.log(2 / ACCURACY) / math.log((root + 1) / (root - 1))
+    return "newton-cg" if passes * (n * d * (1 + c / 40) + 10 * (n + d) * c) < direct else "newton"
 
 
 def _checked(step: ProximalStep, X: Floats, coefficient: float, size: float = 0.0) -> ProximalStep:
