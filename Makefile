@@ -1,4 +1,4 @@
-.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-lightning test-transformers test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
+.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-lightning test-transformers test-browser explorer-picture bench-explorer test-oldest test-pythons differential coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -124,6 +124,10 @@ test-python-%: .venv-%/.installed
 	.venv-$*/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test]'
 	touch $@
 
+# The old commit and the working tree on fresh random inputs. ARGS="--seed 7 --cases 1000"
+differential: setup
+	$(BIN)/python tests/differential.py $(ARGS)
+
 coverage: setup
 	$(PYTEST) $(SHORT) --cov --cov-report=term --cov-report=html $(TESTS)
 
@@ -160,7 +164,6 @@ bench: setup
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
-	$(BIN)/python benchmarks/margins.py
 	$(BIN)/python benchmarks/logistic.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/upper_bounds.py

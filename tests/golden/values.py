@@ -6,13 +6,13 @@ which is right only where a number is meant to change. Each part has a file of i
 """
 
 import json
-import math
 import sys
 from pathlib import Path
 
 import numpy as np
 
 from golden import advice, bounds, ensembles, estimators, laboratory, research, tables
+from golden.compare import difference, tolerance
 
 PARTS = (laboratory, ensembles, bounds, advice, estimators, tables)
 
@@ -20,17 +20,6 @@ PATH = Path(__file__).with_name("values.json")
 RESEARCH = PATH.with_name("research.json")
 # Numbers of features that return later: no code computes them now; their lines then move back.
 PARKED = PATH.with_name("parked.json")
-
-RTOL = 1e-12
-
-# Relative differences of numbers with more than rounding in them, by the beginning of the name
-TOLERANCES = {
-    "logistic": 1e-6,  # its memory is in single precision by default
-    "optimal_schedule": 1e-5,  # found by an optimizer, as those below
-    "minimax_schedule": 1e-5,
-    "optimal_average": 1e-5,
-    "advise": 1e-5,
-}
 
 
 def computed():
@@ -61,30 +50,6 @@ def write(path, numbers):
     """Write numbers, one name a line."""
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(numbers.items())]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
-def difference(one, other):
-    """Return how far two lists of numbers are apart, relative to the largest of them."""
-    if len(one) != len(other):
-        return math.inf
-    a = np.array(one)
-    b = np.array(other)
-    finite = np.isfinite(a)
-    if not np.array_equal(finite, np.isfinite(b)):
-        return math.inf
-    a = a[finite]
-    b = b[finite]
-    size = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
-    return float(np.abs(a - b).max(initial=0) / size) if size else 0.0
-
-
-def tolerance(name):
-    """Return the relative difference that is allowed."""
-    if name.endswith("float32"):
-        return 1e-6
-    if name.startswith("upper_bound") and name.endswith(("next_loss", "without-replacement")):
-        return 1e-5  # found by an optimizer
-    return TOLERANCES.get(name.split("/")[0], RTOL)
 
 
 def differences(reference, now):
