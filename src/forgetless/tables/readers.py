@@ -30,7 +30,7 @@ from forgetless.io.atomic import check_source
 T = TypeVar("T")
 
 TEXT = (".csv", ".tsv", ".txt")
-EXCEL = (".xlsx", ".xlsm", ".xls", ".xlsb")
+EXCEL = (".xlsx", ".xlsm")
 KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".fl")
 READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .fl"
 
@@ -217,7 +217,7 @@ def _pandas() -> Any:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors of pandas, pyarrow, calamine and zlib into one sentence that names the file."""
+    """Turn errors of pandas, pyarrow, openpyxl and zlib into one sentence that names the file."""
     try:
         yield
     except (BadTableError, FileError, ImportError):
@@ -538,9 +538,8 @@ def _feather(path: Path, rows: int) -> Iterator[Any]:
 
 
 def _workbook(path: Path) -> Any:
-    with needs("reading Excel files", "python-calamine", "excel"):
-        import python_calamine  # noqa: F401  (pandas reads with it)
-    return _pandas().ExcelFile(path, engine="calamine")
+    with needs("reading Excel files", "openpyxl", "excel"):
+        return _pandas().ExcelFile(path, engine="openpyxl")
 
 
 def _excel(path: Path, rows: int) -> Iterator[Any]:
