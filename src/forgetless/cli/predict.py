@@ -135,9 +135,7 @@ def predict(
         if is_classifier(fitted):
             columns |= _class_columns(fitted, X, with_std)
         else:
-            predictions = (
-                fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),)
-            )
+            predictions = fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),)
             columns |= _prediction_columns(fitted, predictions)
     strings = unreadable_notes(fitted[0].unreadable(X), file) if encoded else []
     print_lines("\n".join(strings), err=True) if strings else None

@@ -29,7 +29,7 @@ Python. The norm of a task is then a by-product of its solution."""
 FEW_ROWS = 50
 """Smaller side of a sparse task up to which its spectrum is cheaper than iterations."""
 
-GEMM = 20
+GEMM = 40
 """Passes over a dense X that take as long as one column of its Gram matrix takes in a product of
 matrices, divided by the side: a pass is bound by memory, a product by arithmetic."""
 
