@@ -75,9 +75,7 @@ def test_constants_bound_gradients(rng, name):
         R = np.linalg.norm(X, 2)
         change = rng.standard_normal(6) * 10 ** rng.uniform(-2, 1) / R
         size = np.linalg.norm(change)
-        left, middle, right = (
-            loss.value(y * (X @ (w + t * change))).sum() for t in (-0.5, 0.0, 0.5)
-        )
+        left, middle, right = (loss.value(y * (X @ (w + t * change))).sum() for t in (-0.5, 0.0, 0.5))
         if name != "squared_hinge":
             assert abs(right - left) <= lipschitz(R, 5) * size * (1 + 1e-9)
         assert left + right - 2 * middle <= loss.smoothness(R) * size**2 / 4 * (1 + 1e-6) + 1e-12

@@ -11,8 +11,6 @@ TOLERANCES = {
     "compare_bounds": 1e-11,  # a term for tasks that one model fits up to rounding
     "logistic": 1e-6,  # its memory is in single precision by default
     "optimal_schedule": 1e-5,  # found by an optimizer, as those below
-    "minimax_schedule": 1e-5,
-    "optimal_average": 1e-5,
     "advise": 1e-5,
 }
 

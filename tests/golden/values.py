@@ -1,7 +1,7 @@
 """Every number that a user sees, on fixed small inputs: the guard of refactoring.
 
 ``cd tests && python -m golden.values`` prints where the computed numbers differ from
-``values.json`` and ``research.json``; with ``--write`` it writes these numbers into the files,
+``values.json``; with ``--write`` it writes these numbers into the file,
 which is right only where a number is meant to change. Each part has a file of its own.
 """
 
@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from golden import advice, bounds, ensembles, estimators, laboratory, research, tables
+from golden import advice, bounds, ensembles, estimators, laboratory, tables
 from golden.compare import difference, tolerance
 
 PARTS = (laboratory, ensembles, bounds, advice, estimators, tables)
 
 PATH = Path(__file__).with_name("values.json")
-RESEARCH = PATH.with_name("research.json")
 # Numbers of features that return later: no code computes them now; their lines then move back.
 PARKED = PATH.with_name("parked.json")
 
@@ -25,11 +24,6 @@ PARKED = PATH.with_name("parked.json")
 def computed():
     """Return all numbers of ``values.json`` by name."""
     return collected(pair for part in PARTS for pair in part.numbers())
-
-
-def computed_research():
-    """Return all numbers of ``research.json`` by name."""
-    return collected(research.research())
 
 
 def collected(pairs):
@@ -61,20 +55,17 @@ def differences(reference, now):
 
 def main():
     """Compare, or write."""
-    failed = False
-    for path, compute in ((PATH, computed), (RESEARCH, computed_research)):
-        now = compute()
-        if "--write" in sys.argv:
-            # Numbers that agree stay as they are, digit for digit.
-            before = read(path)
-            changed = differences(before, now)
-            write(path, {name: now[name] if name in changed else before[name] for name in now})
-        apart = differences(read(path), now)
-        for name, value in apart.items():
-            print(name, value)
-        print(f"{path.name}: {len(now)} entries, {len(apart)} differ")
-        failed = failed or bool(apart)
-    return failed
+    now = computed()
+    if "--write" in sys.argv:
+        # Numbers that agree stay as they are, digit for digit.
+        before = read(PATH)
+        changed = differences(before, now)
+        write(PATH, {name: now[name] if name in changed else before[name] for name in now})
+    apart = differences(read(PATH), now)
+    for name, value in apart.items():
+        print(name, value)
+    print(f"{PATH.name}: {len(now)} entries, {len(apart)} differ")
+    return bool(apart)
 
 
 if __name__ == "__main__":

@@ -133,9 +133,8 @@ def expect(  # noqa: PLR0913
         fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
         fresh.check_unused(method=(method, "auto"))
         fresh.check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
-        return fresh.expectation(
-            fresh.FreshProblem.of(tasks, schedule, k, record, metrics, normalize)
-        )
+        fresh.check_unused(normalize=(normalize, False))
+        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics))
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
         evaluate, noise, drift, normalize
     )

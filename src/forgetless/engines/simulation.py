@@ -138,13 +138,9 @@ def simulate(  # noqa: PLR0913
         check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
         check_unused(backend=(backend, "auto"))
         check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
-        fresh = FreshProblem.of(
-            tasks, schedule, k, record, METRICS if metrics is None else metrics, normalize
-        )
-        shared = _shared(seed)
-        with progress_callback(progress) as callback:
-            trace = fresh_trials.simulated(fresh, n_trials, shared, keep_weights, callback)
-        return replace(trace, origin=fresh.origin("simulate", n_trials=n_trials, seed=shared))
+        check_unused(normalize=(normalize, False))
+        fresh = FreshProblem.of(tasks, schedule, k, record, metrics)
+        return fresh_trials.simulated(fresh, n_trials, _shared(seed), keep_weights)
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
         evaluate, noise, drift, normalize
     )
