@@ -22,7 +22,7 @@ from forgetless._core.arrays import (
 )
 from forgetless.filters import Filter
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_operator, is_sparse, plain
+from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_sparse, plain
 from forgetless.tasks import Task
 
 
@@ -89,14 +89,10 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
             raise ValueError(
                 "X contains NaN or infinity; only finite values are allowed, so drop or impute them"
             )
-    elif not is_operator(X):
+    else:
         X = as_float("X", X)
     y = as_float("y", y)
-    w = (
-        as_float("w", w)
-        if is_sparse(X) or is_operator(X)
-        else same_library(as_float("w", w), like=X)
-    )
+    w = as_float("w", w) if is_sparse(X) else same_library(as_float("w", w), like=X)
     if X.ndim != 2 or tuple(y.shape) != (X.shape[0], *w.shape[1:]) or w.shape[0] != X.shape[1]:
         raise ValueError(
             "X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes"

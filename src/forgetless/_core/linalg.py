@@ -186,17 +186,6 @@ def quiet_products(n_entries: int) -> AbstractContextManager[None]:
     return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
 
 
-def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
-    """Return what keeps BLAS to one thread while a task (n, d) is learned, unless its Gram matrix
-    takes long.
-
-    Waking threads for some hundred microseconds of work costs more than they do, on a busy machine
-    a hundred times as much; for a few microseconds of work they are not woken.
-    """
-    n, d = shape
-    return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= WORTH_THREADS else nullcontext()
-
-
 def for_many_products(n: int, d: int) -> AbstractContextManager[None]:
     """Return what keeps BLAS to one thread during many products with an (n, d) matrix, unless each
     of them is long.

@@ -83,19 +83,7 @@ _MODEL = [
         is_flag=True,
         help="Also store the size of each feature: for sparse or hashed ones.",
     ),
-    click.option(
-        "--task-levels",
-        is_flag=True,
-        help="Store the level of every task, for predictions of rows whose task is in FILE.",
-    ),
     average_option,
-    click.option(
-        "--loss",
-        type=click.Choice(["sum", "mean"]),
-        default=FORM_OF_FIT["loss"],
-        show_default=True,
-        help="Loss of a task.",
-    ),
     click.option(
         "--intercept/--no-intercept",
         default=FORM_OF_FIT["intercept"],
@@ -322,14 +310,10 @@ class _Learner:
 
     def learning(self, parts: Iterator[Any]) -> Iterator[Any]:
         """Yield tasks, and learn each of them afterwards."""
-        from forgetless.estimators.held_out import has_levels
-
         for part in parts:
             part = part._replace(X=read_once(part.X))
             yield part
-            self.model.partial_fit(
-                part.X, part.y, **({"task": part.label} if has_levels(self.model) else {})
-            )
+            self.model.partial_fit(part.X, part.y)
             self.means = self.means.after(part.y)
 
 
@@ -466,10 +450,8 @@ def _check_unchanged(context: click.Context) -> None:
         "rank",
         "diagonal",
         "average",
-        "loss",
         "intercept",
         "standardize",
-        "task_levels",
         "classes",
     )
     for name in names:
@@ -495,10 +477,6 @@ def _model(
 
     options["fit_intercept"] = options.pop("intercept")
     ridge: Any = fl.ContinualRidgeClassifier if classes else fl.ContinualRidge
-    if classes and options.pop("task_levels"):
-        raise click.UsageError(
-            "--task-levels needs a target of numbers, and this one holds classes"
-        )
     if schedule == "auto":
         auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
         return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
@@ -514,10 +492,6 @@ def _model(
         if classes:
             raise click.UsageError(
                 f"classes need explicit L2, and {schedule} is a budget of gradient steps"
-            )
-        if options.pop("task_levels"):
-            raise click.UsageError(
-                f"--task-levels needs explicit L2, and {schedule} is a budget of gradient steps"
             )
         return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
     options["memory"] = memory if rank or diagonal else None
