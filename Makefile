@@ -160,7 +160,6 @@ bench: setup
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
-	$(BIN)/python benchmarks/margins.py
 	$(BIN)/python benchmarks/logistic.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/upper_bounds.py

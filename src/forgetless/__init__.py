@@ -38,7 +38,6 @@ _LATER = {
     "load": "files",
     "load_worst_collection": "guarantees.collection",
     "loss_gradient": "engines.adjoint",
-    "max_margin": "engines.labels",
     "minimax_schedule": "guarantees.minimax",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
@@ -54,7 +53,6 @@ _PARTS = (
     "ensembles",
     "errors",
     "filters",
-    "losses",
     "metrics",
     "orderings",
     "plots",
@@ -72,7 +70,6 @@ if TYPE_CHECKING:
         ensembles,
         errors,
         filters,
-        losses,
         metrics,
         orderings,
         plots,
@@ -87,7 +84,6 @@ if TYPE_CHECKING:
     from forgetless.advice.which_lambda import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
-    from forgetless.engines.labels import max_margin
     from forgetless.engines.simulation import simulate
     from forgetless.equation import step
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
@@ -160,8 +156,6 @@ __all__ = [
     "load",
     "load_worst_collection",
     "loss_gradient",
-    "losses",
-    "max_margin",
     "metrics",
     "minimax_schedule",
     "optimal_schedule",

@@ -14,9 +14,6 @@ subtracted.
 ``distance``       ‖w_k − w⋆‖², w⋆ being the joint least-squares solution nearest to the start (a
                    solution of all tasks where they have one); for random tasks w⋆ is the teacher
                    of the last task learned
-``error``          mean over all tasks of the share of rows with y xᵀw_k ≤ 0, for losses of two
-                   classes
-``max_violation``  max(0, 1 − y xᵀw_k) of the row where it is largest, for losses of two classes
 =================  =================================================================================
 """
 
@@ -59,7 +56,6 @@ METRICS = ("average_loss", *PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 # the last is not among the defaults: an order may have no next task
 ENGINE_METRICS = (*METRICS, "next_loss")
-LABEL_METRICS = ("error", "max_violation")  # of losses for two classes
 OTHER_LOSS = "other_loss"  # in engines: the average loss of other tasks than those learned
 WEIGHT_METRICS = ("distance", OTHER_LOSS)  # of the weights themselves, not of outputs
 ALL_METRICS = (*ENGINE_METRICS, "distance", *TASK_METRICS)
@@ -78,7 +74,7 @@ def follows_drift(names: tuple[str, ...]) -> bool:
     return any(name.endswith("drift") for name in names)
 
 
-_OF_LAST_WEIGHTS = ("average_loss", "next_loss", "task_losses", *WEIGHT_METRICS, *LABEL_METRICS)
+_OF_LAST_WEIGHTS = ("average_loss", "next_loss", "task_losses", *WEIGHT_METRICS)
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:

@@ -500,7 +500,7 @@ class Greedy(Ordering):
     ) -> Iterator[Indices]:
         raise ValueError(
             f"{self!r} depends on the weights and has no samples of its own; use it in fl.simulate"
-            " or fl.expect, with loss='squared'"
+            " or fl.expect"
         )
 
 

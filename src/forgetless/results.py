@@ -3,7 +3,6 @@
 from forgetless.advice.results import Advice
 from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.adjoint import LossGradient
-from forgetless.engines.labels import MaxMargin
 from forgetless.engines.results import Expectation, Trace, WorstCase
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.guarantees.collection import BoundConstant, WorstCollection
@@ -18,7 +17,6 @@ __all__ = [
     "BoundConstant",
     "Expectation",
     "LossGradient",
-    "MaxMargin",
     "MinimaxSchedule",
     "OptimalSchedule",
     "StreamResult",

@@ -111,7 +111,7 @@ def test_tables_for_people(archive, capsys):
         assert out.splitlines()[-1].split()[0] == "50"
     assert "bound that applies" in run(capsys, "lab", "compare-bounds", archive, "--k", 50)[1]
     code, out, _ = run(capsys, "lab", "bounds")
-    count = len(fl.theory.bounds.catalogue) + len(fl.theory.label_bounds.catalogue)
+    count = len(fl.theory.bounds.catalogue)
     assert out.count(" bound of ") == count
     assert len(json.loads(run(capsys, "lab", "bounds", "--json")[1])) == count
 

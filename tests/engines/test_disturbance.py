@@ -269,13 +269,7 @@ BAD = [
     (lambda: fl.simulate(PLAIN, 1.0, 3, drift=1, metrics="task_drift"), ValueError, "moves the labels"),
     (lambda: fl.expect(PLAIN, 1.0, 3, noise=1, method="dense"), ValueError, "without noise and drift"),
     (lambda: fl.simulate(PLAIN, 1.0, 3, noise=1, backend="numba"), ValueError, "has no noise"),
-    (
-        lambda: fl.simulate(LABELLED, 1.0, 3, noise=1, loss="logistic"),
-        ValueError,
-        "noise or drift needs loss='squared'",
-    ),
 ]
-LABELLED = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [-1.0])])
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD)

@@ -130,7 +130,6 @@ def test_normalized_loss_of_two_tasks():
 
 
 PLAIN = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.0])])
-LABELLED = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [-1.0])])
 ZERO, NARROW = fl.TaskCollection([(np.zeros((1, 2)), [0.0])]), fl.TaskCollection([([[1.0]], [1.0])])
 WIDE = fl.TaskCollection([([[1.0, 0.0]], [[1.0, 2.0]])])
 CONFLICT = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [0.0])])
@@ -144,12 +143,6 @@ BAD = [
     (lambda: fl.expect(ZERO, 1.0, 3, normalize=True), ValueError, "R = 0"),
     (lambda: fl.simulate(PLAIN, 1.0, 3, start=PLAIN.teacher(), normalize=True), ValueError, r"D = \d"),
     (lambda: fl.simulate(PLAIN, 1.0, 3, normalize=2), TypeError, "normalize must be True or False"),
-    (
-        lambda: fl.simulate(LABELLED, 1.0, 3, normalize=True, loss="logistic"),
-        ValueError,
-        "normalize needs loss='squared'",
-    ),
-    (lambda: fl.expect(LABELLED, 1.0, 3, evaluate=PLAIN, loss="logistic"), ValueError, "evaluate needs loss='squared'"),
 ]
 
 

@@ -117,7 +117,6 @@ BAD = [
     (lambda: Greedy().sample(3, 2), ValueError, "depends on the weights"),
     (lambda: fl.simulate(PLAIN, 1.0, 2, ordering=Greedy(), noise=0.1), ValueError, "depends on the weights"),
     (lambda: fl.expect(PLAIN, 1.0, 2, ordering=Greedy(), drift=0.1), fl.errors.NoExactLawError, "independent draws"),
-    (lambda: fl.simulate(PLAIN, 1.0, 2, ordering=Greedy(), loss="logistic"), ValueError, "loss='squared'"),
     (lambda: fl.worst_case(PLAIN, 1.0, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
     (lambda: fl.advise(PLAIN, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),
     (lambda: fl.loss_gradient(PLAIN, 1.0, 2, ordering=Greedy()), fl.errors.NoExactLawError, "no exact expectation"),

@@ -18,7 +18,6 @@ from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
 from forgetless.advice._shapes import Curve, Shape, own_shapes, scan, shapes
 from forgetless.advice.results import OBJECTIVES, Advice, Option, ScaleCurve
-from forgetless.engines.classification import check_affine
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.fresh import check_unused
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
@@ -27,7 +26,6 @@ from forgetless.ensembles import Ensemble
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter, Projection
 from forgetless.io.provenance import Origin
-from forgetless.losses import Loss
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import PATIENCE, Progress, duration, progress_callback
 from forgetless.schedules import increasing
@@ -50,7 +48,6 @@ def advise(  # noqa: PLR0913
     also: Mapping[str, ScheduleLike] | None = None,
     n_trials: int | None = None,
     seed: int = 0,
-    loss: Loss | str = "squared",
     progress: Progress | bool | None = None,
 ) -> Advice:
     """Return schedules ranked by their exact loss on these tasks, the best scale of each shape, and
@@ -89,8 +86,6 @@ def advise(  # noqa: PLR0913
         many as a small error needs.
     seed : int, default 0
         Of random runs; exact results do not depend on it.
-    loss : Loss or its name, default "squared"
-        Others raise NoExactLawError: their steps are not affine.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(stages_done, n_stages, "stages")`` now
         and then.
@@ -115,7 +110,6 @@ def advise(  # noqa: PLR0913
     >>> round(128 * losses["end ramp"], 4), round(128 * losses["no regularization"], 4)
     (0.0657, 0.1051)
     """
-    check_affine(loss, "advise")
     if isinstance(tasks, Ensemble):
         others = {
             "ordering": (ordering, None),

@@ -229,8 +229,8 @@ def upper_bound(schedule: str, k: int, as_json: bool, **options: Any) -> None:
 @lab.command(epilog=examples("forgetless lab bounds", "forgetless lab bounds --json"))
 @as_json_option
 def bounds(as_json: bool) -> None:
-    """List every bound in the catalogues, for the squared loss and for losses of classes."""
-    from forgetless.theory import bounds, label_bounds
+    """List every bound in the catalogue."""
+    from forgetless.theory import bounds
 
     keys = (
         "name",
@@ -244,10 +244,7 @@ def bounds(as_json: bool) -> None:
         "status",
         "citation",
     )
-    rows = [
-        {key: getattr(bound, key) for key in keys}
-        for bound in (*bounds.catalogue, *label_bounds.catalogue)
-    ]
+    rows = [{key: getattr(bound, key) for key in keys} for bound in bounds.catalogue]
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
         return

@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
 from forgetless._core.validate import check_memory
-from forgetless.engines.classification import check_affine
 from forgetless.engines.independent import Operator
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.moments import Moments, average_form, linear_moments, measured
 from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.filters import Filter
-from forgetless.losses import Loss
 from forgetless.metrics import quantity
 from forgetless.orderings import Draws
 from forgetless.tasks import TaskCollection
@@ -59,7 +57,6 @@ def loss_gradient(
     ordering: OrderingLike | None = None,
     objective: Literal["average_loss", "worst_case"] = "average_loss",
     start: Any = None,
-    loss: Loss | str = "squared",
 ) -> LossGradient:
     """Return the derivative of the exact expected loss after k steps with respect to every
     parameter of every step.
@@ -79,8 +76,6 @@ def loss_gradient(
         teachers is returned.
     start : array of shape (d,) or (d, c), optional
         w₀; only for ``objective="average_loss"``.
-    loss : Loss or its name, default "squared"
-        Others raise NoExactLawError: their steps are not affine.
 
     Examples
     --------
@@ -90,7 +85,6 @@ def loss_gradient(
     >>> round(g.loss, 6), g.coefficient.round(6).tolist()
     (0.125, [0.125])
     """
-    check_affine(loss, "loss_gradient")
     problem = Problem.of(tasks, schedule, k, ordering, "last")
     if problem.grid:
         raise TypeError(

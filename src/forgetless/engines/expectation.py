@@ -8,8 +8,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import classification, draws, epochs, fresh, greedy, one_order, upcoming
-from forgetless.engines.classification import check_affine
+from forgetless.engines import draws, epochs, fresh, greedy, one_order, upcoming
 from forgetless.engines.draws import Method, method_of
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
@@ -17,8 +16,7 @@ from forgetless.engines.problem import Computed, Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
 from forgetless.ensembles import Ensemble
-from forgetless.losses import Loss, Squared, named
-from forgetless.metrics import ALL_METRICS, METRICS, check_metrics
+from forgetless.metrics import ALL_METRICS
 from forgetless.orderings import Draws, Epochs, Greedy, OneOrder
 from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
 from forgetless.tasks import TaskCollection
@@ -36,7 +34,6 @@ def expect(  # noqa: PLR0913
     start: Any = None,
     average: float | None = None,
     method: Method = "auto",
-    loss: Loss | str = "squared",
     evaluate: TaskCollection | None = None,
     noise: float = 0.0,
     drift: float = 0.0,
@@ -80,9 +77,6 @@ def expect(  # noqa: PLR0913
         How the average loss of a fixed filter under draws with replacement is computed: step by
         step, by powers of the operator as a matrix, or by a Krylov space (realizable tasks only).
         "auto" selects the cheapest.
-    loss : Loss or its name, default "squared"
-        As in ``simulate``. Steps of other losses are not affine: only a single order (cyclic or
-        fixed) is exact, and random orders raise NoExactLawError.
     evaluate : TaskCollection, optional
         Other tasks with the same features: ``average_loss`` is their mean loss instead of that of
         the tasks learned.
@@ -137,7 +131,7 @@ def expect(  # noqa: PLR0913
     """
     if isinstance(tasks, Ensemble):
         fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
-        fresh.check_unused(method=(method, "auto"), loss=(loss, "squared"))
+        fresh.check_unused(method=(method, "auto"))
         fresh.check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
         return fresh.expectation(
             fresh.FreshProblem.of(tasks, schedule, k, record, metrics, normalize)
@@ -145,12 +139,6 @@ def expect(  # noqa: PLR0913
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
         evaluate, noise, drift, normalize
     )
-    if not isinstance(chosen := named(loss), Squared):
-        problem.only_squared(loss)
-        names = check_metrics(metrics, METRICS)
-        return problem.expectation(
-            classification.exact(problem, chosen, tasks.start(start), names), start
-        )
     names = problem.names(metrics, ALL_METRICS)
     if problem.disturbance is not None:
         problem.disturbance.check_law(
@@ -194,7 +182,6 @@ def worst_case(
     record: Any = "last",
     average: float | None = None,
     method: Method = "auto",
-    loss: Loss | str = "squared",
 ) -> WorstCase:
     """Return the worst expected average loss over unit teachers after k steps.
 
@@ -218,8 +205,6 @@ def worst_case(
         As in ``expect``: the loss is that of the average of the iterates with weights t^average.
     method : "auto", "steps", "dense" or "lanczos"
         As in ``expect``.
-    loss : Loss or its name, default "squared"
-        Others raise NoExactLawError: their steps are not affine.
 
     Returns
     -------
@@ -244,7 +229,6 @@ def worst_case(
     ----------
     Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
     """
-    check_affine(loss, "worst_case")
     if not isinstance(k, Integral):
 
         def solve(each: int) -> WorstCase:

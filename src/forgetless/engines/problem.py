@@ -68,17 +68,6 @@ class Problem:
             )
         return tuple(OTHER_LOSS if name == "average_loss" else name for name in names)
 
-    def only_squared(self, loss: Any) -> None:
-        """Raise ValueError if an option is used that only the squared loss has."""
-        options = {
-            "evaluate": self.other,
-            "noise or drift": self.disturbance,
-            "normalize": self.normalize,
-        }
-        used = [name for name, value in options.items() if value]
-        if used:
-            raise ValueError(f"{used[0]} needs loss='squared', got loss={loss!r}")
-
     def public(self, values: Mapping[str, Array], start: Any) -> dict[str, Array]:
         """Return metrics of an engine by their public names, normalized if asked for."""
         named = {

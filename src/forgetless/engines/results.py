@@ -15,7 +15,7 @@ from forgetless._core.arrays import Array, namespace_of, to_numpy
 from forgetless.engines.inputs import Labels
 from forgetless.io.document import Document, Fields, write
 from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
-from forgetless.metrics import ENSEMBLE_METRICS, LABEL_METRICS
+from forgetless.metrics import ENSEMBLE_METRICS
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
 
@@ -187,11 +187,6 @@ class Trace(Curves):
     """
 
     weights: Array | None = field(default=None, repr=False)
-
-    error = _metric("error", "Mean share of rows on the wrong side, for losses of two classes.")
-    max_violation = _metric(
-        "max_violation", "Largest distance of a margin below 1, for losses of two classes."
-    )
 
     @property
     def n_trials(self) -> int:
@@ -417,7 +412,7 @@ def _fields_from(document: Document) -> dict[str, Any]:
 
 def _values(stored: Fields, before: tuple[int | None, ...], n_steps: int) -> dict[str, Any]:
     values = {}
-    for name in (*ENSEMBLE_METRICS, *LABEL_METRICS):
+    for name in ENSEMBLE_METRICS:
         if name in stored:
             shape = (*before, n_steps, *([None] if name.startswith("task") else []))
             values[name] = stored.array(name, "f", shape, finite=False).astype(

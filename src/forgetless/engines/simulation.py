@@ -13,10 +13,9 @@ from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.environment import needs
 from forgetless._core.threads import one_blas_thread
-from forgetless.engines import classification, fresh_trials, greedy
+from forgetless.engines import fresh_trials, greedy
 from forgetless.engines._noisy_trials import NoisyRun
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
-from forgetless.engines.classification import MarginProblem
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
 from forgetless.engines.fresh import FreshProblem, check_unused
 from forgetless.engines.inputs import OrderingLike, Schedules
@@ -25,13 +24,10 @@ from forgetless.engines.results import Trace, together
 from forgetless.engines.upcoming import law_of_next, probabilities
 from forgetless.ensembles import Ensemble
 from forgetless.filters import Filter
-from forgetless.losses import Loss, Squared, named
 from forgetless.metrics import (
     ALL_METRICS,
-    LABEL_METRICS,
     METRICS,
     OTHER_LOSS,
-    TASK_METRICS,
     WEIGHT_METRICS,
     Visits,
     average_loss,
@@ -65,7 +61,6 @@ def simulate(  # noqa: PLR0913
     start: Any = None,
     average: float | None = None,
     metrics: Any = None,
-    loss: Loss | str = "squared",
     evaluate: TaskCollection | None = None,
     noise: float = 0.0,
     drift: float = 0.0,
@@ -77,8 +72,7 @@ def simulate(  # noqa: PLR0913
     """Return recorded losses of ``n_trials`` independent runs of k steps.
 
     Each step t draws a task by ``ordering`` and applies w ← w − φ_t(XᵀX)(w − X⁺y) with the filter
-    φ_t of ``schedule``, or for another ``loss`` than the squared one w ← argmin_u Σ_i ℓ(x_iᵀu, y_i)
-    + (λ_t/2)‖u − w‖².
+    φ_t of ``schedule``.
 
     Parameters
     ----------
@@ -109,12 +103,7 @@ def simulate(  # noqa: PLR0913
         over the next task, given the tasks of the run), ``distance`` (‖w − w⋆‖², w⋆ being
         ``tasks.teacher(start)``), and per task ``task_losses``, ``task_forgetting``,
         ``task_drift``. ``average_loss``, ``distance`` and ``task_losses`` alone are faster: they do
-        not depend on the path. For losses of two classes also ``error`` and ``max_violation``, and
-        neither ``next_loss`` nor ``distance``.
-    loss : Loss or its name, default "squared"
-        "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``).
-        Schedules are then scaled by the smoothness β of the loss instead of R²; λ_t = 0 projects
-        onto {w : y_i x_iᵀw ≥ 1}.
+        not depend on the path.
     evaluate, normalize
         As in ``expect``: other tasks for the ``average_loss``, and metrics relative to the size of
         the problem.
@@ -147,7 +136,7 @@ def simulate(  # noqa: PLR0913
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
     if isinstance(tasks, Ensemble):
         check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
-        check_unused(backend=(backend, "auto"), loss=(loss, "squared"))
+        check_unused(backend=(backend, "auto"))
         check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
         fresh = FreshProblem.of(
             tasks, schedule, k, record, METRICS if metrics is None else metrics, normalize
@@ -159,41 +148,25 @@ def simulate(  # noqa: PLR0913
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
         evaluate, noise, drift, normalize
     )
-    labelled = (
-        None if isinstance(chosen := named(loss), Squared) else MarginProblem.of(problem, chosen)
-    )
-    default, allowed = (
-        (METRICS, ALL_METRICS) if labelled is None else (_OF_LABELS, (*_OF_LABELS, *TASK_METRICS))
-    )
-    if labelled is not None:
-        problem.only_squared(loss)
     if metrics is None:
         undefined = () if problem.disturbance is None else problem.disturbance.undefined
-        metrics = tuple(name for name in default if name not in undefined)
-    names, first = problem.names(metrics, allowed), tasks.start(start)
+        metrics = tuple(name for name in METRICS if name not in undefined)
+    names, first = problem.names(metrics, ALL_METRICS), tasks.start(start)
     _check_size(problem, names, n_trials, keep_weights)
     sampling = Sampling(names, first, n_trials, _shared(seed), keep_weights, backend)
     with progress_callback(progress) as callback:
         report_progress = with_eta_warning(callback, "use fewer steps or trials")
         n_schedules = len(problem.filters)
-        orders = greedy.alone(problem, first) if labelled is None else []
+        orders = greedy.alone(problem, first)
         traces = []
         for b in range(n_schedules):
             part = part_of_work(report_progress, b, n_schedules)
-            traces.append(
-                simulated(*orders[b], sampling, part)
-                if labelled is None
-                else classification.simulated(labelled, b, sampling, part)
-            )
-    arguments = {} if labelled is None else {"loss": repr(chosen)}
+            traces.append(simulated(*orders[b], sampling, part))
     origin = problem.origin(
-        "simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend, **arguments
+        "simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend
     )
     trace = together(traces, problem.labels) if problem.grid else traces[0]
     return replace(trace, values=problem.public(trace.values, start), origin=origin)
-
-
-_OF_LABELS = (*METRICS, *LABEL_METRICS)
 
 
 def _shared(seed: Any) -> Any:

@@ -11,10 +11,8 @@ from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_
 from forgetless.engines.problem import Problem, check_tasks, with_few_threads
 from forgetless.engines.upcoming import is_defined
 from forgetless.errors import NoExactLawError
-from forgetless.guarantees.labels import compare_labels
 from forgetless.guarantees.results import BoundComparison, BoundComparisons, check_bound
 from forgetless.guarantees.schedule_bounds import CERTIFICATES
-from forgetless.losses import Squared, named
 from forgetless.orderings import Draws
 from forgetless.reporting.progress import Progress, part_of_work, progress_callback
 from forgetless.tasks import TaskCollection
@@ -34,9 +32,6 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
-    loss: Any = ...,
-    n_trials: int = ...,
-    seed: int = ...,
     progress: Progress | bool | None = ...,
 ) -> BoundComparison: ...
 @overload
@@ -48,13 +43,10 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
-    loss: Any = ...,
-    n_trials: int = ...,
-    seed: int = ...,
     progress: Progress | bool | None = ...,
 ) -> BoundComparisons: ...
 @with_few_threads
-def compare_bounds(  # noqa: PLR0913
+def compare_bounds(
     tasks: TaskCollection,
     schedule: Schedules,
     k: int,
@@ -62,16 +54,10 @@ def compare_bounds(  # noqa: PLR0913
     ordering: OrderingLike | None = None,
     start: Any = None,
     bounds: Iterable[Bound] | None = None,
-    loss: Any = "squared",
-    n_trials: int = 1000,
-    seed: int = 0,
     progress: Progress | bool | None = None,
 ) -> BoundComparison | BoundComparisons:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others
     do not.
-
-    Losses of two classes are simulated, since their steps are not affine; their bounds are those of
-    ``fl.theory.label_bounds.catalogue``.
 
     Parameters
     ----------
@@ -86,10 +72,6 @@ def compare_bounds(  # noqa: PLR0913
     bounds : iterable of Bound, optional
         The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the
         whole catalogue, and ``fl.upper_bound`` of the schedule for both losses.
-    loss : Loss or its name, default "squared"
-        "squared_hinge", "logistic" or "hinge" for tasks with labels −1 and +1 (``fl.losses``).
-    n_trials, seed : int
-        Number and seed of the simulated runs, for these losses; one run for a single order.
     progress : bool or callable, optional
         True shows a bar; a callable is called as ``progress(stages_done, n_stages, label)``.
 
@@ -107,27 +89,16 @@ def compare_bounds(  # noqa: PLR0913
     (0.00413, 1.0)
     >>> [b.name for b in c.bounds if b.applies and b.kind == "lower"]
     ['any algorithm', 'any filter']
-
-    Labels: the minimax schedule on the squared hinge has at most (R/γ)²/(k+1) wrong rows on the
-    next task.
-
-    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1]), ([[0.6, -0.8]], [-1]), ([[0.0, 1.0]], [1])])
-    >>> c = fl.compare_bounds(tasks, "minimax", k=20, loss="squared_hinge", n_trials=100)
-    >>> [(b.name, round(b.value, 3)) for b in c.bounds if b.applies]
-    [('minimax, squared_hinge', 0.119), ('minimax, wrong rows', 0.238)]
     """
     check_tasks(tasks)
     schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
-    chosen, custom = named(loss), None if bounds is None else tuple(bounds)
+    tried = BOUNDS if bounds is None else tuple(bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
     with progress_callback(progress) as callback:
         reports = [part_of_work(callback, i, len(problems)) for i in range(len(problems))]
         parts = []
         for each, report in zip(problems, reports, strict=True):
-            if isinstance(chosen, Squared):
-                parts.append(_comparison(each, start, BOUNDS if custom is None else custom, report))
-            else:
-                parts.append(compare_labels(each, chosen, start, custom, n_trials, seed))
+            parts.append(_comparison(each, start, tried, report))
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 

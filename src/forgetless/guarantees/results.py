@@ -72,14 +72,6 @@ class BoundComparison:
         Bounds of the relative errors of exact losses; 1 where no digit is known.
     next_loss : float or None
         Exact expected loss on the task after the last one; None where the order has none.
-    loss : str
-        Name of the loss. For others than "squared" losses are means of simulated runs, ``errors``
-        their relative standard errors, and D the distance to the nearest w with all margins at
-        least 1, infinite if there is none.
-    n_trials : int
-        Number of simulated runs, 1 for a single order; 0 for the squared loss.
-    wrong_rows : float or None
-        Expected number of rows of the next task on the wrong side, for losses of two classes.
     """
 
     k: int
@@ -93,9 +85,6 @@ class BoundComparison:
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
     next_loss: float | None = None
-    loss: str = "squared"
-    n_trials: int = 0
-    wrong_rows: float | None = None
     origin: Any = field(default=None, repr=False, compare=False)
 
     @property
@@ -177,8 +166,6 @@ class BoundComparison:
         ]
 
     def _facts(self) -> list[str]:
-        if self.n_trials:
-            return self._simulated_facts()
         facts = [
             (
                 f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g},"
@@ -190,23 +177,6 @@ class BoundComparison:
         ]
         if self.next_loss is not None:
             facts.insert(3, f"exact expected next-task loss   {self._loss('next_loss')}")
-        return [*facts, *self.notes]
-
-    def _simulated_facts(self) -> list[str]:
-        how = f"mean of {self.n_trials} runs ± standard error" if self.n_trials > 1 else "one order"
-        names = {
-            "average_loss": "average loss",
-            "next_loss": "loss on the next task",
-            "wrong_rows": "its wrong rows",
-        }
-        facts = [
-            f"after k = {self.k} steps of the {self.loss} loss: R = {self.radius:.6g}, D ="
-            f" {self.distance:.6g} ({how})"
-        ]
-        for name, text in names.items():
-            value = getattr(self, name)
-            if value is not None:
-                facts.append(f"{text:<22} {value:.6g} ± {value * self.errors.get(name, 0.0):.2g}")
         return [*facts, *self.notes]
 
     def _loss(self, name: str) -> str:
@@ -260,7 +230,7 @@ def _number(value: float | None) -> str:
 
 def from_document(document: Document) -> BoundComparison:
     """Return the comparison in a document; ValueError if it could not have been computed."""
-    added = {"next_loss": None, "loss": "squared", "n_trials": 0, "wrong_rows": None}
+    added = {"next_loss": None}
     header = {**added, **document.header} if isinstance(document.header, dict) else document.header
     comparison: BoundComparison = records.from_plain(BoundComparison, header, left_out=("origin",))
     if (

@@ -2,7 +2,7 @@
 lemma.
 """
 
-from forgetless.theory import bounds, constructions, fresh_tasks, label_bounds
+from forgetless.theory import bounds, constructions, fresh_tasks
 from forgetless.theory.last_iterate import (
     check_time_varying,
     descend,
@@ -20,7 +20,6 @@ __all__ = [
     "constructions",
     "descend",
     "fresh_tasks",
-    "label_bounds",
     "last_iterate_weights",
     "linear_decay",
     "surrogate",

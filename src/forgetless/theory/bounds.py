@@ -77,8 +77,7 @@ constants = (
 )
 
 
-QUANTITIES = ("average_loss", "seen_loss", "next_loss", "wrong_rows")
-"""Losses, and the rows of a task on the wrong side of a hyperplane (``label_bounds``)."""
+QUANTITIES = ("average_loss", "seen_loss", "next_loss")
 
 THIS = "Levinstein et al. (2025)"
 TABLE = f"as given in Table 1 of {THIS}"
@@ -121,7 +120,7 @@ class Bound:
     ----------
     name : str
     kind : "upper" or "lower"
-    quantity : "average_loss", "seen_loss", "next_loss" or "wrong_rows"
+    quantity : "average_loss", "seen_loss" or "next_loss"
     ordering, scheme, regularization, rate : str
         Descriptions of the setting, and of the rate without R²D².
     min_k : int
