@@ -123,13 +123,12 @@ def continual(**solver: Any) -> list[Method]:
     def descent(n_steps: int) -> fl.ContinualGD:
         return fl.ContinualGD(n_steps, loss="mean", fit_intercept=True, **solver)
 
-    increasing, exact_first = fl.schedules.increasing, fl.schedules.unregularized_first
+    increasing = fl.schedules.increasing
     return [
         Method("ContinualRidge(alpha)", lambda a, _: ridge(alpha=a), PER_TASK),
         Method("ContinualRidge(alpha, mean)", lambda a, _: ridge(alpha=a, loss="mean"), PER_ROW),
         Method("ContinualRidge(increasing)", lambda _, k: scheduled("increasing", k)),
         Method("ContinualRidge(increasing, scale)", lambda a, k: scheduled(increasing(a), k), PER_ROW),
-        Method("ContinualRidge(exact first, scale)", lambda a, k: scheduled(exact_first(increasing(a)), k), PER_ROW),
         Method("ContinualRidge(auto)", lambda *_: ridge(schedule="auto", loss="mean")),
         Method("ContinualRidge(auto, next)", lambda *_: ridge(schedule="auto", objective="next", loss="mean")),
         Method("ContinualRidge(none)", lambda *_: ridge(schedule="none")),

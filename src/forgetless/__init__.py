@@ -24,7 +24,6 @@ _LATER = {
     "RandomReshuffling": "orderings",
     "RecursiveLeastSquares": "estimators.baselines",
     "Ridge": "filters",
-    "Stages": "filters",
     "Task": "tasks",
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
@@ -94,7 +93,7 @@ if TYPE_CHECKING:
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
     from forgetless.files import load
-    from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+    from forgetless.filters import Filter, GradientDescent, Projection, Ridge
     from forgetless.guarantees.collection import load_worst_collection
     from forgetless.guarantees.comparison import compare_bounds
     from forgetless.guarantees.minimax import minimax_schedule
@@ -138,7 +137,6 @@ __all__ = [
     "RandomReshuffling",
     "RecursiveLeastSquares",
     "Ridge",
-    "Stages",
     "Task",
     "TaskCollection",
     "WithReplacement",

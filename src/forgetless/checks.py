@@ -222,7 +222,7 @@ def check_schedule(
         _require(
             filter_ == again, f"{subject} must be the same each time, got {filter_!r} and {again!r}"
         )
-        s = filter_.spectrum(radius * np.sqrt(_XI), radius)
+        s = radius * np.sqrt(_XI)
         residuals = np.asarray(filter_.residual_factors(s))
         _require(
             bool(np.isfinite(residuals).all()),

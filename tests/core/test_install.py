@@ -16,10 +16,8 @@ TASKS = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.6])])
     [
         ("pandas", "frame", lambda: fl.expect(TASKS, 1.0, 4).to_frame()),
         ("matplotlib.pyplot", "plot", lambda: fl.expect(TASKS, 1.0, 4, record="all").plot()),
-        ("rich.progress", "plot", lambda: fl.expect(TASKS, 1.0, 4, progress=True)),
-        ("forgetless.engines._trials_numba", "fast", lambda: fl.simulate(TASKS, 1.0, 4, backend="numba")),
     ],
-    ids=["pandas", "matplotlib", "rich", "numba"],
+    ids=["pandas", "matplotlib"],
 )
 def test_what_is_missing_is_named_with_its_cure(package, extra, call, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)

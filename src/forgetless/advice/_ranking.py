@@ -10,11 +10,11 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless.advice import _sampled
-from forgetless.advice._losses import Losses, fits
+from forgetless.advice._losses import Losses
 from forgetless.advice._shapes import Curve, Shape, scan, shapes, significant
 from forgetless.advice.results import Option, up
 from forgetless.filters import Filter
-from forgetless.schedules import noise_aware, planned_for
+from forgetless.schedules import resolve
 
 # relative difference up to which losses count as equal, and the simpler schedule is advised
 _EQUAL = 1e-4
@@ -183,20 +183,12 @@ def _within(problem: Losses, shape: Shape | None, option: Option) -> tuple[float
 
 def _options(problem: Losses, curves: list[Curve]) -> tuple[list[Option], list[str]]:
     """Return every shape at its best scale with all its losses, simple shapes first, and notes."""
-    tasks, k, best = problem.tasks, problem.k, best_of_each(curves)
+    best = best_of_each(curves)
     names = [curve.shape.name for curve in best]
     scales = [
         float(curve.scales[curve.best]) if curve.shape.scales.size else None for curve in best
     ]
     schedules: list[Any] = [curve.shape.make(float(curve.scales[curve.best])) for curve in best]
-    if not fits(tasks) and k >= 2 and tasks.radius > 0:
-        constant = float(schedules[names.index("constant")].coefficient)
-        per_unit = significant(constant / tasks.radius**2 * np.log(k) / k)
-        schedules, names, scales = (
-            [*schedules, noise_aware(per_unit)],
-            [*names, "noise-aware"],
-            [*scales, per_unit],
-        )
     columns, notes = _columns(problem, schedules)
     columns[problem.objective], errors = problem.with_errors(schedules, columns[problem.objective])
     options = []
@@ -297,7 +289,7 @@ def wrong_horizon(
             if shape is not None and problem.quick
             else None
         )
-        filter_ = planned_for(schedule or best.schedule, plan, k, problem.tasks.radius)
+        filter_ = resolve(schedule or best.schedule, k, problem.tasks.radius)
         if filter_ is not None:
             planned[name] = filter_
     if not planned:

@@ -122,7 +122,7 @@ class ReducedModel:
 
     def _map(self, filter_: Filter) -> Floats:
         """Return the step of one filter as a small matrix."""
-        values = filter_.spectrum(self.tasks.singular_values, self.tasks.radii)
+        values = self.tasks.singular_values
         phi, n = np.asarray(filter_.factors_of_singular(values)), self.dimension
         r, s_ = self.pairs
         linear = ((self.weights * phi) @ self.single).reshape(n, n)

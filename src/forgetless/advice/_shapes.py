@@ -100,7 +100,6 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
         candidates.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
     candidates.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
     candidates.append(Shape("minimax", lambda _: schedules.minimax()))
-    candidates.append(Shape("capped budget", lambda _: schedules.capped_budget()))
     if not tasks.is_realizable():
         candidates.append(
             Shape(
@@ -134,7 +133,7 @@ def own_shapes(
         not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also)
     ):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
-    names = {*(shape.name for shape in standard), "noise-aware"} & set(also or {})
+    names = {shape.name for shape in standard} & set(also or {})
     if names:
         raise ValueError(
             f"also must not name what is compared anyway, got {', '.join(sorted(names))}; rename it"

@@ -339,10 +339,10 @@ def label_noise(tasks: TaskCollection) -> tuple[float | None, str]:
     across = (sum(rows) - tasks.span_dimension) * tasks.n_targets
     if across <= 0:
         return None, "not identified"
-    xp, w = tasks.xp, tasks.teacher()
+    w = tasks.teacher()
     if fits(tasks):
         return 0.0, "between tasks"
-    square = sum(float(xp.sum((task.X @ w - task.y) ** 2)) for task in tasks)
+    square = sum(float(np.sum((task.X @ w - task.y) ** 2)) for task in tasks)
     return math.sqrt(square / across), "between tasks"
 
 

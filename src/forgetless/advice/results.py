@@ -16,7 +16,7 @@ from forgetless.metrics import QUANTITIES
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
 from forgetless.schedules import resolve
-from forgetless.schedules.names import code, describe, entry_of, from_plain, title_of
+from forgetless.schedules.names import describe, from_plain
 
 
 @dataclass(frozen=True)
@@ -179,17 +179,17 @@ class Option:
     def title(self) -> str:
         """A short description of the schedule, with strengths in units of R²."""
         if self.average is not None:
-            return f"{title_of(self.schedule)}, t^{self.average:g}-average".replace("t^2-", "t²-")
+            return f"{self.schedule!r}, t^{self.average:g}-average".replace("t^2-", "t²-")
         if self.shape == "constant" and self.scale is not None:
             return f"constant, λ = {self.scale:.3g} R²"
-        return self.shape if entry_of(self.schedule) is None else title_of(self.schedule)
+        return self.shape
 
     @property
     def code(self) -> str:
         """A Python expression for the schedule; ``also[name]`` for one of the argument ``also`` of
         ``advise``.
         """
-        return code(self.schedule) or f"also[{self.shape!r}]"
+        return repr(self.schedule)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values; the schedule as code."""
@@ -311,8 +311,7 @@ class Advice:
             squares unless rows were divided by √n (``loss="mean"``), and no intercept unless the
             tasks had a column of ones for it (``fit_intercept=True``).
         """
-        entry = entry_of(self.best)
-        kind = "ContinualGD" if entry is not None and entry.budget else "ContinualRidge"
+        kind = "ContinualGD" if "budget" in self.options[0].shape else "ContinualRidge"
         parameters = {"n_tasks": self.k, "radius": float(self.radius), **settings}
         arguments = "".join(f", {name}={value!r}" for name, value in parameters.items())
         return f"fl.{kind}(schedule={self.options[0].code}{arguments})"

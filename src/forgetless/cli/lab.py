@@ -72,7 +72,6 @@ def expect(inputs: Inputs, as_json: bool, record: str, average: float | None) ->
             metrics=metrics,
             record=record,
             average=average,
-            progress=report_progress,
         )
     curves = {
         "step": result.steps.tolist(),
@@ -123,7 +122,6 @@ def simulate(
             average=average,
             metrics=_metrics(inputs),
             keep_weights=False,
-            progress=report_progress,
         )
     curves: dict[str, list[float]] = {"step": trace.steps.tolist()}
     for name, value in trace.values.items():

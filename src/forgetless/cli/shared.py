@@ -45,14 +45,12 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(plain(value), allow_nan=False))
 
 
-def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
-    """Return the schedule named by ``text``, e.g. "increasing:0.5"; errors also list the names in
-    ``others``.
-    """
-    from forgetless.schedules.names import named
+def schedule_of(text: str, n_tasks: int | None = None) -> Any:
+    """Return the schedule named by ``text``, e.g. "increasing:0.5"."""
+    from forgetless.schedules.names import from_name
 
     try:
-        return named(text, *others, **({} if n_tasks is None else {"n_tasks": n_tasks}))
+        return from_name(text, **({} if n_tasks is None else {"n_tasks": n_tasks}))
     except (TypeError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--schedule") from None
 
@@ -61,9 +59,9 @@ def complete_schedule(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Return the names of schedules with a prefix, for the shell."""
-    from forgetless.schedules.names import names
+    from forgetless.schedules.names import NAMES
 
-    return [name for name in ("auto", *names()) if name.startswith(incomplete)]
+    return [name for name in ("auto", *NAMES) if name.startswith(incomplete)]
 
 
 def examples(*commands: str) -> str:

@@ -18,9 +18,8 @@ from forgetless.ensembles.invariant import Invariant
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.io.provenance import Origin
-from forgetless.metrics import ENSEMBLE_METRICS, ROW_METRICS, check_metrics
+from forgetless.metrics import ENSEMBLE_METRICS, METRICS, ROW_METRICS, check_metrics
 from forgetless.schedules import resolve
-from forgetless.schedules.names import code
 
 
 def check_unused(**arguments: tuple[Any, Any]) -> None:
@@ -61,7 +60,7 @@ class FreshProblem:
         k = validate.integer("k", k, 1, "ask for at least one step")
         schedules, labels = as_schedules(schedule, None, k)
         filters = [resolve(each, k, ensemble.radius, ensemble) for each in schedules]
-        names = check_metrics(metrics, ENSEMBLE_METRICS)
+        names = check_metrics(METRICS if metrics is None else metrics, ENSEMBLE_METRICS)
         return cls(
             ensemble,
             filters,
@@ -77,7 +76,7 @@ class FreshProblem:
         """Return the origin of a result of this problem."""
 
         def resolved() -> dict[str, Any]:
-            codes = [code(each) or repr(each) for each in self.schedules]
+            codes = [repr(each) for each in self.schedules]
             schedule = (
                 dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
             )

@@ -14,9 +14,8 @@ from forgetless.engines.fresh import FreshProblem
 from forgetless.engines.results import Trace
 from forgetless.ensembles.base import Ensemble
 from forgetless.ensembles.invariant import Gaussian
-from forgetless.filters import Filter, GradientDescent, PerTask
+from forgetless.filters import Filter, GradientDescent
 from forgetless.metrics import ROW_METRICS
-from forgetless.reporting.progress import Progress
 
 
 def trials_of_generator(ensemble: Ensemble) -> int:
@@ -33,9 +32,7 @@ _NUMBERS = 2**20  # numbers of X in one batch: they stay in the cache between th
 _STORED = 2**24  # numbers of all X in one batch, where metrics on learned rows need them
 
 
-def simulated(
-    problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool, report_progress: Progress
-) -> Trace:
+def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool) -> Trace:
     """Return the recorded metrics of independent trials."""
     n_steps, d, B = len(problem.steps), problem.ensemble.n_features, len(problem.filters)
     values = {
@@ -61,7 +58,6 @@ def simulated(
                 if weights is not None:
                     weights[:, some, i] = batch.weights[:, : some.stop - some.start]
             done = some.stop
-            report_progress(done * problem.k // n_trials, problem.k, "steps")
     values = {name: problem.scaled(name, value) for name, value in values.items()}
     if not problem.labels:
         values, weights = (
@@ -202,7 +198,7 @@ def step(w: Floats, X: Floats, y: Floats, filter_: Filter, ensemble: Ensemble) -
     # Normal equations are accurate enough for runs that are sampled; those of Gaussian rows have
     # full rank.
     regular = float(filter_.strength()) > 0 or isinstance(ensemble, Gaussian)
-    if filter_.explicit and not isinstance(filter_, PerTask) and regular:
+    if filter_.explicit and regular:
         gram[:, np.arange(gram.shape[1]), np.arange(gram.shape[1])] += filter_.strength()
         solution = np.asarray(np.linalg.solve(gram, rhs[:, :, None])[:, :, 0], dtype=np.float64)
     else:
@@ -222,6 +218,6 @@ def _by_spectrum(gram: Floats, rhs: Floats, filter_: Filter) -> Floats:
     largest = values[:, -1:]
     positive = values > largest * gram.shape[1] * np.finfo(float).eps
     singular = np.sqrt(np.where(positive, values, largest))
-    factors = np.asarray(filter_.factors_of_singular(filter_.spectrum(singular, np.sqrt(largest))))
+    factors = np.asarray(filter_.factors_of_singular(singular))
     gains = np.where(positive, factors / singular**2, 0.0)
     return _product(vectors, gains * _product(np.swapaxes(vectors, 1, 2), rhs))

@@ -13,7 +13,7 @@ from forgetless._core.arrays import Floats
 from forgetless.ensembles.base import Ensemble, StepMoments
 from forgetless.ensembles.teachers import Teachers, one
 from forgetless.errors import NoExactLawError
-from forgetless.filters import Filter, GradientDescent, PerTask
+from forgetless.filters import Filter, GradientDescent
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ class Anisotropic(Ensemble):
         )
         if isinstance(filter_, GradientDescent) and np.all(np.asarray(filter_.n_steps) == 1):
             return self._gradient_step(np.atleast_1d(filter_.step_size))
-        if isinstance(filter_, PerTask) or not (filter_.explicit or filter_.is_projection):
+        if not (filter_.explicit or filter_.is_projection):
             raise NoExactLawError(
                 f"{type(filter_).__name__} has no expectation over anisotropic tasks but for one"
                 " gradient step; use a ridge filter with approximate=True, or simulate"

@@ -13,8 +13,7 @@ from forgetless._core.arrays import Floats
 from forgetless.ensembles._wishart import Wishart, wishart
 from forgetless.ensembles.base import Ensemble, StepMoments, checked_factors, is_unregularized
 from forgetless.ensembles.teachers import Teachers, one
-from forgetless.errors import NoExactLawError
-from forgetless.filters import Filter, PerTask
+from forgetless.filters import Filter
 
 # outermost nodes, and the fraction of a mean that they may contribute
 _OUTER, _NEGLIGIBLE = 16, 1e-13
@@ -220,11 +219,6 @@ class Gaussian(Invariant):
         return self.spectrum.error
 
     def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
-        if isinstance(filter_, PerTask):
-            raise NoExactLawError(
-                "schedules with each task's own norm have no exact expectation over Gaussian tasks;"
-                " use simulate"
-            )
         factors, residuals = super()._factors(filter_)
         # What lies beyond the nodes is less than what the outermost ones contribute.
         outer = np.abs(residuals[:, -_OUTER:] ** 2 @ self.spectrum.weights[-_OUTER:])
@@ -303,9 +297,7 @@ class Rotated(Invariant):
         return 1e-14
 
     def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
-        return checked_factors(
-            filter_, filter_.spectrum(self.spectrum.singular_values, self.radius)
-        )
+        return checked_factors(filter_, self.spectrum.singular_values)
 
     def fill(self, X: Floats, rng: np.random.Generator) -> None:
         Q, R = np.linalg.qr(rng.standard_normal((len(X), self.n_features, self.n_features)))

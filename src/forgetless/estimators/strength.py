@@ -11,10 +11,10 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import nbytes
-from forgetless.filters import Filter, GradientDescent, PerTask, Ridge
+from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import resolve
-from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon, uses_own_norms
-from forgetless.schedules.names import is_proportional
+from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
+from forgetless.schedules.names import PROPORTIONAL
 from forgetless.schedules.presets import Constant
 
 CHUNK = 2**14
@@ -57,7 +57,7 @@ class Strength:
                 " coefficient"
             )
         self.schedule = schedule.filter if isinstance(schedule, Constant) else schedule
-        self.listed, self.per_task = own_horizon(self.schedule), uses_own_norms(self.schedule)
+        self.listed, self.per_task = own_horizon(self.schedule), False
         self.n_tasks = groups if self.listed is None else self.listed
         if n_tasks is not None:
             self.n_tasks = validate.integer(
@@ -79,22 +79,16 @@ class Strength:
         return not isinstance(self.schedule, Filter) and self.listed is None
 
     def at(self, task: int, radius: float) -> Filter:
-        """Return the filter of task number ``task`` ≥ 1; ``radius`` is its own norm where
-        ``per_task``.
-        """
+        """Return the filter of task number ``task`` ≥ 1."""
         if self.constant:
-            return (
-                self.schedule.for_norm(radius)
-                if isinstance(self.schedule, PerTask)
-                else self.schedule
-            )
+            return self.schedule
         if isinstance(self.schedule, HalfStep):
             return self.schedule(1, radius)
         self._check_horizon(task)
         k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
         proportional = (
-            self.per_task or is_proportional(self.schedule)
-        ) and 0.0 < radius * radius < math.inf
+            type(self.schedule) in PROPORTIONAL.values() and 0.0 < radius * radius < math.inf
+        )
         at, first = (1.0 if proportional else radius), (t - 1) // CHUNK * CHUNK
         if self._resolved[0] != (k, at, first):
             filters, values = self._filters(k, at, first)
@@ -109,13 +103,6 @@ class Strength:
         explicit L2.
         """
         filters = resolve(self.schedule, k, radius)
-        if isinstance(filters, PerTask):
-            if not self.per_task:
-                raise TypeError(
-                    "schedule is a function that gives fl.filters.PerTask; give the filter, or a"
-                    " preset"
-                )
-            filters = filters.inner
         if filters.horizon is not None and k > CHUNK:
             # a slice alone would keep all in memory
             filters = deepcopy(filters.at(slice(first, first + CHUNK)))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless.filters import Filter, GradientDescent, PerTask, Projection, Ridge, Stages
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 
 ROUNDED = 2.0**-48
 """Relative inflation of numbers of a step: 32 roundings."""
@@ -84,8 +84,6 @@ def in_units(filter_: Filter, radius: float) -> Filter:
     """Return the filter for tasks of radius 1 that is equivalent to this one for tasks of another
     radius.
     """
-    if isinstance(filter_, PerTask):
-        return filter_.inner  # of X/‖X‖, whose loss times R² is at least that of X
     square = radius * radius
     if not 0.0 < square < np.inf or not 1.0 / square < np.inf:
         raise ValueError(
@@ -115,12 +113,6 @@ def coefficients_of(filter_: Filter, k: int) -> Floats | None:
     """Return λ_1..λ_k if all steps are explicit L2 or projections, else None."""
     if type(filter_) in (Ridge, Projection):  # not derived classes, which may compute anything
         return np.array(np.broadcast_to(filter_.strength(), (k,)))
-    if isinstance(filter_, Stages):
-        parts = [
-            coefficients_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)
-        ]
-        values = [part for part in parts if part is not None]
-        return np.concatenate(values) if len(values) == len(parts) else None
     return None
 
 
@@ -134,13 +126,6 @@ def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | No
         )
     if type(filter_) is Projection:
         return np.zeros(k, np.int64), np.ones(k)
-    if isinstance(filter_, Stages):
-        parts = [budgets_of(*part) for part in zip(filter_.parts, filter_.lengths, strict=True)]
-        values = [part for part in parts if part is not None]
-        if len(values) == len(parts):
-            return np.concatenate([part[0] for part in values]), np.concatenate(
-                [part[1] for part in values]
-            )
     return None
 
 

@@ -20,7 +20,7 @@ from forgetless.io.document import Document, Fields, file_errors, read, write
 from forgetless.orderings import NAMES, Epochs, Ordering, WithReplacement, name_of
 from forgetless.reporting.table import Table
 from forgetless.schedules import Schedule, resolve
-from forgetless.schedules.names import from_plain, to_plain
+from forgetless.schedules.names import describe, from_plain
 from forgetless.tasks import Task, TaskCollection, make_task
 from forgetless.theory import constructions
 from forgetless.theory.bounds import Bound
@@ -268,7 +268,7 @@ class WorstCollection:
         return {**self._header(), "counts": self.counts.tolist(), "rows": self.rows.tolist()}
 
     def _header(self) -> dict[str, Any]:
-        schedule = to_plain(self.schedule, self.k)
+        schedule = describe(self.schedule)
         header = {"command": self.command, "schedule": schedule, "k": self.k, "value": self.value}
         return (
             header

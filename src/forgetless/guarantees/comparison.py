@@ -128,7 +128,6 @@ def _comparison(
         tuple(notes),
         errors,
         exact["next_loss"],
-        origin=problem.origin("certify", start=start),
     )
 
 

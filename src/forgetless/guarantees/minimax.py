@@ -103,8 +103,8 @@ def minimax_schedule(
     --------
     >>> import forgetless as fl
     >>> best = fl.minimax_schedule(16)
-    >>> round(best.constant, 3), round(fl.upper_bound(fl.schedules.capped_budget(), 16).constant, 3)
-    (0.272, 0.275)
+    >>> round(best.constant, 3)
+    0.272
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     if scheme not in ("budget", "ridge"):

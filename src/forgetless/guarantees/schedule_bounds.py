@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.filters import PerTask
 from forgetless.guarantees import exchangeable
 from forgetless.guarantees._steps import failure_at, in_units, steps_of
 from forgetless.guarantees.oracle import RightSide, next_probabilities
@@ -113,8 +112,6 @@ class OracleEntry(ScheduleBound):
 
     def failures(self, setting: Setting) -> list[str]:
         reasons = Bound.failures(self, setting)
-        if isinstance(setting.filter, PerTask):
-            reasons.append("it is for strengths in units of R², not of each task's own norm")
         if not reasons and setting.eta == 1:
             reasons.append(
                 "η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η below 1"

@@ -26,7 +26,6 @@ from forgetless.io.document import Document, Fields, file_errors, parse_json, re
 from forgetless.orderings import Draws, Epochs, Ordering, name_of
 from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.schedules import resolve
-from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
 STARTS = ("mixed", "random", "rare")
@@ -207,7 +206,7 @@ class _Search:
         order = "" if self.adversary.free else f"ordering={name_of(ordering)!r}, "
         a, source = (
             self.adversary,
-            code(schedule) or f"schedule  # {schedule!r}, which is not recorded",
+            repr(schedule),
         )
         return (
             f"fl.find_worst_collection({source}, k={a.k}, {order}n_features={a.n_features},"

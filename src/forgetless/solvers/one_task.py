@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array, eps_of, namespace_of, to_numpy, zeros
 from forgetless.errors import ConvergenceError
-from forgetless.filters import Filter, GradientDescent, PerTask, Ridge
+from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.solvers import _costs, _direct, _krylov
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import DEFAULT, Limits, OneTask, Operated, Rows
@@ -54,8 +54,6 @@ def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = 
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
         change[columns] = solution.change
         return solution._replace(change=change)
-    if isinstance(filter, PerTask):
-        filter = filter.for_norm(task_norm(rows, limits.memory) if norm is None else norm)
     filter = Ridge(0.0) if filter.is_projection else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)

@@ -19,9 +19,8 @@ from forgetless.engines.inputs import as_ordering, as_schedule
 from forgetless.engines.problem import check_contraction, recorded_steps
 from forgetless.filters import Filter, GradientDescent
 from forgetless.metrics import ENGINE_METRICS, check_metrics
-from forgetless.orderings import Cyclic, FixedOrder, Greedy, WithReplacement, name_of
+from forgetless.orderings import Cyclic, FixedOrder, WithReplacement, name_of
 from forgetless.schedules import resolve
-from forgetless.schedules.names import title_of
 from forgetless.sweeps.code import text_digest
 from forgetless.sweeps.identity import content, digest
 from forgetless.tasks import TaskCollection
@@ -269,7 +268,7 @@ class Grid:
         return f"Sweep({len(self)} cells{': ' if sizes else ''}{sizes})"
 
 
-_PATHS = (Cyclic, FixedOrder, Greedy)
+_PATHS = (Cyclic, FixedOrder)
 """Orderings of one path, on which an average of iterates has every metric."""
 
 
@@ -350,7 +349,7 @@ def _validated_tasks(name: str, thing: Any) -> Any:
 def _schedule_label(thing: Any) -> str:
     if isinstance(thing, str):
         return thing
-    return str(thing.__name__) if inspect.isfunction(thing) else title_of(thing)
+    return str(thing.__name__) if inspect.isfunction(thing) else repr(thing)
 
 
 def _validated(convert: Callable[[Any], Any]) -> Callable[[str, Any], Any]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import numpy as np
 
 from forgetless._core.arrays import to_numpy
-from forgetless.filters import PerTask
 from forgetless.orderings import Draws, Epochs
 from forgetless.theory.hypotheses import Hypothesis, Setting
 
@@ -32,8 +31,8 @@ def _falling_strength(s: Setting) -> str | None:
     """Return None if ψ_t = φ_t/φ_t(R²) falls in t within [ξ/R², 1] at the eigenvalues of the tasks;
     else why not.
     """
-    values = np.unique(s.filter.spectrum(s.tasks.singular_values, s.tasks.radii))
-    relative = (values if isinstance(s.filter, PerTask) else values / (s.radius or 1.0)) ** 2
+    values = np.unique(s.tasks.singular_values)
+    relative = (values / (s.radius or 1.0)) ** 2
     before = np.full(len(values), 1 + _CLOSE)
     n_steps = 1 if s.filter.horizon is None else s.k
     for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(values)))):

@@ -64,7 +64,7 @@ class Setting:
         """The smallest and the largest φ over all steps, along every singular vector, each of shape
         (Σr,).
         """
-        values = self.filter.spectrum(self.tasks.singular_values, self.tasks.radii)
+        values = self.tasks.singular_values
         different, place = np.unique(values, return_inverse=True)
         n_steps = 1 if self.filter.horizon is None else self.k
         low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
