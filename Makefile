@@ -1,4 +1,4 @@
-.PHONY: setup pins hooks run lint test test-long test-torch test-avalanche test-lightning test-transformers test-browser explorer-picture bench-explorer test-oldest test-pythons coverage mutants proofs dist audit bench bench-streams bench-deep docs clean
+.PHONY: setup pins hooks run lint test test-long test-research test-torch test-avalanche test-lightning test-transformers test-browser explorer-picture bench-explorer test-oldest test-pythons differential coverage mutants papers dist audit bench bench-streams bench-deep docs clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -44,7 +44,12 @@ test: lint
 	$(PYTEST) $(SHORT) $(TESTS)
 
 test-long: setup
-	$(PYTEST) -m long -n 2 $(TESTS)
+	$(PYTEST) -m long -n 2 $(or $(TESTS),tests src research)
+
+# What stands beside the library: worst collections, minimax schedules, proofs, two classes.
+test-research: setup
+	$(PYTEST) -m "not long" -n 2 --dist worksteal research papers
+	$(BIN)/python -m research.proofs
 
 test-torch: setup
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
@@ -124,16 +129,20 @@ test-python-%: .venv-%/.installed
 	.venv-$*/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test]'
 	touch $@
 
+# The old commit and the working tree on fresh random inputs. ARGS="--seed 7 --cases 1000"
+differential: setup
+	$(BIN)/python tests/differential.py $(ARGS)
+
 coverage: setup
 	$(PYTEST) $(SHORT) --cov --cov-report=term --cov-report=html $(TESTS)
 
-# Single tokens of the modules that compute changed: does a test fail? ARGS="--group engines --count 50 --seed 1"
+# Single tokens of the modules that compute changed: does a test fail? ARGS="--part engines --count 50 --seed 1"
 mutants: setup
-	PYTHONPATH=tests $(BIN)/python -m mutation.run $(ARGS)
+	$(ONE_THREAD) $(BIN)/python tests/mutants.py $(ARGS)
 
-# The constants that hold for every k, proved again; fails if an inequality does.
-proofs: setup
-	$(BIN)/python -m proofs
+# Statements of the papers of the field beside the numbers that the library computes; fails if one does not hold.
+papers: setup
+	$(BIN)/python -m papers
 
 # Archives as they would be published: the wheel installed alone, the source archive unpacked and tested with it.
 dist: setup
@@ -161,7 +170,6 @@ bench: setup
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/logistic.py
-	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/upper_bounds.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py

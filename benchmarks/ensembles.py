@@ -65,7 +65,7 @@ def simulation(repeats):
 def expectation(repeats):
     """Return the rows of exact expectations, with the time of a simulation to a standard error of 1 %."""
     rows = []
-    metrics = ("average_loss", "seen_loss", "forgetting", "drift")
+    metrics = ("average_loss", "next_loss", "distance", "task_losses")
     for d, n, k in ((100, 20, 10), (100, 20, 100), (100, 20, 1000)):
         ensemble = Gaussian(d, n, 0.5, teachers.walk(1.0, 0.1))
         contestants = {

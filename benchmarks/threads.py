@@ -25,7 +25,6 @@ CALLS = {
     "worst_case, 20 tasks, k = 100": "fl.worst_case(tasks(20, 10, 60), 'increasing', 100)",
     "simulate, 50 tasks, k = 1000": "fl.simulate(tasks(50, 10, 100), 'increasing', 1000, n_trials=50)",
     "optimal_schedule, 10 tasks, k = 50": "fl.optimal_schedule(tasks(10, 5, 30), 50)",
-    "minimax_schedule, k = 64": "fl.minimax_schedule(64)",
     "TaskCollection, 200 tasks": "tasks(200, 50, 300).teacher()",
 }
 

@@ -1,4 +1,4 @@
-"""Upper certificates: how long they take, each in a process of its own that has to load compiled code.
+"""Upper bounds: how long they take, each in a process of its own that has to load compiled code.
 
 The bars: 2 s for 1024 steps, 20 s for 16384 steps. The last column is without numba.
 """
@@ -35,10 +35,8 @@ def main():
             constant, seconds = timed(code.format(k=k), True)
             _, plain = timed(code.format(k=k), False)
             rows.append([f"{name}, k={k}", f"{constant:.4f}", f"{seconds:.2f} s (bar {bar:.0f} s)", f"{plain:.2f} s"])
-    header = ["certificate", "k·bound", "time", "without numba"]
-    print(table("Upper certificates", "python benchmarks/upper_bounds.py", header, rows))
-    constant, seconds = timed("fl.minimax_schedule(256)", True)
-    print(f"\nfl.minimax_schedule(256): {constant:.4f} in {seconds:.1f} s")
+    header = ["bound", "k·bound", "time", "without numba"]
+    print(table("Upper bounds", "python benchmarks/upper_bounds.py", header, rows))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,6 @@ def test_numbers_are_those_of_the_golden_file(reference):
     assert values.differences(reference, values.computed()) == {}
 
 
-def test_numbers_of_research_are_those_of_their_file():
-    reference = values.read(values.RESEARCH)
-    assert values.differences(reference, values.computed_research()) == {}
-
-
 def test_a_changed_number_is_noticed(reference):
     name = "ridge/alpha"
     changed = [value * (1 + 1e-11) for value in reference[name]]

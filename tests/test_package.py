@@ -16,7 +16,7 @@ LAYERS = [
     {"errors", "_progress"},
     {"_core"},
     {"reporting", "io"},
-    {"tasks", "filters", "losses", "orderings", "plots"},
+    {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics", "ensembles"},
     {"solvers"},
     {"equation"},

@@ -141,20 +141,12 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
         lambda progress: fl.simulate(TASKS, NAMED, 50, seed=0, progress=progress),
         lambda progress: fl.advise(TASKS, 9, progress=progress),
         lambda progress: fl.optimal_schedule(TASKS, 6, progress=progress),
-        lambda progress: fl.compare_bounds(TASKS, ["increasing", "fixed"], 5, progress=progress),
-        lambda progress: fl.upper_bound("increasing", 20, progress=progress),
-        lambda progress: fl.minimax_schedule(8, progress=progress),
-        lambda progress: fl.find_worst_collection("increasing", 4, n_starts=2, n_rounds=5, progress=progress),
     ],
     ids=[
         "expect",
         "simulate",
         "advise",
         "optimal_schedule",
-        "compare_bounds",
-        "upper_bound",
-        "minimax_schedule",
-        "find_worst_collection",
     ],
 )
 def test_progress_is_shown_or_told(call, monkeypatch, capfd):
@@ -184,16 +176,6 @@ def test_progress_is_shown_or_told(call, monkeypatch, capfd):
     assert [(done, total) for done, total, _ in told] == [(each["completed"], each["total"]) for each in updates]
     with pytest.raises(TypeError, match="progress must be True or a callable"):
         call("yes")
-
-
-def test_the_comparison_of_bounds_names_what_it_computes():
-    reports = []
-    fl.compare_bounds(TASKS, ["increasing", "fixed"], 5, progress=lambda *report: reports.append(report))
-    labels = [label for _, _, label in reports]
-    assert labels.count("exact average loss") == labels.count("exact seen-task loss") == 2
-    assert sum(label.startswith("bound: ") for label in labels) > 10
-    assert [done for done, _, _ in reports] == sorted(done for done, _, _ in reports)
-    assert reports[-1][0] == reports[-1][1]
 
 
 def test_an_error_takes_the_bar_away(monkeypatch):

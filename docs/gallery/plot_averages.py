@@ -2,7 +2,7 @@
 Averages of iterates need neither k nor R
 =========================================
 
-On the worst collection known for 256 unregularized steps: the last iterate, the average of the iterates with
+On a collection with rare tasks, after up to 256 steps: the last iterate, the average of the iterates with
 weights t², which needs no schedule, and the last iterate of the increasing schedule, planned for 256 steps.
 """
 
@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 
 import forgetless as fl
 
-tasks = fl.load_worst_collection("none", 256).tasks
+tasks = fl.theory.constructions.rare_tasks(256)
 steps = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 _, ax = plt.subplots()
 fl.worst_case(tasks, {"unregularized, last": "none", "increasing, last": "increasing"}, k=256, record=steps).plot(ax)

@@ -33,11 +33,8 @@ _LATER = {
     "evaluate_stream": "estimators.evaluation",
     "expect": "engines.expectation",
     "explore": "explorer",
-    "find_worst_collection": "guarantees.search",
     "load": "files",
-    "load_worst_collection": "guarantees.collection",
     "loss_gradient": "engines.adjoint",
-    "minimax_schedule": "guarantees.minimax",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
     "progress": "_progress",
@@ -94,11 +91,8 @@ if TYPE_CHECKING:
     from forgetless.explorer import explore
     from forgetless.files import load
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-    from forgetless.guarantees.collection import load_worst_collection
     from forgetless.guarantees.comparison import compare_bounds
-    from forgetless.guarantees.minimax import minimax_schedule
     from forgetless.guarantees.oracle import oracle_bound
-    from forgetless.guarantees.search import find_worst_collection
     from forgetless.guarantees.upper import upper_bound
     from forgetless.orderings import (
         Cyclic,
@@ -150,12 +144,9 @@ __all__ = [
     "expect",
     "explore",
     "filters",
-    "find_worst_collection",
     "load",
-    "load_worst_collection",
     "loss_gradient",
     "metrics",
-    "minimax_schedule",
     "optimal_schedule",
     "oracle_bound",
     "orderings",

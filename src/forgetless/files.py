@@ -11,20 +11,18 @@ from forgetless.io.document import Document, file_errors, read
 KINDS = {
     "advice": ("advice.results", "from_document"),
     "bound-comparison": ("guarantees.results", "from_document"),
-    "checkpoint": ("guarantees.search", "from_document"),
     "expectation": ("engines.results", "from_document"),
     "model": ("estimators.files", "from_document"),
     "pipeline": ("tables.pipeline", "from_document"),
     "tasks": ("tasks.collection", "from_document"),
     "trace": ("engines.results", "from_document"),
-    "worst-collection": ("guarantees.collection", "from_document"),
 }
 """Module and function that build the object in a document of this kind; the function raises
 ValueError."""
 
 
 def load(path: str | Path, *, mmap: bool = False) -> Any:
-    """Return the object in a file: a model, tasks, a result of any kind, or a worst collection.
+    """Return the object in a file: a model, tasks, or a result of any kind.
 
     Nothing in the file is executed, and every value is validated, so that the file may come from
     anybody.

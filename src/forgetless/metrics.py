@@ -58,8 +58,6 @@ ENGINE_METRICS = (*METRICS, "next_loss")
 OTHER_LOSS = "other_loss"  # in engines: the average loss of other tasks than those learned
 WEIGHT_METRICS = ("distance", OTHER_LOSS)  # of the weights themselves, not of outputs
 ALL_METRICS = (*ENGINE_METRICS, "distance", *TASK_METRICS)
-# of ensembles: on the rows that were learned
-ROW_METRICS = (*PATH_METRICS, "task_forgetting", "task_drift")
 ENSEMBLE_METRICS = (*ALL_METRICS, "task_distances")
 
 

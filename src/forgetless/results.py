@@ -5,8 +5,6 @@ from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.adjoint import LossGradient
 from forgetless.engines.results import Expectation, Trace, WorstCase
 from forgetless.estimators.evaluation import StreamResult
-from forgetless.guarantees.collection import BoundConstant, WorstCollection
-from forgetless.guarantees.minimax import MinimaxSchedule
 from forgetless.guarantees.results import BoundComparison, BoundComparisons
 from forgetless.guarantees.upper import UpperBound
 
@@ -14,14 +12,11 @@ __all__ = [
     "Advice",
     "BoundComparison",
     "BoundComparisons",
-    "BoundConstant",
     "Expectation",
     "LossGradient",
-    "MinimaxSchedule",
     "OptimalSchedule",
     "StreamResult",
     "Trace",
     "UpperBound",
     "WorstCase",
-    "WorstCollection",
 ]

@@ -25,7 +25,6 @@ def test_hostile_archives_are_refused_in_little_memory(tmp_path, name):
         lambda: read_tasks(path),
         lambda: npz.read_npz(path),
         lambda: fl.load(path),
-        lambda: fl.find_worst_collection(fl.Ridge(1.0), 4, checkpoint=path, resume=True, n_starts=1, n_rounds=1),
     ]
     tracemalloc.start()
     try:

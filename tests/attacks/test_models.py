@@ -1,6 +1,4 @@
-"""Forged models and checkpoints with a checksum that agrees: every array, number and header is validated."""
-
-from dataclasses import replace
+"""Forged models with a checksum that agrees: every array, number and header is validated."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,7 @@ import pytest
 import forgetless as fl
 from attacks.documents import forged
 from attacks.models import MODELS, distortions, outcome_of, written
-from forgetless.io.document import read, write
+from forgetless.io.document import read
 from support.campaigns import SEED, seed_for
 
 
@@ -94,34 +92,6 @@ def test_headers_are_validated(stored, tmp_path, change):
     forged(path, header={**header, **change})
     with pytest.raises(fl.errors.FileError, match=r"m\.fl"):
         fl.load(path)
-
-
-def test_every_array_of_a_checkpoint_is_validated_even_if_the_checksum_agrees(tmp_path):
-    path, calls = tmp_path / "c.fl", 0
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    search = {"schedule": fl.Ridge(1.0), "k": 4, "n_starts": 2, "n_tasks": 3, "n_features": 2, "n_rounds": 2}
-    with pytest.raises(KeyboardInterrupt):
-        fl.find_worst_collection(**search, checkpoint=path, progress=stop)
-    assert repr(fl.load(path)) == "search of 2 starts after 0 rounds; resume it with checkpoint=path, resume=True"
-    document = read(path)
-    for name, value in document.arrays.items():
-        for wrong in (value[None], value.reshape(-1)[:0], value.astype(bool), -1 - value.astype(int)):
-            write(path, replace(document, arrays={**document.arrays, name: wrong}))
-            with pytest.raises(fl.errors.FileError, match=r"c\.fl is damaged"):
-                fl.find_worst_collection(**search, checkpoint=path, resume=True)
-            calls += 1
-        others = {other: value for other, value in document.arrays.items() if other != name}
-        write(path, replace(document, arrays=others))
-        with pytest.raises(fl.errors.FileError, match="is missing"):
-            fl.load(path)
-    for key in (None, 3, "x", "[1, 2, 3, -4]", '[1, 2, 3, "a"]', "[" * 9000):
-        write(path, replace(document, header={"key": key}))
-        with pytest.raises(fl.errors.FileError, match=r"c\.fl is damaged"):
-            fl.load(path)
-    assert calls == 12
 
 
 @pytest.mark.parametrize("tries", [100, pytest.param(20_000, marks=pytest.mark.long)])

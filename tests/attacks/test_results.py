@@ -16,7 +16,6 @@ RESULTS = {
     "expectation": fl.expect(TASKS, 1.0, 4, record="all"),
     "bound-comparison": fl.compare_bounds(TASKS, "increasing", 9),
     "advice": fl.advise(TASKS, 9),
-    "worst-collection": fl.load_worst_collection("none", 64),
 }
 
 JSONS = st.recursive(
@@ -34,7 +33,7 @@ def paths_in(plain, at=()):
         yield from paths_in(each, (*at, key))
 
 
-@pytest.mark.parametrize("name", ["bound-comparison", "advice", "worst-collection"])
+@pytest.mark.parametrize("name", ["bound-comparison", "advice"])
 @settings(max_examples=40)
 @given(data=st.data())
 def test_forged_headers_are_rejected_or_printed(name, data, tmp_path_factory):
@@ -73,7 +72,7 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("name", ["tasks", "trace", "expectation", "worst-collection"])
+@pytest.mark.parametrize("name", ["tasks", "trace", "expectation"])
 def test_forged_arrays_are_rejected_or_shown(name, tmp_path):
     """Every array replaced by every odd one, left out, or beside one that does not belong there."""
     path = tmp_path / "f.fl"
@@ -105,7 +104,6 @@ HEADERS = {
         {"labels": [True, 2.5]},
     ],
     "expectation": [{"errors": {}}, {"errors": {"average_loss": 2}}, {"method": 3}, {"errors": 1}],
-    "worst-collection": [{"k": "64"}, {"k": 10**9}, {"value": -1.0}, {"schedule": {"kind": "os.system"}}],
 }
 
 
@@ -119,9 +117,7 @@ def test_forged_headers_are_rejected(name, change, tmp_path):
 
 
 @pytest.mark.parametrize("name", RESULTS)
-@pytest.mark.parametrize(
-    "kind", ["tasks", "trace", "expectation", "bound-comparison", "advice", "worst-collection", "x", ""]
-)
+@pytest.mark.parametrize("kind", ["tasks", "trace", "expectation", "bound-comparison", "advice", "x", ""])
 def test_a_file_that_claims_another_kind_is_rejected(name, kind, tmp_path):
     path = tmp_path / "f.fl"
     RESULTS[name].save(path)

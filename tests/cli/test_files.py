@@ -39,24 +39,6 @@ def test_models_are_shown(tmp_path, capsys, options):
     assert json.loads(out)["n_tasks_seen_"] == 4
 
 
-def test_worst_collections_and_checkpoints_are_shown(tmp_path, capsys):
-    worst = fl.load_worst_collection("none", 64)
-    worst.save(tmp_path / "w.fl")
-    code, out, _ = run(capsys, "show", tmp_path / "w.fl")
-    assert code == 0
-    assert out.startswith("worst-collection, version 1")
-    assert repr(worst).splitlines()[0] in out
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fl.find_worst_collection(fl.Ridge(1.0), 4, n_starts=3, checkpoint=tmp_path / "c", progress=stop)
-    code, out, _ = run(capsys, "show", tmp_path / "c")
-    assert code == 0
-    assert "search of 3 starts after 0 rounds" in out
-
-
 def test_damaged_and_other_files_fail(tmp_path, capsys):
     path = tmp_path / "t.fl"
     fl.TaskCollection([(np.eye(2), np.ones(2))]).save(path)

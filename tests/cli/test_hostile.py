@@ -89,7 +89,6 @@ COMMANDS = [
     ("lab", "worst-case", *ON_TASKS),
     ("lab", "upper-bound", "--k", 30),
     ("advise", *ON_TASKS),
-    ("lab", "find-worst-collection", "--k", 4, "--features", 2, "--tasks", 2, "--starts", 2, "--rounds", 3),
     ("sweep", "sweep.toml", "--store", "s.db", "--workers", 1),
     ("sweep", "table", "s.db"),
     ("sweep", "table", "s.db", "--format", "csv"),
@@ -200,7 +199,7 @@ def test_a_terminal_that_knows_few_letters():
 
 
 @pytest.mark.parametrize("place", ["no/such/out", ".", "/dev/null", "pipe", "kept"])
-@pytest.mark.parametrize("command", ["fit --out", "fit --report", "predict --out", "worst-collection --out"])
+@pytest.mark.parametrize("command", ["fit --out", "fit --report", "predict --out"])
 def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     table, capsys, tmp_path, monkeypatch, place, command
 ):
@@ -209,14 +208,13 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     (tmp_path / "kept").chmod(0o444)
     os.mkfifo(tmp_path / "pipe")
     begun = []
-    for name in ("tables.readers.read_table", "files.load", "guarantees.search.find_worst_collection"):
+    for name in ("tables.readers.read_table", "files.load"):
         monkeypatch.setattr(f"forgetless.{name}", lambda *_, **__: begun.append(1))
     on_table = [str(table), "--task", "t", "--target", "y"]
     words = {
         "fit --out": ["fit", *on_table, "--out", place],
         "fit --report": ["fit", *on_table, "--out", "m.npz", "--report", place],
         "predict --out": ["predict", "m.npz", str(table), "--out", place],
-        "worst-collection --out": ["lab", "find-worst-collection", "--k", "4", "--out", place],
     }[command]
     assert cli.main(words) in (1, 2)
     assert not begun

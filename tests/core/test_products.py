@@ -88,11 +88,7 @@ CALLS = {
     "compare_bounds": lambda tasks, schedule: fl.compare_bounds(tasks, schedule, 5),
     "advise": lambda tasks, schedule: fl.advise(tasks, 5, also={"own": schedule}),
     "upper_bound": lambda tasks, schedule: fl.upper_bound(schedule, 5),
-    "find_worst_collection": lambda tasks, schedule: fl.find_worst_collection(
-        schedule, 5, n_features=2, n_tasks=3, n_starts=1, n_rounds=1
-    ),
     "optimal_schedule": lambda tasks, schedule: fl.optimal_schedule(tasks, 3, progress=_report_of(schedule)),
-    "minimax_schedule": lambda tasks, schedule: fl.minimax_schedule(3, progress=_report_of(schedule)),
 }
 
 

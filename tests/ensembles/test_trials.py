@@ -5,20 +5,18 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines.fresh_trials import step, trials_of_generator
-from forgetless.ensembles import Anisotropic, Gaussian, Rotated, teachers
+from forgetless.ensembles import Gaussian, Rotated, teachers
 
 FILTERS = {
     "ridge": fl.Ridge(0.7),
     "projection": fl.Projection(),
     "few gradient steps": fl.GradientDescent(2, 0.01),
     "many gradient steps": fl.GradientDescent(50, 0.01),
-    "own norm": fl.filters.PerTask(fl.Ridge(0.3)),
 }
 ENSEMBLES = {
     "wide": Gaussian(7, 3),
     "tall": Gaussian(3, 8),
     "rank-deficient": Rotated(np.outer([1.0, 2.0, 0.5], [1.0, 0.0, 2.0, 1.0])),
-    "no variance": Anisotropic([2.0, 1.0, 0.0], 4),
 }
 
 
@@ -31,9 +29,7 @@ def test_one_step_is_that_of_the_equation(ensemble, name):
     if ensemble == "rank-deficient":
         y = (X @ rng.standard_normal((4, law.n_features, 1)))[:, :, 0]
     for i, result in enumerate(step(w, X, y, FILTERS[name], law)):
-        filter_ = FILTERS[name]
-        filter_ = filter_.for_norm(np.linalg.norm(X[i], 2)) if name == "own norm" else filter_
-        assert result == pytest.approx(fl.step(w[i], (X[i], y[i]), filter_), rel=1e-9, abs=1e-9)
+        assert result == pytest.approx(fl.step(w[i], (X[i], y[i]), FILTERS[name]), rel=1e-9, abs=1e-9)
 
 
 def test_a_trial_does_not_depend_on_the_number_of_trials():
@@ -52,8 +48,8 @@ def test_schedules_share_their_tasks():
         assert np.array_equal(values, both[1].values[name])
 
 
-def test_metrics_of_a_trial_are_those_of_its_tasks():
-    """Losses on learned rows against the metrics of the finite collection with the same weights."""
+def test_weights_of_a_trial_are_those_of_its_tasks():
+    """Against the finite collection of the same tasks in their order."""
     ensemble, k = Gaussian(6, 3, 0.2, teachers.walk(1.0, 0.3)), 5
     trace = fl.simulate(ensemble, 1.0, k, n_trials=1, seed=3, record="all")
     sequence = np.random.SeedSequence(3)
@@ -67,8 +63,6 @@ def test_metrics_of_a_trial_are_those_of_its_tasks():
         pairs.append((X, X @ points[t + 1] + noise))
     tasks = fl.TaskCollection(pairs)
     literal = fl.simulate(tasks, 1.0, k, ordering=fl.FixedOrder(range(k)), record="all")
-    for name in ("seen_loss", "forgetting", "drift"):
-        assert trace.values[name] == pytest.approx(literal.values[name], rel=1e-9, abs=1e-12)
     assert trace.weights == pytest.approx(literal.weights, rel=1e-9)
 
 
@@ -80,10 +74,8 @@ def test_draws_of_teachers_have_their_distances():
         assert mean == pytest.approx(law.distances(4), rel=0.03, abs=1e-12)
 
 
-def test_rows_have_their_covariance_and_rotation():
-    rng, covariance = np.random.default_rng(0), np.array([[2.0, 0.5], [0.5, 1.0]])
-    X = Anisotropic(covariance, 3).sample(20_000, rng).reshape(-1, 2)
-    assert X.T @ X / len(X) == pytest.approx(covariance, abs=0.04)
+def test_rows_are_rotated():
+    rng = np.random.default_rng(0)
     given = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
     rotated = Rotated(given).sample(20_000, rng)
     assert rotated @ np.swapaxes(rotated, 1, 2) == pytest.approx(np.broadcast_to(given @ given.T, (20_000, 2, 2)))

@@ -274,7 +274,7 @@ def test_a_long_computation_does_not_make_others_wait_for_ever(server, monkeypat
     assert ask(server, "curve", QUESTION)[0] == 200
 
 
-@pytest.mark.parametrize("action", ["curve", "compare_bounds", "advise"])
+@pytest.mark.parametrize("action", ["curve", "advise"])
 def test_a_computation_ends_when_its_time_is_over(server, monkeypatch, action):
     monkeypatch.setattr(requests, "MOST_SECONDS", -1.0)
     status, answer = ask(server, action, {**QUESTION, **TASKS})

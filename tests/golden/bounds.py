@@ -24,7 +24,7 @@ def numbers():
 
 
 def upper_bounds():
-    """Yield upper bounds of schedules for every quantity, order and kind of teacher."""
+    """Yield upper bounds of schedules for every quantity and order, and of averages."""
     for schedule in (
         "fixed",
         "increasing",
@@ -48,14 +48,8 @@ def upper_bounds():
         bound = fl.upper_bound(SCHEDULES[schedule], 20, **sizes)
         yield f"upper_bound/{schedule}/radius", [bound.value, bound.constant]
     for schedule in ("fixed", "projection", "constant"):
-        value = SCHEDULES[schedule]
-        for quantity in ("average_loss", "next_loss"):
-            bound = fl.upper_bound(value, 20, quantity=quantity, teacher="isotropic")
-            yield f"upper_bound/{schedule}/{quantity}/isotropic", bound.value
-        bound = fl.upper_bound(value, 20, average=2.0)
+        bound = fl.upper_bound(SCHEDULES[schedule], 20, average=2.0)
         yield f"upper_bound/{schedule}/average", bound.value
-    bound = fl.upper_bound(SCHEDULES["increasing"], 20, probabilities=[0.2, 0.3, 0.5])
-    yield "upper_bound/increasing/probabilities", bound.value
     for scheme in ("budget", "ridge"):
         bound = fl.oracle_bound(tasks(noise=0.5), K, scheme=scheme, eta=0.4)
         yield f"oracle_bound/{scheme}", [bound.value, bound.loss, *bound.weights]
@@ -164,18 +158,9 @@ def last_iterate():
 
 
 def formulas():
-    """Yield the two-task problem and the formulas for fresh tasks, each at three settings."""
+    """Yield the two-task problem at three settings."""
     optimum = fl.theory.two_task_optimum([0.2, 0.7], [3, 9])
     loss = fl.theory.two_task_loss([0.2, 0.7], 0.4, [3, 9])
     yield "two_tasks", [*optimum, loss]
     yield "two_task_loss", fl.theory.two_task_loss([0.1, 1.0, 1.5], [0.0, 0.5, 3.0], [2, 10, 50])
     yield "two_task_optimum", fl.theory.two_task_optimum([0.1, 1.0, 1.5], [2, 10, 50])
-    fresh = fl.theory.fresh_tasks
-    for n_features, n_rows, noise in ((10, 5, 0.0), (10, 3, 0.5), (4, 9, 0.2)):
-        label = f"{n_features}-{n_rows}-{noise:g}"
-        distances = fl.ensembles.teachers.exchangeable(1.5, similarity=0.3).distances(4)
-        setting = (distances, n_features, n_rows, noise)
-        yield f"fresh_tasks/generalization/{label}", fresh.generalization_of_projections(*setting)
-        yield f"fresh_tasks/forgetting/{label}", fresh.forgetting_of_projections(*setting)
-        constant = fresh.best_constant(n_features, n_rows, noise + 0.1, 500)
-        yield f"fresh_tasks/best_constant/{label}", constant

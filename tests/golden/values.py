@@ -1,46 +1,29 @@
 """Every number that a user sees, on fixed small inputs: the guard of refactoring.
 
 ``cd tests && python -m golden.values`` prints where the computed numbers differ from
-``values.json`` and ``research.json``; with ``--write`` it writes these numbers into the files,
+``values.json``; with ``--write`` it writes these numbers into the file,
 which is right only where a number is meant to change. Each part has a file of its own.
 """
 
 import json
-import math
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from golden import advice, bounds, ensembles, estimators, laboratory, research, tables
+from golden import advice, bounds, ensembles, estimators, laboratory, tables
+from golden.compare import difference, tolerance
 
 PARTS = (laboratory, ensembles, bounds, advice, estimators, tables)
 
 PATH = Path(__file__).with_name("values.json")
-RESEARCH = PATH.with_name("research.json")
 # Numbers of features that return later: no code computes them now; their lines then move back.
 PARKED = PATH.with_name("parked.json")
-
-RTOL = 1e-12
-
-# Relative differences of numbers with more than rounding in them, by the beginning of the name
-TOLERANCES = {
-    "logistic": 1e-6,  # its memory is in single precision by default
-    "optimal_schedule": 1e-5,  # found by an optimizer, as those below
-    "minimax_schedule": 1e-5,
-    "optimal_average": 1e-5,
-    "advise": 1e-5,
-}
 
 
 def computed():
     """Return all numbers of ``values.json`` by name."""
     return collected(pair for part in PARTS for pair in part.numbers())
-
-
-def computed_research():
-    """Return all numbers of ``research.json`` by name."""
-    return collected(research.research())
 
 
 def collected(pairs):
@@ -63,30 +46,6 @@ def write(path, numbers):
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def difference(one, other):
-    """Return how far two lists of numbers are apart, relative to the largest of them."""
-    if len(one) != len(other):
-        return math.inf
-    a = np.array(one)
-    b = np.array(other)
-    finite = np.isfinite(a)
-    if not np.array_equal(finite, np.isfinite(b)):
-        return math.inf
-    a = a[finite]
-    b = b[finite]
-    size = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
-    return float(np.abs(a - b).max(initial=0) / size) if size else 0.0
-
-
-def tolerance(name):
-    """Return the relative difference that is allowed."""
-    if name.endswith("float32"):
-        return 1e-6
-    if name.startswith("upper_bound") and name.endswith(("next_loss", "without-replacement")):
-        return 1e-5  # found by an optimizer
-    return TOLERANCES.get(name.split("/")[0], RTOL)
-
-
 def differences(reference, now):
     """Return the names whose numbers differ, with the difference."""
     names = sorted(set(reference) | set(now))
@@ -96,20 +55,17 @@ def differences(reference, now):
 
 def main():
     """Compare, or write."""
-    failed = False
-    for path, compute in ((PATH, computed), (RESEARCH, computed_research)):
-        now = compute()
-        if "--write" in sys.argv:
-            # Numbers that agree stay as they are, digit for digit.
-            before = read(path)
-            changed = differences(before, now)
-            write(path, {name: now[name] if name in changed else before[name] for name in now})
-        apart = differences(read(path), now)
-        for name, value in apart.items():
-            print(name, value)
-        print(f"{path.name}: {len(now)} entries, {len(apart)} differ")
-        failed = failed or bool(apart)
-    return failed
+    now = computed()
+    if "--write" in sys.argv:
+        # Numbers that agree stay as they are, digit for digit.
+        before = read(PATH)
+        changed = differences(before, now)
+        write(PATH, {name: now[name] if name in changed else before[name] for name in now})
+    apart = differences(read(PATH), now)
+    for name, value in apart.items():
+        print(name, value)
+    print(f"{PATH.name}: {len(now)} entries, {len(apart)} differ")
+    return bool(apart)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def test_a_step_of_a_majorant_is_a_majorant(tries, campaign):
     rng = np.random.default_rng([71, seed_for(tries)])
     worst = min(smallest_gap(rng) for _ in range(tries))
     assert worst >= -1e-12
-    campaign(f"steps of certificates: {tries} laws with seed {SEED}, smallest eigenvalue {worst:.1e}")
+    campaign(f"steps of upper bounds: {tries} laws with seed {SEED}, smallest eigenvalue {worst:.1e}")
 
 
 @pytest.mark.parametrize("number", [39, 140, 232])
@@ -97,7 +97,7 @@ def test_suprema_are_not_below_those_of_a_dense_grid(rng):
 def test_compiled_steps_are_those_of_arrays(rng):
     from forgetless.guarantees import _majorant_numba
 
-    for schedule in (s.increasing(0.5), s.increasing_budget(3), s.capped_budget()):
+    for schedule in (s.increasing(0.5), s.increasing_budget(3), s.minimax_budget()):
         k = int(rng.integers(2, 40))
         steps, plain = steps_of(schedule(k, 1.0), k), Mesh(Mesh.of(k).r)
         fast = Mesh(plain.r, _majorant_numba)

@@ -1,4 +1,4 @@
-"""BoundComparisons of filters that the package does not know: what is looked at, and where."""
+"""Bounds of filters that the package does not know: what is looked at, and where."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ class Slow(fl.Ridge):
 
 
 @pytest.mark.parametrize("rate", [1.0, np.full(20, 1.0)])
-def test_certify_looks_at_a_filter_where_the_tasks_do(rate):
+def test_comparisons_look_at_a_filter_where_the_tasks_do(rate):
     row = np.sqrt(0.9651)
     tasks = fl.TaskCollection([(3.0 * np.diag([1.0, row]), np.array([0.0, 3.0 * row]))])
     dip = Dip(rate).scaled(9.0)
@@ -107,6 +107,6 @@ class Beyond(fl.Filter):
 
 
 @pytest.mark.parametrize("rate", [1.03, np.array([0.5, 1.03])])
-def test_steps_beyond_the_solution_have_no_certificate(rate):
-    with pytest.raises(ValueError, match=r"the certificate needs κ = φ\(R²\) ≤ 1, got 1\.03 of Beyond"):
+def test_steps_beyond_the_solution_have_no_bound(rate):
+    with pytest.raises(ValueError, match=r"the bound needs κ = φ\(R²\) ≤ 1, got 1\.03 of Beyond"):
         steps_of(Beyond(rate), 2)

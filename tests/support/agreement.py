@@ -42,9 +42,7 @@ def literal_path(pairs, filter_, order, start):
 def check_against_literal(pairs, schedule, ordering, k, rng, trials=3):
     tasks = fl.TaskCollection(pairs)
     start = rng.standard_normal(tasks.start().shape)
-    trace = fl.simulate(
-        tasks, schedule, k, ordering=ordering, n_trials=trials, seed=5, record="all", start=start
-    )
+    trace = fl.simulate(tasks, schedule, k, ordering=ordering, n_trials=trials, seed=5, record="all", start=start)
     filter_ = resolve(schedule, k, tasks.radius)
     for trial in range(trials):
         order = drawn_order(ordering, len(pairs), k, trial, 5)

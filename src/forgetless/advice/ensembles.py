@@ -14,9 +14,8 @@ from forgetless.advice.schedule import OptimalSchedule
 from forgetless.engines.expectation import expect
 from forgetless.engines.fresh import second_moments
 from forgetless.ensembles import Ensemble
-from forgetless.ensembles.invariant import Invariant, Rotated
+from forgetless.ensembles.invariant import Rotated
 from forgetless.ensembles.teachers import Exchangeable, Walk
-from forgetless.errors import NoExactLawError
 from forgetless.filters import Projection, Ridge
 from forgetless.io.provenance import Origin
 from forgetless.metrics import QUANTITIES, quantity
@@ -32,10 +31,10 @@ class Objective:
     gradient.
     """
 
-    def __init__(self, ensemble: Invariant, k: int, name: str) -> None:
+    def __init__(self, ensemble: Ensemble, k: int, name: str) -> None:
         self.ensemble, self.k, self.name = ensemble, k, name
         order = ensemble.teachers.order(k + 1)
-        self.order, self.distances = order[:-1], ensemble.distances(k + 1)[:, :, 0]
+        self.order, self.distances = order[:-1], ensemble.teachers.distances(k + 1)
         goals = {"average_loss": self.order, "next_loss": order[-1:], "distance": self.order[-1:]}[
             name
         ]
@@ -60,13 +59,13 @@ class Objective:
         factors = np.atleast_2d(Ridge(coefficients).factors_of_singular(s))
         # ∂φ/∂λ = −(φ/s)²
         moments = self.ensemble.moments(Ridge(coefficients))
-        a, a2 = moments.learned[:, 0], moments.squared[:, 0, 0]
+        a, a2 = moments.learned, moments.squared
         by_a, by_a2 = (
             -spectrum.sum((factors / s) ** 2) / d,
             -2.0 * spectrum.sum(factors**3 / s**2) / d,
         )
         by_nu = -2.0 * spectrum.sum((factors / s) ** 3 / s) if variance else np.zeros(self.k)
-        errors = second_moments(self.ensemble, moments, self.k + 1, self.k)[:, :, 0]
+        errors = second_moments(self.ensemble, moments, self.k + 1, self.k)
         slopes, adjoint = np.empty(self.k), self.weights.copy()
         for t in range(self.k - 1, -1, -1):
             teacher, before, total = self.order[t], errors[t], adjoint.sum()
@@ -83,11 +82,7 @@ def closed_form(ensemble: Ensemble, name: str) -> Steady | None:
     else None.
     """
     teachers = ensemble.teachers
-    if (
-        not isinstance(ensemble, Invariant)
-        or not isinstance(teachers, Walk | Exchangeable)
-        or teachers.norm == 0
-    ):
+    if not isinstance(teachers, Walk | Exchangeable) or teachers.norm == 0:
         return None
     if isinstance(teachers, Walk):
         tracks = name != "average_loss" or teachers.drift == 0
@@ -113,10 +108,6 @@ def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
     """Return the optimal schedule: in closed form, or at a local minimum by descent."""
     k = validate.integer("k", k, 1, "ask for at least one step")
     name = quantity("objective", name, OBJECTIVES)
-    if not isinstance(ensemble, Invariant):
-        raise NoExactLawError(
-            "optimal_schedule is for rows without a preferred direction; use Gaussian or Rotated"
-        )
     objective, steady = Objective(ensemble, k, name), closed_form(ensemble, name)
     curves = best_of_each(scan(shapes(ensemble, k)[:2], _losses(ensemble, k, name)))
     constant, constant_loss = min(
@@ -180,7 +171,7 @@ def shapes(ensemble: Ensemble, k: int) -> list[Shape]:
 class _Coordinates:
     """x_t = ln(1 + λ_t/λ₀) ≥ 0: decades of λ, and λ = 0 with a finite slope."""
 
-    def __init__(self, ensemble: Invariant, k: int, strength: float) -> None:
+    def __init__(self, ensemble: Ensemble, k: int, strength: float) -> None:
         square = ensemble.radius**2 or 1.0
         self.unit = max(_weakest(ensemble), 1e-12) * square
         self.largest = float(np.log1p(max(1e4 * k * square, 10.0 * strength) / self.unit))
@@ -253,14 +244,10 @@ def advise(ensemble: Ensemble, k: int, name: str, also: Any = None) -> Advice:
     others = own_shapes(also, [*standard, Shape("optimal", lambda _: Projection())])
     curves = best_of_each(scan([*standard, *others], _losses(ensemble, k, name)))
     options = [_option(curve) for curve in curves]
-    least, notes = (
-        0.0,
-        [f"means over fresh random tasks are computed, not sampled ({ensemble.method})."],
-    )
-    if isinstance(ensemble, Invariant):
-        least = Objective(ensemble, k, name).least
-        steady, best = closed_form(ensemble, name), optimal(ensemble, k, name)
-        options.append(Option("optimal", best if steady is None else steady, None, best.loss))
+    notes = [f"means over fresh random tasks are computed, not sampled ({ensemble.method})."]
+    least = Objective(ensemble, k, name).least
+    steady, best = closed_form(ensemble, name), optimal(ensemble, k, name)
+    options.append(Option("optimal", best if steady is None else steady, None, best.loss))
     options.sort(key=lambda option: option.loss)
     claims = _claims(ensemble, k, options, least, name)
     lines = (

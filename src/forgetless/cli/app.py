@@ -36,7 +36,6 @@ GROUPS = {
         "lab compare-bounds": "Print the exact loss beside every bound.",
         "lab upper-bound": "Print a bound for every collection of tasks.",
         "lab bounds": "List the catalogue of bounds.",
-        "lab find-worst-collection": "Search for tasks of large loss.",
     },
     "Shell": {"completion": "Print a script for completion."},
 }

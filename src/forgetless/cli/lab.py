@@ -2,14 +2,11 @@
 
 import json
 import math
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from forgetless.cli.shared import (
-    ORDERINGS,
     SCHEDULE_HELP,
     Inputs,
     about_tasks,
@@ -17,7 +14,6 @@ from forgetless.cli.shared import (
     examples,
     schedule_of,
 )
-from forgetless.io.atomic import check_target
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 
@@ -65,7 +61,7 @@ def expect(inputs: Inputs, as_json: bool, record: str, average: float | None) ->
     import forgetless as fl
 
     metrics: Any = _metrics(inputs) if average is None else "average_loss"
-    with terminal_progress() as report_progress:
+    with terminal_progress():
         result = fl.expect(
             *inputs.arguments,
             ordering=inputs.ordering,
@@ -112,7 +108,7 @@ def simulate(
     """Print mean losses, forgetting and drift of random runs on tasks from FILE."""
     import forgetless as fl
 
-    with terminal_progress() as report_progress:
+    with terminal_progress():
         trace = fl.simulate(
             *inputs.arguments,
             ordering=inputs.ordering,
@@ -143,10 +139,7 @@ def compare_bounds(inputs: Inputs, as_json: bool) -> None:
     """Print the exact expected loss on tasks from FILE beside every bound that applies."""
     import forgetless as fl
 
-    with terminal_progress() as report_progress:
-        result = fl.compare_bounds(
-            *inputs.arguments, ordering=inputs.ordering, progress=report_progress
-        )
+    result = fl.compare_bounds(*inputs.arguments, ordering=inputs.ordering)
     click.echo(json.dumps(result.to_dict()) if as_json else repr(result))
 
 
@@ -195,9 +188,6 @@ def worst_case(inputs: Inputs, as_json: bool, record: str, average: float | None
     help="M, for the average loss without replacement.",
 )
 @click.option(
-    "--teacher", type=click.Choice(["any", "isotropic"]), default="any", show_default=True
-)
-@click.option(
     "--average",
     type=click.FloatRange(0.0),
     help="Of the average of the iterates with weights t^AVERAGE.",
@@ -219,8 +209,7 @@ def upper_bound(schedule: str, k: int, as_json: bool, **options: Any) -> None:
     """
     import forgetless as fl
 
-    with terminal_progress() as report_progress:
-        bound = fl.upper_bound(schedule_of(schedule), k, progress=report_progress, **options)
+    bound = fl.upper_bound(schedule_of(schedule), k, **options)
     click.echo(json.dumps(bound.to_dict(), ensure_ascii=False) if as_json else repr(bound))
 
 
@@ -255,128 +244,3 @@ def bounds(as_json: bool) -> None:
             f"    {row['ordering']}; {row['scheme']}; {row['regularization']}; k ≥ {row['min_k']}"
         )
         click.echo(f"    {row['citation']}")
-
-
-@lab.command(epilog=examples("forgetless lab find-worst-collection --k 64 --out worst.fl"))
-@k_option
-@schedule_option
-@click.option(
-    "--ordering", type=click.Choice(ORDERINGS[:4]), default=ORDERINGS[0], show_default=True
-)
-@click.option(
-    "--features",
-    "n_features",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="Features of a task.",
-)
-@click.option(
-    "--tasks",
-    "n_tasks",
-    type=click.IntRange(1),
-    default=6,
-    show_default=True,
-    help="Different tasks, at most.",
-)
-@click.option(
-    "--rank", type=click.IntRange(1), default=1, show_default=True, help="Rows of a task."
-)
-@click.option(
-    "--starts",
-    "n_starts",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    help="Independent searches.",
-)
-@click.option(
-    "--rounds",
-    "n_rounds",
-    type=click.IntRange(1),
-    default=400,
-    show_default=True,
-    help="Most steps of each.",
-)
-@click.option(
-    "--kind",
-    "starts",
-    type=click.Choice(["mixed", "random", "rare"]),
-    default="mixed",
-    show_default=True,
-    help="Where they begin: anywhere, near rare tasks, or both in turn.",
-)
-@seed_option
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File for the collection, e.g. worst.fl.",
-)
-@click.option("--resume", is_flag=True, help="Continue an interrupted search to the same --out.")
-@as_json_option
-@click.pass_context
-def find_worst_collection(
-    context: click.Context,
-    /,
-    k: int,
-    schedule: str,
-    out: Path | None,
-    resume: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Search for tasks on which a schedule does worst, and print them beside the published
-    constants.
-
-    With --out the state of an interrupted search is stored in OUT.checkpoint, and --resume
-    continues from there.
-    """
-    import forgetless as fl
-
-    if resume and out is None:
-        raise click.UsageError("--resume needs --out, whose checkpoint it continues from")
-    checkpoint = None if out is None else out.with_name(f"{out.name}.checkpoint")
-    for path in (out, checkpoint):
-        if path is not None:
-            check_target(path)
-    options |= {"checkpoint": checkpoint, "resume": resume}
-    try:
-        with terminal_progress() as report_progress:
-            chosen = schedule_of(schedule, options["n_tasks"])
-            collection = fl.find_worst_collection(chosen, k, progress=report_progress, **options)
-    except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
-            click.echo(
-                f"the search is stored in {checkpoint}; continue with the same command and"
-                " --resume",
-                err=True,
-            )
-        raise
-    collection = replace(collection, command=_command_line(context))
-    if out is not None:
-        collection.save(out)
-    constants = [vars(constant) for constant in collection.constants]
-    plain = {**collection.to_dict(), "constants": constants}
-    click.echo(json.dumps(plain, ensure_ascii=False) if as_json else repr(collection))
-
-
-def _command_line(context: click.Context) -> str:
-    """Return the command with all options that decide its result."""
-    names = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    order = [
-        "schedule",
-        "k",
-        "ordering",
-        "n_features",
-        "n_tasks",
-        "rank",
-        "n_starts",
-        "n_rounds",
-        "starts",
-        "seed",
-    ]
-    if context.params["ordering"] == ORDERINGS[0]:
-        order.remove("ordering")
-    return " ".join(
-        [context.command_path, *(f"{names[name]} {context.params[name]}" for name in order)]
-    )

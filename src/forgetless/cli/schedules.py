@@ -28,7 +28,7 @@ from forgetless.errors import StoreError
 from forgetless.io.atomic import replace_file
 from forgetless.metrics import quantity
 from forgetless.reporting.progress import terminal_progress
-from forgetless.reporting.table import Noted, Table
+from forgetless.reporting.table import Table
 
 
 @click.command(
@@ -250,7 +250,7 @@ def _opened(address: str | None) -> Iterator[None]:
         yield
 
 
-PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal", "field")
+PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal")
 
 
 @click.command(
@@ -273,7 +273,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
 
     folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
     with terminal_progress() as report_progress:
-        sections = page.sections(page.PARTS if part == "all" else [part], report_progress)
+        sections = page.sections(page.PARTS if part == "all" else [part])
         report_progress(0, 0, "drawing")
         written = page.write(sections, folder)
     facts = {
@@ -288,33 +288,11 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         if section.name == "table":
             summary = _summary(section.table)
             click.echo("\n".join([summary.text(), *summary.facts]))
-        if section.name == part == "field":
-            click.echo(_of_papers(section.table))
     for title, lines in facts.items():
         click.echo(f"\n{title}")
         for line in lines:
             click.echo(f"  {line}")
     print_lines(f"\nreport: {written}")
-
-
-def _of_papers(table: Table) -> str:
-    """Return the statements of every paper as text, below its name."""
-    names, parts = ("statement", "computed", "", "published", "difference", "source"), []
-    for paper in dict.fromkeys(table.columns["paper"]):
-        columns = table.where(paper=paper).columns
-        errors = columns["± s.e."]
-        columns["computed"] = [
-            Noted(value, f" ± {error:.1g}" if error else "")
-            for value, error in zip(columns["computed"], errors, strict=True)
-        ]
-        part = Table(
-            paper,
-            {name: columns[name] for name in names},
-            number=".6g",
-            formats={"difference": ".1e"},
-        )
-        parts.append(f"{paper}\n{part.text()}\n")
-    return "\n".join(parts)
 
 
 def _summary(table: Table) -> Table:
@@ -327,10 +305,10 @@ def _summary(table: Table) -> Table:
         columns |= {slope: row["slope"], constant: row["k·loss at the end"]}
         formats |= {slope: ".2f", constant: ".2g"}
     ends = table.where(schedule="increasing").columns
-    paper, ours = ends["k·bound at the end"][0], ends["k·certificate at the end"][0]
+    paper, ours = ends["k·bound at the end"][0], ends["k·upper bound at the end"][0]
     guaranteed = (
         f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g}"
-        f" by the paper's proof, {math.ceil(1000 * ours) / 1000:g} certified here"
+        f" by the paper's proof, {math.ceil(1000 * ours) / 1000:g} by fl.upper_bound"
     )
     return Table("Summary", columns, (guaranteed,), formats=formats)
 

@@ -31,7 +31,6 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.moments import OF_MOMENTS, Moments, of_moments
 from forgetless.metrics import mean_of
 
-
 LARGEST_LEVELS = 2.0**32
 """Bytes that two levels may take: 2^M sets are soon more than any machine has."""
 

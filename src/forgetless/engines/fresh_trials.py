@@ -10,12 +10,12 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
+from forgetless._progress import track
 from forgetless.engines.fresh import FreshProblem
 from forgetless.engines.results import Trace
 from forgetless.ensembles.base import Ensemble
 from forgetless.ensembles.invariant import Gaussian
 from forgetless.filters import Filter, GradientDescent
-from forgetless.metrics import ROW_METRICS
 
 
 def trials_of_generator(ensemble: Ensemble) -> int:
@@ -29,7 +29,6 @@ def trials_of_generator(ensemble: Ensemble) -> int:
 
 
 _NUMBERS = 2**20  # numbers of X in one batch: they stay in the cache between the products of a step
-_STORED = 2**24  # numbers of all X in one batch, where metrics on learned rows need them
 
 
 def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool) -> Trace:
@@ -49,8 +48,8 @@ def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: boo
         weights = np.empty((B, n_trials, n_steps, d))
     done = 0
     with one_blas_thread():
-        for generators in _batches(problem, n_trials, seed):
-            batch = _Batch(problem, generators)
+        for groups in track(_batches(problem, n_trials), "batches of trials"):
+            batch = _Batch(problem, [_generator(seed, group) for group in groups])
             some = slice(done, min(done + batch.n_trials, n_trials))
             for i, snapshot in batch.run():
                 for name in problem.names:
@@ -58,39 +57,27 @@ def simulated(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: boo
                 if weights is not None:
                     weights[:, some, i] = batch.weights[:, : some.stop - some.start]
             done = some.stop
-    values = {name: problem.scaled(name, value) for name, value in values.items()}
     if not problem.labels:
-        values, weights = (
-            {name: value[0] for name, value in values.items()},
-            (None if weights is None else weights[0]),
-        )
+        values = {name: value[0] for name, value in values.items()}
+        weights = None if weights is None else weights[0]
     return Trace(problem.steps, values, weights, labels=problem.labels)
 
 
-def _batches(
-    problem: FreshProblem, n_trials: int, seed: Any
-) -> Iterator[list[np.random.Generator]]:
-    """Yield the generators of one batch after another: trial i is the same whatever ``n_trials``
-    is.
-    """
+def _batches(problem: FreshProblem, n_trials: int) -> list[range]:
+    """Return the numbers of the generators of one batch after another."""
+    trials = trials_of_generator(problem.ensemble)
+    n_groups = -(-n_trials // trials)
+    numbers = trials * problem.ensemble.n_rows * problem.ensemble.n_features
+    at_once = max(1, int(_NUMBERS / numbers))
+    return [range(i, min(i + at_once, n_groups)) for i in range(0, n_groups, at_once)]
+
+
+def _generator(seed: Any, group: int) -> np.random.Generator:
+    """Return the generator of a group of trials: trial i is the same whatever ``n_trials`` is."""
     sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    ensemble, trials = problem.ensemble, trials_of_generator(problem.ensemble)
-    groups, each = -(-n_trials // trials), float(trials * ensemble.n_rows * ensemble.n_features)
-    at_once = max(1, int(_NUMBERS / each))
-    if any(name in ROW_METRICS for name in problem.names):
-        validate.check_memory(
-            each * problem.k, f"the tasks of {trials} trials", "use metrics that need no old rows"
-        )
-        at_once = max(1, min(at_once, int(_STORED / (each * problem.k))))
-    for first in range(0, groups, at_once):
-        yield [
-            np.random.Generator(
-                np.random.SFC64(
-                    np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
-                )
-            )
-            for group in range(first, min(first + at_once, groups))
-        ]
+    key = (*sequence.spawn_key, group)
+    bits = np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=key))
+    return np.random.Generator(bits)
 
 
 class _Batch:
@@ -105,25 +92,16 @@ class _Batch:
         self.points = np.concatenate(draws)  # (N, P + 1, d)
         self.order = self.ensemble.teachers.order(k + 1)
         self.weights = np.repeat(self.points[None, :, 0], len(problem.filters), axis=0)
-        self.stores = any(name in ROW_METRICS for name in problem.names)
-        shape = (self.n_trials, k, self.ensemble.n_rows)
-        self.X = np.empty((*shape, d)) if self.stores else np.empty(0)
-        self.y = np.empty(shape if self.stores else 0)
-        self.outputs = np.empty((len(problem.filters), *shape) if self.stores else 0)  # X_i w_i
 
     def run(self) -> Iterator[tuple[int, dict[str, Floats]]]:
         """Yield the position of every recorded step with its metrics (B, N, …)."""
         positions = {int(step): i for i, step in enumerate(self.problem.steps)}
         if 0 in positions:
             yield positions[0], self._metrics(0)
-        for t in range(int(self.problem.steps[-1])):
+        for t in track(range(int(self.problem.steps[-1])), "steps"):
             X, y = self._task(t)
             for b, filter_ in enumerate(self.problem.filters):
                 self.weights[b] = step(self.weights[b], X, y, filter_.at(t), self.ensemble)
-                if self.stores:
-                    self.outputs[b, :, t] = _product(X, self.weights[b])
-            if self.stores:
-                self.X[:, t], self.y[:, t] = X, y
             if t + 1 in positions:
                 yield positions[t + 1], self._metrics(t + 1)
 
@@ -154,7 +132,7 @@ class _Batch:
             parts = {p: self._loss(p) for p in set(order[:k].tolist())}
             values["task_losses"] = np.stack([parts[p] for p in order[:k].tolist()], axis=-1)
             values["average_loss"] = values["task_losses"].mean(axis=-1)
-        return values | (self._on_rows(n_tasks) if self.stores else {})
+        return values
 
     def _difference(self, point: int) -> Floats:
         return np.asarray(self.weights - self.points[:, point])
@@ -162,22 +140,8 @@ class _Batch:
     def _loss(self, point: int) -> Floats:
         """Return the mean loss over fresh rows of a teacher."""
         floor = self.ensemble.n_rows * self.ensemble.noise**2
-        return 0.5 * (self.ensemble.mean_outputs(self._difference(point)) + floor)
-
-    def _on_rows(self, n_tasks: int) -> dict[str, Floats]:
-        """Return metrics on the rows learned so far; NaN where there are none."""
-        shape = (*self.weights.shape[:2], self.problem.k)
-        seen, forgetting, drift = np.full((3, *shape), np.nan)
-        X, y, own = self.X[:, :n_tasks], self.y[:, :n_tasks], self.outputs[:, :, :n_tasks]
-        for b, w in enumerate(self.weights):
-            outputs = np.einsum("ntrd,nd->ntr", X, w, optimize=True)
-            after, now = np.sum((own[b] - y) ** 2, axis=-1), np.sum((outputs - y) ** 2, axis=-1)
-            seen[b, :, :n_tasks], forgetting[b, :, :n_tasks] = 0.5 * now, 0.5 * (now - after)
-            drift[b, :, :n_tasks] = np.sum((outputs - own[b]) ** 2, axis=-1)
-        count = n_tasks or np.nan
-        means = [np.nansum(each, axis=-1) / count for each in (seen, forgetting, drift)]
-        totals = dict(zip(("seen_loss", "forgetting", "drift"), means, strict=True))
-        return {**totals, "task_forgetting": forgetting, "task_drift": drift}
+        distances = np.sum(self._difference(point) ** 2, axis=-1)
+        return np.asarray(0.5 * (self.ensemble.mean_square * distances + floor))
 
 
 def _product(X: Floats, w: Floats) -> Floats:

@@ -3,9 +3,8 @@ optimal_schedule.
 """
 
 from forgetless.ensembles import teachers
-from forgetless.ensembles.anisotropic import Anisotropic
 from forgetless.ensembles.base import Ensemble
 from forgetless.ensembles.invariant import Gaussian, Rotated
 from forgetless.ensembles.teachers import Teachers
 
-__all__ = ["Anisotropic", "Ensemble", "Gaussian", "Rotated", "Teachers", "teachers"]
+__all__ = ["Ensemble", "Gaussian", "Rotated", "Teachers", "teachers"]

@@ -1,11 +1,11 @@
-"""Exact means and variances of sums over the singular values of a Gaussian matrix.
+"""Exact means of sums over the singular values of a Gaussian matrix.
 
 The r singular values of a standard Gaussian matrix with n rows and d columns have a density
 proportional to ∏ s^{m−r} exp(−s²/2) |∏_{i<j}(s_i² − s_j²)|, with r = min(n, d) and m = max(n, d).
 By de Bruijn's formula E ∏ g(s_i) is a quotient of Pfaffians of the pairings ⟨ψ_i g, ψ_j g⟩ = ∬
 sgn(y − x) ψ_i(x)g(x) ψ_j(y)g(y) dx dy, ψ_j being Laguerre functions of s²; for odd r there is one
-border. Its first logarithmic derivative at g = 1 is E Σ f(s_i), a quadrature rule whose weights are
-computed once; the second one is the variance.
+border. Its logarithmic derivative at g = 1 is E Σ f(s_i), a quadrature rule whose weights are
+computed once.
 
 Reference: N. G. de Bruijn, "On some multiple integrals involving determinants", J. Indian Math.
 Soc. 19 (1955).
@@ -41,42 +41,37 @@ class Wishart:
     """
 
     def __init__(self, n_rows: int, n_features: int) -> None:
-        self.n_rows, self.n_features = n_rows, n_features
-        self.rank, self.gap = min(n_rows, n_features), abs(n_rows - n_features)
-        self._panels = _Panels(_edges(self.rank, max(n_rows, n_features)))
-        self.singular_values = self._panels.nodes
+        self.n_rows = n_rows
+        self.n_features = n_features
+        self.rank = min(n_rows, n_features)
+        self.gap = abs(n_rows - n_features)
+        panels = _Panels(_edges(self.rank, max(n_rows, n_features)))
+        self.singular_values = panels.nodes
         numbers = 4.0 * self.rank * len(self.singular_values)
         validate.check_memory(
             numbers, f"the law of {n_rows} × {n_features} Gaussian entries", "use simulate"
         )
-        self._functions = _laguerre_functions(self.singular_values, self.rank, self.gap)
-        self._paired = self._panels.paired(self._functions.T)  # (q, r)
-        self._inverse = np.linalg.inv(
-            self._bordered(self._functions @ self._paired, np.ones_like(self.singular_values))
-        )
+        self.weights = self._quadrature(panels)
+
+    def _quadrature(self, panels: "_Panels") -> Floats:
         r = self.rank
-        self.weights = np.einsum(
-            "qa,ab,bq->q", self._paired, self._inverse[:r, :r], self._functions, optimize=True
-        )
+        functions = _laguerre_functions(self.singular_values, r, self.gap)  # ψ: (r, q)
+        paired = panels.paired(functions.T)  # (q, r)
+        pairing = functions @ paired
+        matrix = (pairing - pairing.T) / 2.0
         if r % 2:
-            self.weights -= (self._inverse[:r, r] @ self._functions) * self._panels.weights
+            # An odd antisymmetric matrix is singular; the border has the integrals of ψ.
+            border = functions @ panels.weights
+            matrix = np.block([[matrix, border[:, None]], [-border[None, :], np.zeros((1, 1))]])
+        inverse = np.linalg.inv(matrix)
+        weights = np.einsum("qa,ab,bq->q", paired, inverse[:r, :r], functions, optimize=True)
+        if r % 2:
+            weights -= (inverse[:r, r] @ functions) * panels.weights
+        return np.asarray(weights)
 
     def sum(self, values: Floats) -> Floats:
         """Return E Σ f(s_i) of functions with ``values`` of shape (..., q) at the nodes."""
         return np.asarray(values @ self.weights)
-
-    def variance(self, values: Floats) -> float:
-        """Return the variance of Σ f(s_i) of one function."""
-        scaled = self._functions * values
-        cross = scaled @ self._panels.paired(scaled.T)
-        first = np.sum(self._inverse[: self.rank, : self.rank].T * (cross - cross.T)) / 2.0
-        slope = self._functions @ (values[:, None] * self._paired)
-        change = self._inverse @ self._bordered(slope - slope.T, values, halved=False)
-        return max(0.0, float(self.sum(values**2) + first - np.sum(change * change.T) / 2.0))
-
-    def with_trace(self, values: Floats, slopes: Floats) -> Floats:
-        """Return E[‖X‖_F² Σ f(s_i)] from f and ξ f′(ξ), ξ = s², of shape (..., q), by scaling X."""
-        return self.n_rows * self.n_features * self.sum(values) + 2.0 * self.sum(slopes)
 
     @property
     def mean_inverse(self) -> float:
@@ -99,16 +94,6 @@ class Wishart:
             10.0 * max(abs(float(computed[name]) / value - 1.0) for name, value in exact.items())
             + 1e-14
         )
-
-    def _bordered(self, pairing: Floats, values: Floats, halved: bool = True) -> Floats:
-        """Return an antisymmetric matrix, for odd r with the integrals of ψ f as its last row and
-        column.
-        """
-        matrix = (pairing - pairing.T) / 2.0 if halved else pairing
-        if self.rank % 2 == 0:
-            return matrix
-        border = self._functions @ (values * self._panels.weights)
-        return np.block([[matrix, border[:, None]], [-border[None, :], np.zeros((1, 1))]])
 
 
 @lru_cache(maxsize=16)

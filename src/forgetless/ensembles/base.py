@@ -1,22 +1,19 @@
-"""The interface of ensembles: laws of fresh random tasks, and the moments of their steps that
-expectations need.
+"""Laws of fresh random tasks, and the moments of their steps that expectations need.
 
 Task t is drawn anew: X_t with n rows, y_t = X_t v_t + σε with a teacher v_t. A step is w ← w −
-Φ_t(w − X_t⁺y_t), Φ_t = φ_t(X_tᵀX_t). In coordinates in which flipping the sign of any one does not
-change the law of X, the second moments E_t[i] = E (w_t − v_i)², taken along each coordinate, obey
-**the ensemble equation**
+Φ_t(w − X_t⁺y_t), Φ_t = φ_t(X_tᵀX_t). No rotation of the features changes the law of X. The mean
+squares E_t[i] = E‖w_t − v_i‖² then obey **the ensemble equation**
 
-    E_t[i] = (I − A) E_{t−1}[i] + A D_ti − (A − S) E_{t−1}[t] + σ²ν,
+    E_t[i] = (1 − a) E_{t−1}[i] + a D_ti − (a − a₂) E_{t−1}[t] + σ²ν,
 
-with A = diag(E Φ), S_jl = E Φ_jl², ν the diagonal of E Φ X⁺X⁺ᵀ Φ, and D_ti the second moments of
-v_t − v_i. Proof: along coordinate j, w_t − v_i = Σ_l (I − Φ)_jl z_l + Φ_jl u_l plus noise, z =
-w_{t−1} − v_i, u = v_t − v_i; products of two different columns vanish by the flips, and 2 z_l u_l =
-z_l² + u_l² − (w_{t−1} − v_t)_l². If no rotation changes the law of X, the sum over the coordinates
-obeys the same equation with a = E tr Φ/d, a₂ = E tr Φ²/d and ν = E Σφ²/ξ.
+with a = E tr Φ/d, a₂ = E tr Φ²/d, ν = E Σφ²/ξ over the eigenvalues ξ of XᵀX, and D_ti = E‖v_t −
+v_i‖². Proof: w_t − v_i = (I − Φ)z + Φu plus noise, with z = w_{t−1} − v_i and u = v_t − v_i. By the
+invariance E Φ = aI and E Φ² = a₂I, so that E‖(I − Φ)z + Φu‖² = (1 − 2a + a₂)‖z‖² + a₂‖u‖² + 2(a −
+a₂)⟨z, u⟩, and 2⟨z, u⟩ = ‖z‖² + ‖u‖² − ‖w_{t−1} − v_t‖².
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,12 +26,26 @@ NOISE_HINT = "it is the standard deviation of the labels' noise; use 0 for none"
 
 
 class StepMoments(NamedTuple):
-    """Moments of T steps, T being 1 for a fixed filter, in c coordinates."""
+    """Moments of T steps, T being 1 for a fixed filter, each of shape (T,)."""
 
-    learned: Floats  # A: (T, c)
-    squared: Floats  # S: (T, c, c)
-    noise: Floats  # ν: (T, c)
-    remaining: Floats  # I − 2A + S, of sums of squares, which do not cancel: (T, c, c)
+    learned: Floats  # a
+    squared: Floats  # a₂
+    noise: Floats  # ν
+    remaining: Floats  # 1 − 2a + a₂, a sum of squares, which does not cancel
+
+
+class Spectrum(Protocol):
+    """The law of the singular values of X, by values of functions at nodes; see ``Wishart``."""
+
+    singular_values: Floats
+    rank: int
+
+    def sum(self, values: Floats) -> Floats:
+        """Return E Σ f(s_i)."""
+
+    @property
+    def mean_inverse(self) -> float:
+        """E Σ 1/s_i²."""
 
 
 class Ensemble(ABC):
@@ -47,15 +58,12 @@ class Ensemble(ABC):
 
     def _check(self, **values: Any) -> None:
         """Set validated fields, and validate what all ensembles have."""
-        for name, value in {
-            **values,
-            "noise": validate.number("noise", self.noise, NOISE_HINT),
-        }.items():
+        values["noise"] = validate.number("noise", self.noise, NOISE_HINT)
+        for name, value in values.items():
             object.__setattr__(self, name, value)
         for name in ("n_features", "n_rows"):
-            object.__setattr__(
-                self, name, validate.integer(name, getattr(self, name), 1, "a task is not empty")
-            )
+            size = validate.integer(name, getattr(self, name), 1, "a task is not empty")
+            object.__setattr__(self, name, size)
         if not isinstance(self.teachers, Teachers):
             raise TypeError(
                 "teachers must be one of fl.ensembles.teachers, such as teachers.one(), got"
@@ -68,10 +76,6 @@ class Ensemble(ABC):
         """Number of dimensions in which tasks have rows."""
         return self.n_features
 
-    @abstractmethod
-    def mean_factor(self, coefficient: float) -> float:
-        """Return a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
-
     @property
     @abstractmethod
     def radius(self) -> float:
@@ -79,34 +83,13 @@ class Ensemble(ABC):
 
     @property
     @abstractmethod
-    def row_weights(self) -> Floats:
-        """The mean of ‖X z‖² for a z with second moments 1 along one coordinate and 0 along others,
-        of shape (c,).
-        """
+    def mean_square(self) -> float:
+        """E ‖X‖_F² / d, so that E‖Xz‖² is as many times ‖z‖²."""
 
+    @property
     @abstractmethod
-    def mean_outputs(self, z: Floats) -> Floats:
-        """Return the mean of ‖X z‖² for given vectors z of shape (..., d)."""
-
-    @abstractmethod
-    def moments(self, filter_: Filter) -> StepMoments:
-        """Return the moments of the steps of a filter."""
-
-    def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws of X, of shape (n_trials, n, d)."""
-        X = np.empty((n_trials, self.n_rows, self.n_features))
-        self.fill(X, rng)
-        return X
-
-    @abstractmethod
-    def fill(self, X: Floats, rng: np.random.Generator) -> None:
-        """Write independent draws into an array of shape (n_trials, n, d)."""
-
-    @abstractmethod
-    def distances(self, k: int) -> Floats:
-        """Return the second moments of differences of the start and the teachers, of shape (P + 1,
-        P + 1, c).
-        """
+    def spectrum(self) -> Spectrum:
+        """The law of the singular values of X."""
 
     @property
     @abstractmethod
@@ -118,20 +101,40 @@ class Ensemble(ABC):
     def error(self) -> float:
         """An estimate of the relative error of the moments."""
 
+    @abstractmethod
+    def fill(self, X: Floats, rng: np.random.Generator) -> None:
+        """Write independent draws of X into an array of shape (n_trials, n, d)."""
 
-def checked_factors(filter_: Filter, singular_values: Floats) -> tuple[Floats, Floats]:
-    """Return φ and 1 − φ of shape (T, q)."""
-    factors = np.atleast_2d(
-        np.asarray(filter_.factors_of_singular(singular_values), dtype=np.float64)
-    )
-    residuals = np.atleast_2d(
-        np.asarray(filter_.residual_factors(singular_values), dtype=np.float64)
-    )
-    if not (np.isfinite(factors).all() and np.isfinite(residuals).all()):
-        raise ValueError(f"{filter_!r} has factors that are not finite on this ensemble")
-    return factors, residuals
+    def mean_factor(self, coefficient: float) -> float:
+        """Return a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
+        xi = self.spectrum.singular_values**2
+        return float(self.spectrum.sum(1.0 / (1.0 + coefficient / xi))) / self.n_features
 
+    def moments(self, filter_: Filter) -> StepMoments:
+        """Return the moments of the steps of a filter."""
+        spectrum = self.spectrum
+        d = self.n_features
+        factors, residuals = self._factors(filter_)
+        noise = spectrum.sum((factors / spectrum.singular_values) ** 2)
+        unregularized = np.atleast_1d(np.asarray(filter_.strength())) == 0.0
+        return StepMoments(
+            learned=spectrum.sum(factors) / d,
+            squared=spectrum.sum(factors**2) / d,
+            noise=np.where(unregularized, spectrum.mean_inverse, noise),
+            remaining=(spectrum.sum(residuals**2) + (d - spectrum.rank)) / d,
+        )
 
-def is_unregularized(filter_: Filter) -> Any:
-    """Return whether each step solves its task exactly, of shape (T, 1)."""
-    return np.atleast_1d(np.asarray(filter_.strength()))[:, None] == 0.0
+    def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
+        """Return φ and 1 − φ at the nodes, each of shape (T, q)."""
+        values = self.spectrum.singular_values
+        factors = np.asarray(filter_.factors_of_singular(values), dtype=np.float64)
+        residuals = np.asarray(filter_.residual_factors(values), dtype=np.float64)
+        if not (np.isfinite(factors).all() and np.isfinite(residuals).all()):
+            raise ValueError(f"{filter_!r} has factors that are not finite on this ensemble")
+        return np.atleast_2d(factors), np.atleast_2d(residuals)
+
+    def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
+        """Return independent draws of X, of shape (n_trials, n, d)."""
+        X = np.empty((n_trials, self.n_rows, self.n_features))
+        self.fill(X, rng)
+        return X

@@ -2,16 +2,14 @@
 random.
 """
 
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless.ensembles._wishart import Wishart, wishart
-from forgetless.ensembles.base import Ensemble, StepMoments, checked_factors, is_unregularized
+from forgetless.ensembles.base import Ensemble
 from forgetless.ensembles.teachers import Teachers, one
 from forgetless.filters import Filter
 
@@ -19,26 +17,6 @@ from forgetless.filters import Filter
 _OUTER, _NEGLIGIBLE = 16, 1e-13
 # smallest λ > 0 that the nodes near s = 0 resolve, where n and d differ by less than two
 _WEAKEST = 1e-15
-
-
-class Spectrum(Protocol):
-    """The law of the singular values of X, by values of functions at nodes; see ``Wishart``."""
-
-    singular_values: Floats
-    rank: int
-
-    def sum(self, values: Floats) -> Floats:
-        """Return E Σ f(s_i)."""
-
-    def variance(self, values: Floats) -> float:
-        """Return the variance of Σ f(s_i)."""
-
-    def with_trace(self, values: Floats, slopes: Floats) -> Floats:
-        """Return E[‖X‖_F² Σ f(s_i)]."""
-
-    @property
-    def mean_inverse(self) -> float:
-        """E Σ 1/s_i²."""
 
 
 class FixedSpectrum:
@@ -55,118 +33,14 @@ class FixedSpectrum:
         """Return Σ f(s_i)."""
         return np.asarray(np.sum(values, axis=-1))
 
-    def variance(self, values: Floats) -> float:
-        """Return 0: the singular values are not random."""
-        return 0.0
-
-    def with_trace(self, values: Floats, slopes: Floats) -> Floats:
-        """Return ‖X‖_F² Σ f(s_i)."""
-        return np.asarray(np.sum(self.singular_values**2) * self.sum(values))
-
     @property
     def mean_inverse(self) -> float:
         """Σ 1/s_i²."""
         return float(np.sum(self.singular_values**-2.0))
 
 
-class RowMoments(NamedTuple):
-    """Moments of T steps for metrics on the rows that were learned, each of shape (T,); A is XᵀX.
-
-    For a task and the steps after it, z = w − v of its own teacher: E zᵀAz and E (tr A/d)‖z‖² obey
-    linear recursions, since E ΦAΦ = pA + q tr(A) I for a rotation-invariant Φ that is independent
-    of A.
-    """
-
-    p: Floats
-    q: Floats
-    residual_rows: Floats  # E Σ (1 − φ) ξ / d
-    residual_squares: Floats  # E Σ (1 − φ)² ξ / d
-    residual_trace: Floats  # E tr(A) tr(I − Φ) / d²
-    residual_square_trace: Floats  # E tr(A) tr (I − Φ)² / d²
-    factor_sum: Floats  # E Σ φ
-    factor_squares: Floats  # E Σ φ²
-    noise_trace: Floats  # E tr(A) Σ φ²/ξ / d
-
-
-class Invariant(Ensemble):
-    """Base of ensembles with rotation-invariant rows."""
-
-    @property
-    @abstractmethod
-    def spectrum(self) -> Spectrum:
-        """The law of the singular values of X."""
-
-    def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
-        return checked_factors(filter_, self.spectrum.singular_values)
-
-    @property
-    def mean_square(self) -> float:
-        """E ‖X‖_F² / d."""
-        return float(self.row_weights[0])
-
-    def distances(self, k: int) -> Floats:
-        return self.teachers.distances(k)[:, :, None]
-
-    def mean_outputs(self, z: Floats) -> Floats:
-        return np.asarray(self.mean_square * np.sum(z * z, axis=-1))
-
-    def mean_factor(self, coefficient: float) -> float:
-        xi = self.spectrum.singular_values**2
-        return float(self.spectrum.sum(1.0 / (1.0 + coefficient / xi))) / self.n_features
-
-    def moments(self, filter_: Filter) -> StepMoments:
-        spectrum, d = self.spectrum, self.n_features
-        factors, residuals = self._factors(filter_)
-        noise = spectrum.sum((factors / spectrum.singular_values) ** 2)
-        noise = np.where(is_unregularized(filter_)[:, 0], spectrum.mean_inverse, noise)
-        squared, remaining = (
-            spectrum.sum(factors**2) / d,
-            (spectrum.sum(residuals**2) + (d - spectrum.rank)) / d,
-        )
-        learned = spectrum.sum(factors)[:, None] / d
-        return StepMoments(
-            learned, squared[:, None, None], noise[:, None], remaining[:, None, None]
-        )
-
-    def row_moments(self, filter_: Filter) -> RowMoments:
-        """Return the moments of the steps of a filter for metrics on rows that were learned."""
-        spectrum, d = self.spectrum, self.n_features
-        (factors, residuals), xi = self._factors(filter_), spectrum.singular_values**2
-        rates = xi * np.atleast_2d(np.asarray(filter_.derivative(xi)))  # ξ φ′(ξ)
-        total, square = spectrum.sum(factors), spectrum.sum(factors**2)
-        variances = np.array([spectrum.variance(each) for each in factors])
-        p, q = _isotropic(square, variances + total**2, d)
-        # directions that no row of the task has
-        unlearned = (d - spectrum.rank) * d * self.mean_square
-        noise = spectrum.with_trace((factors**2) / xi, 2.0 * factors * rates / xi - factors**2 / xi)
-        inverse = (
-            spectrum.with_trace(1.0 / xi, -1.0 / xi)
-            if np.isfinite(spectrum.mean_inverse)
-            else np.inf
-        )
-        return RowMoments(
-            p,
-            q,
-            spectrum.sum(residuals * xi) / d,
-            spectrum.sum(residuals**2 * xi) / d,
-            (spectrum.with_trace(residuals, -rates) + unlearned) / d**2,
-            (spectrum.with_trace(residuals**2, -2.0 * residuals * rates) + unlearned) / d**2,
-            total,
-            square,
-            np.where(is_unregularized(filter_)[:, 0], inverse, noise) / d,
-        )
-
-
-def _isotropic(square: Floats, squared_trace: Floats, d: int) -> tuple[Floats, Floats]:
-    """Return p and q of E ΦAΦ = pA + q tr(A) I from E tr Φ² and E (tr Φ)²."""
-    if d == 1:
-        return square, np.zeros_like(square)
-    q = (d * square - squared_trace) / (d * (d - 1.0) * (d + 2.0))
-    return ((d + 1.0) * squared_trace - 2.0 * square) / (d * (d - 1.0) * (d + 2.0)) + q, q
-
-
 @dataclass(frozen=True, eq=False)
-class Gaussian(Invariant):
+class Gaussian(Ensemble):
     """Fresh tasks with independent standard Gaussian entries.
 
     Parameters
@@ -203,8 +77,8 @@ class Gaussian(Invariant):
         return float(np.sqrt(self.n_rows) + np.sqrt(self.n_features))
 
     @property
-    def row_weights(self) -> Floats:
-        return np.array([float(self.n_rows)])
+    def mean_square(self) -> float:
+        return float(self.n_rows)
 
     @property
     def spectrum(self) -> Wishart:
@@ -241,7 +115,7 @@ class Gaussian(Invariant):
 
 
 @dataclass(frozen=True, eq=False)
-class Rotated(Invariant):
+class Rotated(Ensemble):
     """Fresh tasks that are one matrix rotated at random: any spectrum, such as that of real rows.
 
     Parameters
@@ -281,8 +155,8 @@ class Rotated(Invariant):
         return float(self.spectrum.singular_values.max(initial=0.0))
 
     @property
-    def row_weights(self) -> Floats:
-        return np.array([np.sum(self.spectrum.singular_values**2) / self.n_features])
+    def mean_square(self) -> float:
+        return float(np.sum(self.spectrum.singular_values**2) / self.n_features)
 
     @cached_property
     def spectrum(self) -> FixedSpectrum:
@@ -295,9 +169,6 @@ class Rotated(Invariant):
     @property
     def error(self) -> float:
         return 1e-14
-
-    def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
-        return checked_factors(filter_, self.spectrum.singular_values)
 
     def fill(self, X: Floats, rng: np.random.Generator) -> None:
         Q, R = np.linalg.qr(rng.standard_normal((len(X), self.n_features, self.n_features)))

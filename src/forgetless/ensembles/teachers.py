@@ -46,13 +46,6 @@ class Teachers(ABC):
         )
         return np.zeros((n_points, n_points))
 
-    def coordinate_distances(self, k: int, basis: Floats) -> Floats:
-        """Return the same along every column of an orthonormal ``basis``, of shape (P + 1, P + 1,
-        d).
-        """
-        d = len(basis)
-        return np.repeat(self.distances(k)[:, :, None] / d, d, axis=2)
-
     def check(self, n_features: int) -> None:  # noqa: B027
         """Raise ValueError where the teachers do not have so many features."""
 
@@ -144,10 +137,6 @@ class Given(Teachers):
         points = self._points(k)
         # Differences first: squares minus products would lose the digits of close teachers.
         return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])
-
-    def coordinate_distances(self, k: int, basis: Floats) -> Floats:
-        points = self._points(k) @ basis
-        return np.asarray((points[:, None] - points) ** 2)
 
     def check(self, n_features: int) -> None:
         if self.vectors.shape[1] != n_features:

@@ -15,19 +15,18 @@ import numpy as np
 from forgetless._core import environment
 from forgetless._core.arrays import Floats, from_numpy, to_numpy
 from forgetless.errors import ConvergenceError
+from forgetless.estimators._newton import (
+    Objective,
+    Step,
+    by_products,
+    gradient_error,
+    minimum,
+    probabilities,
+)
 from forgetless.estimators.low_rank import LowRankMemory, Subspace, leading, squared_norm
 from forgetless.estimators.rules import LARGEST, WithStrength, positive_coefficient
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.strength import Strength
-from forgetless.losses import Softmax, WeightedSoftmax
-from forgetless.solvers.margins import (
-    ACCURACY,
-    SMALL,
-    Objective,
-    ProximalStep,
-    check_coefficient,
-    minimized,
-)
 from forgetless.solvers.one_task import task_norm
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
@@ -43,9 +42,8 @@ ROUNDING = 1e-14
 MOST_ROWS = 2000
 """Sparse rows of a task up to which it is learned in their coordinates."""
 
-FEW_PASSES = 300
-"""Products with X after which a dense task is learned by factorizations, if the cost model says
-so."""
+SMALLEST = 1e-16
+"""λ over ‖X‖²: below, λ is lost in the rounding errors of the loss."""
 
 ACCEPTED = 1e-6
 """Largest relative error of a step; nearly all have at most 1e-10."""
@@ -110,7 +108,7 @@ class SoftmaxStep(WithStrength):
             norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT)
             largest = max(largest, norm)
             radius = norm if self.strength.per_task else largest
-        filter_ = self.strength.at(state.n_tasks + 1, math.sqrt(Softmax().smoothness(radius)))
+        filter_ = self.strength.at(state.n_tasks + 1, math.sqrt(0.5) * radius)
         return positive_coefficient(filter_, "ContinualLogistic"), radius, largest
 
     def _remembered(
@@ -149,10 +147,7 @@ def _curvatures(before: Floats, after: Floats, kind: str) -> Floats:
     n, c = after.shape
     if kind == "bound":
         return np.full(n, 0.5)
-    fisher = [
-        np.sum(p * (1.0 - p), axis=1) / (c - 1)
-        for p in map(Softmax().probabilities, (before, after))
-    ]
+    fisher = [np.sum(p * (1.0 - p), axis=1) / (c - 1) for p in map(probabilities, (before, after))]
     return np.asarray(fisher[1] if kind == "fisher" else 0.5 * (fisher[0] + fisher[1]))
 
 
@@ -244,17 +239,6 @@ def _times(X: Any, factors: Floats) -> Any:
     return X.multiply(factors).tocsr() if is_sparse(X) else X * factors
 
 
-def _dense_minimum(f: Objective) -> ProximalStep:
-    """Return the minimum for dense rows: of large tasks by few conjugate gradients, which mostly
-    suffice.
-    """
-    if f.B.size * f.outputs.shape[1] > SMALL:
-        step = minimized(f, "newton-cg", FEW_PASSES)
-        if step.error <= ACCURACY:
-            return step
-    return minimized(f)
-
-
 class LabelledRows(NamedTuple):
     """The rows of a task in float64, an intercept included, the numbers of their classes, and their
     weights.
@@ -263,7 +247,6 @@ class LabelledRows(NamedTuple):
     X: Any  # (n, d), dense or sparse
     labels: Any  # (n,)
     weights: Floats  # (n,)
-    is_weighted: bool
 
     @classmethod
     def of(cls, task: TaskData) -> "LabelledRows":
@@ -276,18 +259,17 @@ class LabelledRows(NamedTuple):
             inverse = 1.0 / np.sqrt(weights)[:, None]
             X, residual = _times(X, inverse), residual * inverse
         targets = residual + X @ to_numpy(task.start).astype(np.float64)
-        return cls(X, np.argmax(targets, axis=1), weights, weight is not None)
+        return cls(X, np.argmax(targets, axis=1), weights)
 
     def minimum(self, metric: Metric, centre: Floats) -> tuple[Floats, float]:
         """Return the change of weights from the centre of a penalty to the minimum, and its
         relative error.
         """
-        loss = WeightedSoftmax(self.weights) if self.is_weighted else Softmax()
-        check_coefficient(self.X, metric.coefficient, loss)
+        _check_coefficient(self.X, metric.coefficient)
         objective = Objective(
-            metric.rows(self.X), self.X @ centre, self.labels, metric.coefficient, loss
+            metric.rows(self.X), self.X @ centre, self.labels, self.weights, metric.coefficient
         )
-        step = self._by_rows(metric, objective) if is_sparse(self.X) else _dense_minimum(objective)
+        step = self._by_rows(metric, objective) if is_sparse(self.X) else minimum(objective)
         if not step.error <= ACCEPTED:
             raise ConvergenceError(
                 f"the step with λ = {metric.coefficient:.3g} on a task of shape {self.X.shape} has"
@@ -296,28 +278,32 @@ class LabelledRows(NamedTuple):
             )
         return metric.change(step.change), step.error
 
-    def _by_rows(self, metric: Metric, f: Objective) -> ProximalStep:
+    def _by_rows(self, metric: Metric, f: Objective) -> Step:
         """Return the minimum for sparse rows: in coordinates of the rows, where these are few, or
         by products only.
         """
         n, d = self.X.shape
         if n >= min(d, MOST_ROWS):
-            return minimized(f, "newton-cg")
+            return by_products(f)
         S, U = metric.root_of_gram(self.X)
-        step = minimized(f._replace(B=S))
-        change = f.B.T @ (U @ step.change)
+        change = f.B.T @ (U @ minimum(f._replace(B=S)).change)
         # Squares lose digits, so that the error is that of the gradient at the change itself.
-        size = float(np.linalg.norm(change)) * f.coefficient
-        error = float(np.linalg.norm(f.gradient(change, f.outputs + f.B @ change)))
-        error = 0.0 if error == 0.0 else error / size if size else math.inf
-        return (
-            step._replace(change=change, error=error)
-            if error <= ACCEPTED
-            else minimized(f, "newton-cg")
-        )
+        error = gradient_error(f, change)
+        return Step(change, error) if error <= ACCEPTED else by_products(f)
 
     def squared_error(self, outputs: Floats) -> float:
         """Return the weighted squared error of the class probabilities."""
-        p = Softmax().probabilities(outputs)
+        p = probabilities(outputs)
         p[np.arange(len(p)), self.labels] -= 1.0
         return float(self.weights @ np.sum(p * p, axis=1))
+
+
+def _check_coefficient(X: Any, coefficient: float) -> None:
+    """Raise ValueError for a λ that is not resolved beside the loss of these rows."""
+    # ‖X‖₂ ≤ ‖X‖_F ≤ √min(n, d)‖X‖₂: the cheaper norm, for a limit that is rough in any case.
+    square = float((X * X).sum()) / max(1, min(X.shape))
+    if coefficient < SMALLEST * square:
+        raise ValueError(
+            f"the coefficient λ must be at least {SMALLEST:g} ‖X‖², ‖X‖² ≥ {square:.3g} for these"
+            f" rows, got {coefficient:.3g}; use a larger alpha, or standardize=True"
+        )

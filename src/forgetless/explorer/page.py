@@ -138,28 +138,5 @@ def constants() -> dict[str, float]:
 
 @cache
 def shipped() -> tuple[dict[str, Any], ...]:
-    """Return the worst collections in the package as plain values."""
-    from forgetless.guarantees.collection import load_worst_collection
-
-    titles = {
-        "none": "no regularization",
-        "fixed": "the fixed schedule",
-        "increasing": "the theorem's schedule",
-    }
-    collections = []
-    for schedule, title in titles.items():
-        for k in (64, 256):
-            worst = load_worst_collection(schedule, k)
-            plain = {
-                "name": f"{schedule}-{k}",
-                "title": f"{title}, k = {k}",
-                "schedule": schedule,
-                "k": k,
-            }
-            plain |= {
-                "rows": worst.rows.tolist(),
-                "counts": worst.counts.tolist(),
-                "teacher": worst.teacher.tolist(),
-            }
-            collections.append(plain)
-    return tuple(collections)
+    """Return the worst collections known, as plain values."""
+    return tuple(json.loads(read("worst.json")))

@@ -108,7 +108,6 @@ class Requests:
                 quantity=goal,
                 radius=tasks.radius,
                 distance=comparison.distance,
-                progress=Deadline(),
             )
             result |= {"upper_bound": own.value, "text": f"{own!r}\n\n{result['text']}"}
         return result
@@ -118,7 +117,7 @@ class Requests:
         tasks, k = self._tasks_and_steps(request)
         goal = "seen_loss" if request["metric"] == "seen_loss" else "average_loss"
         options = {"objective": goal, "ordering": ordering_of(request)}
-        advice = advise(tasks, k, progress=Deadline(), **options)  # type: ignore[arg-type]
+        advice = advise(tasks, k, progress=Deadline(), **options)
         return {"title": "Schedules ranked by their exact loss", "text": repr(advice)}
 
 

@@ -1,4 +1,4 @@
-"""Steps of a schedule for a certificate: κ, the price q of unequal singular values, and the base
+"""Steps of a schedule for an upper bound: κ, the price q of unequal singular values, and the base
 that all share.
 
 Eigenvalues ξ are in units of R². A base is a function χ on [0, 1] with χ(0) = 0, χ(1) = 1 and χ(ξ)
@@ -32,7 +32,7 @@ EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
 """Ends of the cells on which suprema are bounded."""
 
 _STEEPEST = 1e12
-"""φ′(0) from which on a step of a varying schedule has no certificate: q is of that size."""
+"""φ′(0) from which on a step of a varying schedule has no bound: q is of that size."""
 
 _TINY = np.logspace(-18.0, -6.0, 25)
 """Eigenvalues at which the slope of a filter at zero is estimated."""
@@ -45,7 +45,7 @@ _BLOCK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The steps of a schedule from the first on that has a certificate, with a base for all of
+    """The steps of a schedule from the first on that has a bound, with a base for all of
     them.
 
     Attributes
@@ -117,16 +117,11 @@ def coefficients_of(filter_: Filter, k: int) -> Floats | None:
 
 
 def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | None:
-    """Return N_1..N_k and γ_1..γ_k if all steps are budgets, with N = 0 for projections before
-    them; else None.
-    """
-    if type(filter_) is GradientDescent:
-        return np.array(np.broadcast_to(filter_.n_steps, (k,))), np.array(
-            np.broadcast_to(filter_.step_size, (k,))
-        )
-    if type(filter_) is Projection:
-        return np.zeros(k, np.int64), np.ones(k)
-    return None
+    """Return N_1..N_k and γ_1..γ_k if all steps are budgets of gradient steps, else None."""
+    if type(filter_) is not GradientDescent:
+        return None
+    n_steps = np.array(np.broadcast_to(filter_.n_steps, (k,)))
+    return n_steps, np.array(np.broadcast_to(filter_.step_size, (k,)))
 
 
 # --- explicit L2
@@ -185,21 +180,21 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     Since d ln φ/d ln ξ = N/Σ_{i<N} x^{−i}, x = 1 − γξ, which decreases in N and in γ as long as γ ≤
     1.
     """
-    unused = _after_last(n_steps == 0)
-    n, gamma = n_steps[unused:], step_sizes[unused:]
-    largest = float(gamma.max(initial=0.0))
+    largest = float(step_sizes.max())
     if largest > 1 + ROUNDED:
         raise ValueError(
-            f"the step size reaches {largest:.6g}/R², and the certificate needs κ = φ(R²) ≤ 1: use"
+            f"the step size reaches {largest:.6g}/R², and the bound needs κ = φ(R²) ≤ 1: use"
             " step sizes of at most 1/R²"
         )
-    gamma = np.minimum(gamma, 1.0)
+    n = n_steps
+    gamma = np.minimum(step_sizes, 1.0)
     with np.errstate(divide="ignore"):
         kappa = -np.expm1(n * np.log1p(-gamma))
-    least_n, least = int(n.min(initial=n.max(initial=1))), float(gamma.min(initial=1.0))
-    if not n.size or np.all((n == n[0]) & ((gamma == least) | (n == 1))):
+    least_n = int(n.min())
+    least = float(gamma.min())
+    if np.all((n == n[0]) & ((gamma == least) | (n == 1))):
         name = LINEAR if least_n == 1 else f"its own, GradientDescent({least_n}, {least:.6g}/R²)/κ"
-        return _proportional(kappa, name, unused)
+        return _proportional(kappa, name)
     base, name, slope = EIGENVALUES, LINEAR, 1.0
     if least_n > 1:
         filter_ = GradientDescent(least_n, least)
@@ -212,9 +207,7 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
         GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base, kappa, ROUNDED
     )
     same = (n == least_n) & ((gamma == least) | (n == 1))
-    return Steps(
-        kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, name, unused
-    )
+    return Steps(kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, name)
 
 
 # --- any filter
@@ -233,7 +226,7 @@ def _any(filter_: Filter, k: int) -> Steps:
         )[0]
         if np.any(factors < factors[-1] * EIGENVALUES * (1 - _TRUSTED)):
             raise ValueError(
-                f"the certificate needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have"
+                f"the bound needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have"
             )
         return _proportional(np.full(k, factors[-1]), f"its own, {name}/κ", assumes=points)
     slopes = np.array(np.broadcast_to(filter_.slope(), (k,)), dtype=np.float64)
@@ -247,7 +240,7 @@ def _any(filter_: Filter, k: int) -> Steps:
         ratio = factors[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
         if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + _TRUSTED)):
             raise ValueError(
-                "the certificate needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ;"
+                "the bound needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ;"
                 f" {name} increases it"
             )
         used = slice(part.stop - len(ratio), part.stop)
@@ -287,7 +280,7 @@ def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
         if wrong.any():
             at = xi[np.argmax(wrong.any(axis=0))]
             return (
-                f"the certificate needs a concave filter, which {type(filter_).__name__} is not"
+                f"the bound needs a concave filter, which {type(filter_).__name__} is not"
                 f" near ξ = {at:.6g} R²"
             )
     return None
@@ -296,12 +289,10 @@ def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
 def _checked(filter_: Filter, factors: Floats) -> Floats:
     name = type(filter_).__name__
     if np.any(factors[:, -1] > 1 + _TRUSTED):
-        raise ValueError(
-            f"the certificate needs κ = φ(R²) ≤ 1, got {factors[:, -1].max():.6g} of {name}"
-        )
+        raise ValueError(f"the bound needs κ = φ(R²) ≤ 1, got {factors[:, -1].max():.6g} of {name}")
     if np.any(factors < -_TRUSTED) or np.any(factors[:, 1:] < factors[:, :-1] - _TRUSTED):
         raise ValueError(
-            f"the certificate needs φ nonnegative and nondecreasing on [0, R²], which {name} is not"
+            f"the bound needs φ nonnegative and nondecreasing on [0, R²], which {name} is not"
         )
     return np.clip(factors, 0.0, 1.0)
 
@@ -366,11 +357,11 @@ def _free(t: int, m: float) -> float:  # noqa: ARG001 - the signature of prices
     return 0.0
 
 
-def _proportional(kappa: Floats, base: str, unused: int = 0, assumes: str = "") -> Steps:
+def _proportional(kappa: Floats, base: str, assumes: str = "") -> Steps:
     """Return steps that are proportional to their base."""
-    return Steps(kappa, kappa**2 * (1 + ROUNDED), _free, True, base, unused, assumes)
+    return Steps(kappa, kappa**2 * (1 + ROUNDED), _free, True, base, assumes=assumes)
 
 
 def _after_last(stop: NDArray[np.bool_]) -> int:
-    """Return the number of steps up to the last one that has no certificate."""
+    """Return the number of steps up to the last one that has no bound."""
     return int(np.flatnonzero(stop)[-1]) + 1 if stop.any() else 0

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
 from forgetless._core.arrays import namespace_of
+from forgetless._progress import track
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.engines.problem import Problem, check_tasks, with_few_threads
 from forgetless.engines.upcoming import is_defined
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees.results import BoundComparison, BoundComparisons, check_bound
-from forgetless.guarantees.schedule_bounds import CERTIFICATES
+from forgetless.guarantees.schedule_bounds import COMPUTED
 from forgetless.orderings import Draws
-from forgetless.reporting.progress import Progress, part_of_work, progress_callback
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import Setting
 
-BOUNDS: tuple[Bound, ...] = (*catalogue, *CERTIFICATES)
-"""The catalogue and the certificates of the schedule."""
+BOUNDS: tuple[Bound, ...] = (*catalogue, *COMPUTED)
+"""The catalogue and the bounds that are computed from a schedule."""
 
 
 @overload
@@ -32,7 +32,6 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
-    progress: Progress | bool | None = ...,
 ) -> BoundComparison: ...
 @overload
 def compare_bounds(
@@ -43,7 +42,6 @@ def compare_bounds(
     ordering: OrderingLike | None = ...,
     start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
-    progress: Progress | bool | None = ...,
 ) -> BoundComparisons: ...
 @with_few_threads
 def compare_bounds(
@@ -54,7 +52,6 @@ def compare_bounds(
     ordering: OrderingLike | None = None,
     start: Any = None,
     bounds: Iterable[Bound] | None = None,
-    progress: Progress | bool | None = None,
 ) -> BoundComparison | BoundComparisons:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others
     do not.
@@ -72,8 +69,6 @@ def compare_bounds(
     bounds : iterable of Bound, optional
         The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the
         whole catalogue, and ``fl.upper_bound`` of the schedule for both losses.
-    progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(stages_done, n_stages, label)``.
 
     Returns
     -------
@@ -94,28 +89,18 @@ def compare_bounds(
     schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
     tried = BOUNDS if bounds is None else tuple(bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
-    with progress_callback(progress) as callback:
-        reports = [part_of_work(callback, i, len(problems)) for i in range(len(problems))]
-        parts = []
-        for each, report in zip(problems, reports, strict=True):
-            parts.append(_comparison(each, start, tried, report))
+    parts = [_comparison(each, start, tried) for each in problems]
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-def _comparison(
-    problem: Problem, start: Any, tried: tuple[Bound, ...], report_progress: Progress
-) -> BoundComparison:
+def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...]) -> BoundComparison:
     """Return the comparison for the only schedule of a problem."""
-    tasks, n_stages = problem.tasks, len(_EXACT) + len(tried)
+    tasks = problem.tasks
     setting = setting_of(problem, start)
-    exact, worst, notes, errors = _exact(
-        problem, setting, lambda done: report_progress(done, n_stages, f"exact {_EXACT[done]}")
-    )
-    checks = []
-    for done, bound in enumerate(tried, start=len(_EXACT)):
-        report_progress(done, n_stages, f"bound: {bound.name}")
-        checks.append(check_bound(bound, setting, exact[bound.quantity]))
-    report_progress(n_stages, n_stages, "done")
+    exact, worst, notes, errors = _exact(problem, setting)
+    checks = [
+        check_bound(bound, setting, exact[bound.quantity]) for bound in track(tried, "bounds")
+    ]
     return BoundComparison(
         problem.k,
         tasks.radius,
@@ -143,12 +128,9 @@ def setting_of(problem: Problem, start: Any) -> Setting:
 
 Maybe = float | None
 
-_EXACT = ("average loss", "worst case", "next-task loss", "seen-task loss")
-"""The losses that are computed, in this order."""
-
 
 def _exact(
-    problem: Problem, setting: Setting, report_stage: Callable[[int], None]
+    problem: Problem, setting: Setting
 ) -> tuple[dict[str, Maybe], Maybe, list[str], dict[str, float]]:
     """Return exact losses by name, the worst case, notes on what was not computed, and errors of
     the losses.
@@ -172,13 +154,10 @@ def _exact(
         return float(expectation.values[name][0])
 
     losses: dict[str, Maybe] = {"next_loss": None, "seen_loss": None}
-    report_stage(0)
     losses["average_loss"] = attempt(lambda: loss("average_loss"))
-    report_stage(1)
     worst = attempt(
         lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss
     )
-    report_stage(2)
     if losses["average_loss"] is not None and is_defined(ordering, tasks.n_tasks, k):
         losses["next_loss"] = attempt(lambda: loss("next_loss"))
     if (
@@ -190,13 +169,12 @@ def _exact(
             f' {seconds / 60:.0f} minutes here; ask expect(…, metrics="seen_loss") for it'
         )
     else:
-        report_stage(3)
         losses["seen_loss"] = attempt(lambda: loss("seen_loss"))
     return losses, worst, list(dict.fromkeys(notes)), errors
 
 
 _PATIENCE = 30.0
-"""Seconds for which a certificate follows the seen-task loss."""
+"""Seconds for which a comparison follows the seen-task loss."""
 
 
 def _seen_seconds(tasks: TaskCollection, k: int) -> float:

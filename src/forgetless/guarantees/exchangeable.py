@@ -40,6 +40,17 @@ _HALVINGS = 22
 """Bisections of the bound without one step, from a factor of about 2 to 1e-6."""
 
 
+def bound(filter_: Filter, k: int, quantity: str, n_tasks: int | None) -> float:
+    """Return the bound over R²D² of a filter for tasks of radius 1, for k steps of ``n_tasks``."""
+    kappa = factors_at_radius(filter_, k)
+    if quantity == "next_loss":
+        return next_task(kappa)
+    if quantity == "seen_loss":
+        return seen_tasks(kappa)
+    assert n_tasks is not None
+    return average_without_replacement(kappa, n_tasks)
+
+
 def next_task(kappa: Floats) -> float:
     """Return a bound of E L(w_k; τ_{k+1}) over R²D², from κ_1..κ_k."""
     return 0.5 / max(_largest(kappa)[0], 1.0) * (1 + _INFLATION)
@@ -159,18 +170,15 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
             )
         return steps_of(filter_, k).kappa
     n_steps, sizes = budgets
-    single = bool(np.all(n_steps <= 1))
-    # projections, the limit of many steps
-    counts = np.where(n_steps == 0, np.iinfo(np.int64).max, n_steps)
-    _check_order(counts, "number of gradient steps", "rises", np.diff(counts) > 0)
-    last = sizes[n_steps > 0]
-    _check_order(last, "step size", "rises", (np.diff(last) > 0) & (not single))
-    if float(last.max(initial=0.0)) > 1 + ROUNDED:
+    _check_order(n_steps, "number of gradient steps", "rises", np.diff(n_steps) > 0)
+    if np.any(n_steps > 1):
+        _check_order(sizes, "step size", "rises", np.diff(sizes) > 0)
+    if float(sizes.max()) > 1 + ROUNDED:
         raise ValueError(
-            f"the step size reaches {last.max():.6g}/R², and the bound needs at most 1/R²"
+            f"the step size reaches {sizes.max():.6g}/R², and the bound needs at most 1/R²"
         )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(n_steps == 0, 1.0, -np.expm1(n_steps * np.log1p(-np.minimum(sizes, 1.0))))
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(n_steps * np.log1p(-np.minimum(sizes, 1.0))))
 
 
 def _check_order(values: Any, name: str, allowed: str, wrong: Any) -> None:

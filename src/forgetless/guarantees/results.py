@@ -1,6 +1,4 @@
-"""Results of ``certify``: exact losses, the bounds that apply, and why others do not, for one or
-more schedules.
-"""
+"""Results of ``compare_bounds``: exact losses, the bounds that apply, and why others do not."""
 
 import textwrap
 from collections.abc import Iterator, Mapping

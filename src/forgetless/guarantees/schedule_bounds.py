@@ -17,12 +17,12 @@ from forgetless.theory.exchangeable_hypotheses import EXCHANGEABLE, MINIMAX
 from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, UNIFORM, WITHOUT, Setting
 
 _MAX_STEPS = 10_000
-"""Larger k take more than some seconds, and ``certify`` leaves the certificate out."""
+"""Larger k take more than some seconds, and ``compare_bounds`` leaves the bound out."""
 
 
 @dataclass(frozen=True)
 class ScheduleBound(Bound):
-    """A certificate, computed from the filters of a schedule instead of a formula in k."""
+    """An upper bound that is computed from the filters of a schedule instead of a formula in k."""
 
     max_steps: int = _MAX_STEPS
 
@@ -43,17 +43,21 @@ class ScheduleBound(Bound):
                 " fl.upper_bound(schedule, k) for it"
             )
         if not reasons and setting.radius > 0:
-            filter_ = in_units(setting.filter, setting.radius)
-            try:
-                steps = steps_of(filter_, setting.k)
-            except ValueError as error:
-                return [str(error)]
-            if steps.assumes:
-                failure = failure_at(
-                    filter_, setting.k, (setting.tasks.singular_values / setting.radius) ** 2
-                )
-                reasons += [] if failure is None else [failure]
+            failure = self._failure_of_filter(setting)
+            reasons += [] if failure is None else [failure]
         return reasons
+
+    def _failure_of_filter(self, setting: Setting) -> str | None:
+        """Return why the bound does not hold for the filter; None if it does."""
+        filter_ = in_units(setting.filter, setting.radius)
+        try:
+            steps = steps_of(filter_, setting.k)
+        except ValueError as error:
+            return str(error)
+        if not steps.assumes:
+            return None
+        eigenvalues = (setting.tasks.singular_values / setting.radius) ** 2
+        return failure_at(filter_, setting.k, eigenvalues)
 
     def value(self, setting: Setting) -> float:
         R = setting.radius
@@ -76,33 +80,21 @@ def _importance(setting: Setting) -> float:
 
 @dataclass(frozen=True)
 class ExchangeableBound(ScheduleBound):
-    """A certificate for tasks in exchangeable order."""
+    """A computed upper bound for tasks in exchangeable order."""
 
-    def failures(self, setting: Setting) -> list[str]:
-        reasons = Bound.failures(self, setting)
-        if setting.k > self.max_steps:
-            reasons.append(
-                f"not computed here for more than {self.max_steps:,} steps; ask fl.upper_bound"
-                " for it"
-            )
-        if not reasons and setting.radius > 0:
-            try:
-                exchangeable.factors_at_radius(in_units(setting.filter, setting.radius), setting.k)
-            except ValueError as error:
-                return [str(error)]
-        return reasons
+    def _failure_of_filter(self, setting: Setting) -> str | None:
+        try:
+            exchangeable.factors_at_radius(in_units(setting.filter, setting.radius), setting.k)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def value(self, setting: Setting) -> float:
         R = setting.radius
         if R == 0:
             return 0.0
-        kappa = exchangeable.factors_at_radius(in_units(setting.filter, R), setting.k)
-        if self.quantity == "average_loss":
-            unit = exchangeable.average_without_replacement(kappa, setting.tasks.n_tasks)
-        else:
-            unit = (
-                exchangeable.next_task if self.quantity == "next_loss" else exchangeable.seen_tasks
-            )(kappa)
+        filter_ = in_units(setting.filter, R)
+        unit = exchangeable.bound(filter_, setting.k, self.quantity, setting.tasks.n_tasks)
         return with_contradiction(unit, setting)
 
 
@@ -146,7 +138,7 @@ _NOISY: dict[str, Any] = {
 }
 _UPPER = "docs/upper-bounds.md, {}; computed by fl.upper_bound"
 
-CERTIFICATES = (
+COMPUTED = (
     ScheduleBound(
         "computed",
         quantity="average_loss",

@@ -1,5 +1,4 @@
-"""Upper certificates: a bound on the expected loss of a schedule that holds for every collection
-one model fits.
+"""Upper bounds of the expected loss of a schedule that hold for every collection one model fits.
 
 The statements and their proofs are in docs/upper-bounds.md (tasks drawn with replacement) and
 docs/optimal-schedule.md (any exchangeable order, isotropic teachers); derived here, not published.
@@ -7,22 +6,18 @@ docs/optimal-schedule.md (any exchangeable order, isotropic teachers); derived h
 
 import math
 import textwrap
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
-
-import numpy as np
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from forgetless._core import averages, validate
-from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
-from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_schedule
+from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.filters import Filter
-from forgetless.guarantees import _majorant, orders
-from forgetless.guarantees._average_weights import optimal_weights
-from forgetless.guarantees._majorant import INFLATION, PER_DECADE, Mesh
+from forgetless.guarantees import _majorant, exchangeable
+from forgetless.guarantees._majorant import PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
 from forgetless.metrics import quantity as quantity_of
-from forgetless.reporting.progress import Progress, progress_callback, silent, with_eta_warning
+from forgetless.orderings import WithoutReplacement, WithReplacement
 from forgetless.schedules import resolve
 
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
@@ -31,6 +26,12 @@ _LABELS = {
     "average_loss": "average loss",
     "seen_loss": "loss on the tasks seen",
     "next_loss": "loss on the next task",
+}
+
+ORDERINGS = {
+    "with-replacement": "drawn independently with replacement",
+    "without-replacement": "in random order without replacement",
+    "exchangeable": "in any exchangeable order, with or without replacement",
 }
 
 
@@ -47,7 +48,7 @@ class UpperBound:
         k·value/(R²D²).
     k : int
     quantity : "average_loss", "seen_loss" or "next_loss"
-    average : float, "optimal" or None
+    average : float or None
         Of which average of the iterates it is, weights t^average; None for the last iterate.
     radius, distance : float
         R and D = ‖w₀ − w⋆‖.
@@ -56,32 +57,25 @@ class UpperBound:
     why : str
         The theorem, its base and mesh, and what it assumes.
     ordering : "with-replacement", "without-replacement" or "exchangeable"
-    weights : array of shape (k + 1,) or None
-        The weights of w_0..w_k for ``average="optimal"``.
     """
 
     value: float
     constant: float
     k: int
     quantity: str
-    average: float | Literal["optimal"] | None
+    average: float | None
     radius: float
     distance: float
     status: str
     why: str
     ordering: str = "with-replacement"
-    weights: Floats | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        return {**asdict(self), "weights": None if self.weights is None else self.weights.tolist()}
+        return asdict(self)
 
     def __repr__(self) -> str:
-        of = (
-            ""
-            if self.average is None
-            else f" of the {_weighting(self.average)}average of the iterates"
-        )
+        of = "" if self.average is None else f" of the t^{self.average:g}-average of the iterates"
         first = (
             f"expected {_LABELS[self.quantity]}{of} ≤ {_upwards(self.value)} after k = {self.k:,}"
             f" steps (R = {self.radius:g}, D = {self.distance:g}), that is"
@@ -94,10 +88,6 @@ class UpperBound:
         )
 
 
-def _weighting(average: float | str) -> str:
-    return f"{average} " if isinstance(average, str) else f"t^{average:g}-"
-
-
 def _upwards(value: float) -> str:
     """Return six digits, rounded up."""
     text = f"{value:.6g}"
@@ -105,21 +95,16 @@ def _upwards(value: float) -> str:
 
 
 @one_blas_thread()
-def upper_bound(  # noqa: PLR0913
+def upper_bound(
     schedule: ScheduleLike,
     k: int,
     *,
     quantity: str = "average_loss",
     ordering: OrderingLike | None = None,
     n_tasks: int | None = None,
-    teacher: Literal["any", "isotropic"] = "any",
-    average: float | Literal["optimal"] | None = None,
+    average: float | None = None,
     radius: float = 1.0,
     distance: float = 1.0,
-    probabilities: Any = None,
-    weights: Any = None,
-    per_decade: int = PER_DECADE,
-    progress: Progress | bool | None = None,
 ) -> UpperBound:
     """Return an upper bound of the expected loss after k steps that holds for every collection one
     model fits.
@@ -127,9 +112,11 @@ def upper_bound(  # noqa: PLR0913
     The tasks may have any ranks and norms up to R, and there may be any number of them. If they are
     drawn with replacement, with any probabilities, a function f with A ≤ f(B) is computed backwards
     through the steps, A being the quadratic form of the expected loss and B a mean over the tasks;
-    half its supremum is the bound. Schedules of which some steps have no such bound, λ = 0 among
-    others, get that of the steps after the last of these. For other exchangeable orders, see
-    ``ordering``, it is a recursion of two numbers, for strengths that never fall.
+    half its supremum is the bound. The average loss counts tasks as they are drawn; where it counts
+    them with weights w_m instead of their probabilities p_m, the bound is max w_m/p_m times as
+    large. Schedules of which some steps have no such bound, λ = 0 among others, get that of the
+    steps after the last of these. For other exchangeable orders, see ``ordering``, it is a
+    recursion of two numbers, for strengths that never fall.
 
     Parameters
     ----------
@@ -146,24 +133,11 @@ def upper_bound(  # noqa: PLR0913
         without, rows of a shuffled table.
     n_tasks : int, optional
         M, for the average loss over all M ≥ k tasks without replacement.
-    teacher : "any" or "isotropic"
-        "isotropic" is the mean over teachers w⋆ with w₀ − w⋆ of covariance (D²/d)I, for one fixed
-        filter.
-    average : float or "optimal", optional
-        Bound the average Σ t^average w_t / Σ t^average over t = 1..k instead of the last iterate,
-        or Σ_{t≥0} ω_tw_t with the weights that minimise its bound: for one fixed filter, or one
-        gradient step a task.
+    average : float, optional
+        Bound the average Σ t^average w_t / Σ t^average over t = 1..k instead of the last iterate:
+        for one fixed filter, or one gradient step a task.
     radius, distance : float, default 1
         R, the largest spectral norm of a task, and D = ‖w₀ − w⋆‖: the value scales with R²D².
-    probabilities, weights : arrays of shape (M,), optional
-        How likely each of M tasks is drawn, and how much it counts in the average loss; each
-        uniform if only the other is given. If both are left out, tasks count as they are drawn;
-        otherwise the bound is multiplied by max(weights/probabilities).
-    per_decade : int, default 90
-        Nodes per factor ten of the mesh of f. Any mesh gives a bound; finer ones lower it, from
-        here by 1e-4 to 3e-4 of itself, at a cost in proportion.
-    progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(done, total, "steps")``.
 
     Returns
     -------
@@ -188,7 +162,7 @@ def upper_bound(  # noqa: PLR0913
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     goal = quantity_of("quantity", quantity, QUANTITIES)
-    order = orders.named(ordering, goal)
+    order = _named(ordering, goal)
     radius = validate.number("radius", radius, "use tasks.radius", positive=True)
     distance = validate.number(
         "distance", distance, "D is the distance from the start to the joint solution"
@@ -198,40 +172,28 @@ def upper_bound(  # noqa: PLR0913
             f"R²D² must be a float, got radius {radius!r} and distance {distance!r}; take units"
             " nearer to 1"
         )
-    orders.check(k, goal, order, n_tasks, teacher)
-    average = (
-        average if isinstance(average, str) and average == "optimal" else averages.power(average)
-    )
-    plain = order == "with-replacement" and teacher == "any"
-    _check_average(average, goal, plain=plain)
-    per_decade = validate.integer("per_decade", per_decade, 4, "90 is good to about four digits")
-    what = f"a certificate of {k:,} steps on {per_decade:,} nodes per decade"
-    numbers = (
-        16.0 * k + 200.0 * per_decade + (20.0 * k * per_decade if average == "optimal" else 0.0)
-    )
-    validate.check_memory(numbers, what, "ask for fewer")
-    if goal == "seen_loss" and weights is not None:
+    _check_number_of_tasks(k, goal, order, n_tasks)
+    average = averages.power(average)
+    independent = order == "with-replacement"
+    if average is not None and (goal == "seen_loss" or not independent):
         raise ValueError(
-            "weights are for average_loss: the loss of tasks seen counts them as they were drawn"
+            "average must be None here: averages have a bound of the average loss only, for draws"
+            " with replacement"
         )
-    if not plain and not (probabilities is None and weights is None):
-        raise ValueError(
-            "probabilities and weights are for tasks drawn with replacement and teacher='any'"
-        )
-    factor = _factor(probabilities, probabilities if goal == "seen_loss" else weights)
+    validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
     filter_ = in_units(resolve(as_schedule(schedule), k, radius), radius)
-    chosen = None
-    if plain:
-        with progress_callback(progress) as callback:
-            report = with_eta_warning(callback, "ask for fewer steps")
-            half = half_supremum(
-                filter_, k, goal, average, per_decade=per_decade, report_progress=report
-            )
-        unit, chosen = half.per_unit * factor, half.weights
+    if independent:
+        half = half_supremum(filter_, k, goal, average)
+        unit = half.per_unit
+        theorem = _theorem(half, goal, average)
     else:
-        unit = orders.bound(filter_, k, goal, order, n_tasks, teacher)
-    unit = unit if unit < 0.5 else 0.5  # also for NaN
-    capped = unit == 0.5
+        unit = exchangeable.bound(filter_, k, goal, n_tasks)
+        name = "R" if goal == "next_loss" else "S"
+        theorem = f"Theorem {name} of docs/optimal-schedule.md, with rigorous rounding error bounds"
+    if not unit < 0.5:  # also for NaN
+        unit = 0.5
+        theorem = "the trivial bound ½R²D²; the theorem gives none that is smaller"
+    tasks = "any number of tasks" if n_tasks is None else f"{n_tasks:,} tasks"
     return UpperBound(
         value=unit * (radius * radius) * (distance * distance),
         constant=k * unit,
@@ -242,23 +204,46 @@ def upper_bound(  # noqa: PLR0913
         distance=distance,
         status="derived",
         why=(
-            _explanation(half, goal, average, factor, capped=capped)
-            if plain
-            else orders.explanation(goal, order, n_tasks, teacher, capped=capped)
+            f"Derived, unpublished: {theorem}. It holds for every collection that one model fits,"
+            f" of {tasks} of norm at most R and any rank, {ORDERINGS[order]}."
         ),
         ordering=order,
-        weights=chosen,
     )
 
 
-def _check_average(average: Any, quantity: str, *, plain: bool) -> None:
-    if average is not None and quantity == "seen_loss":
+def _named(ordering: OrderingLike | None, quantity: str) -> str:
+    """Return the name of an ordering of ``ORDERINGS``."""
+    if ordering is None:
+        return "exchangeable" if quantity == "next_loss" else "with-replacement"
+    kind = {WithReplacement: "with-replacement", WithoutReplacement: "without-replacement"}.get(
+        type(as_ordering(ordering))
+    )
+    if kind is None:
         raise ValueError(
-            "average must be None for seen_loss: averages are certified for the average loss only"
+            f'ordering must be "with-replacement" or "without-replacement", got {ordering!r}'
         )
-    if average is not None and not plain:
+    return kind
+
+
+def _check_number_of_tasks(k: int, quantity: str, order: str, n_tasks: int | None) -> None:
+    """Raise ValueError for a number of tasks that is missing, needless or too small."""
+    if n_tasks is None:
+        if order == "without-replacement" and quantity == "average_loss":
+            raise ValueError(
+                "n_tasks must be given for the average loss without replacement: it depends on k/M"
+            )
+        return
+    n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks, M")
+    if order != "without-replacement":
         raise ValueError(
-            "average must be None here: averages are certified for draws with replacement only"
+            'n_tasks is for ordering="without-replacement": other bounds hold for any number of'
+            " tasks"
+        )
+    least = k + (quantity == "next_loss")
+    if n_tasks < least:
+        raise ValueError(
+            f"n_tasks must be at least {least} for {k} steps without replacement"
+            f"{' and a next task' if least > k else ''}, got {n_tasks}; ask for fewer steps"
         )
 
 
@@ -270,104 +255,57 @@ class HalfSupremum:
     steps: Steps
     mesh: Mesh
     m: Any
-    weights: Floats | None = None  # of an optimal average
 
 
 def half_supremum(
     filter_: Filter,
     k: int,
     quantity: str,
-    average: float | Literal["optimal"] | None = None,
+    average: float | None = None,
     *,
     per_decade: int = PER_DECADE,
-    report_progress: Progress = silent,
 ) -> HalfSupremum:
     """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis
     that fails.
     """
-    steps, mesh, weights = steps_of(filter_, k), Mesh.of(k, per_decade), None
+    steps = steps_of(filter_, k)
+    mesh = Mesh.of(k, per_decade)
     if quantity == "seen_loss":
-        bound = _majorant.seen_tasks(steps, mesh, k, report_progress)
+        bound = _majorant.seen_tasks(steps, mesh, k)
     elif average is None:
-        bound = _majorant.last_iterate(steps, mesh, report_progress)
-    elif steps.proportional and not steps.unused:
-        weights = optimal_weights(steps.kappa, Mesh.of(k).r) if isinstance(average, str) else None
-        sums_to_one = INFLATION + k * 2.0**-52
-        omega = (
-            _majorant.average_weights(k, average)  # type: ignore[arg-type]
-            if weights is None
-            else weights * (1 + sums_to_one)
-        )
-        bound = _majorant.averaged(steps, mesh, omega, report_progress)
+        bound = _majorant.last_iterate(steps, mesh)
     else:
+        check_alike(steps)
+        bound = _majorant.averaged(steps, mesh, _majorant.average_weights(k, average))
+    return HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
+
+
+def check_alike(steps: Steps) -> None:
+    """Raise ValueError if averages of these steps have no bound."""
+    if not steps.proportional or steps.unused:
         raise ValueError(
-            "average is certified for one fixed filter, or for one gradient step of any size a"
-            " task; leave it out, or use e.g. fl.Projection()"
+            "averages have a bound for one fixed filter, or for one gradient step of any size a"
+            " task; leave average out, or use e.g. fl.Projection()"
         )
-    return HalfSupremum(bound.sup / 2, steps, mesh, bound.m, weights)
 
 
-def _factor(probabilities: Any, weights: Any) -> float:
-    """Return max w_m/p_m, over the tasks that count."""
-    if probabilities is None and weights is None:
-        return 1.0
-    vectors = [
-        _distribution(name, value)
-        for name, value in (("probabilities", probabilities), ("weights", weights))
-    ]
-    M = max(len(each) for each in vectors if each is not None)
-    p, w = (np.full(M, 1 / M) if each is None else each for each in vectors)
-    if len(p) != len(w):
-        raise ValueError(
-            f"probabilities and weights must be of the same tasks, got {len(p)} and {len(w)}"
-        )
-    with np.errstate(divide="ignore"):
-        return max(1.0, float((w[w > 0] / p[w > 0]).max()))
-
-
-def _distribution(name: str, value: Any) -> Any:
-    if value is None:
-        return None
-    try:
-        vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        vector = np.empty(0)
-    if (
-        vector.ndim != 1
-        or not vector.size
-        or not np.all(vector >= 0)
-        or not abs(float(vector.sum()) - 1) <= 1e-9
-    ):
-        raise ValueError(
-            f"{name} must be nonnegative numbers that sum to 1, one for each task, got {value!r}"
-        )
-    return vector / vector.sum()
-
-
-def _explanation(
-    half: HalfSupremum, quantity: str, average: Any, factor: float, *, capped: bool
-) -> str:
+def _theorem(half: HalfSupremum, quantity: str, average: float | None) -> str:
+    """Return the theorem of a bound, and what it was computed with."""
     steps = half.steps
-    if capped:
-        how = "the trivial bound ½R²D²; the certificate gives none that is smaller"
-    else:
-        theorem = "4"
-        if steps.proportional:
-            theorem = "3" if steps.base == LINEAR else "2"
-        theorem = "5" if quantity == "seen_loss" else ("7" if average is not None else theorem)
-        how = (
-            f"Theorem {theorem} of docs/upper-bounds.md, base {steps.base}, {len(half.mesh.r)}"
-            " nodes, "
-        )
-        how += "with rigorous rounding error bounds"
-        if steps.unused:
-            first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
-            how += f"; of the {first} it uses only that the error does not grow"
-        if not math.isclose(factor, 1.0):
-            how += f"; times {factor:.6g}, since the loss does not weigh tasks as they are drawn"
-        if steps.assumes:
-            how += f"; it trusts {steps.assumes}"
-    return (
-        f"Derived, unpublished: {how}. It holds for every collection that one model fits, of any"
-        " number of tasks of norm at most R and any rank, drawn independently with replacement."
+    number = "4"
+    if steps.proportional:
+        number = "3" if steps.base == LINEAR else "2"
+    if quantity == "seen_loss":
+        number = "5"
+    elif average is not None:
+        number = "7"
+    text = (
+        f"Theorem {number} of docs/upper-bounds.md, base {steps.base}, {len(half.mesh.r)} nodes,"
+        " with rigorous rounding error bounds"
     )
+    if steps.unused:
+        first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
+        text += f"; of the {first} it uses only that the error does not grow"
+    if steps.assumes:
+        text += f"; it trusts {steps.assumes}"
+    return text

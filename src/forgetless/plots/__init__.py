@@ -4,7 +4,6 @@ from forgetless.plots.paper import (
     plot_curves,
     plot_optimal,
     plot_optimum,
-    plot_paper,
     plot_rates,
     plot_reduction,
 )
@@ -43,7 +42,6 @@ __all__ = [
     "plot_metric",
     "plot_optimal",
     "plot_optimum",
-    "plot_paper",
     "plot_rates",
     "plot_reduction",
     "plot_reliability",

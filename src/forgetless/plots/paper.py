@@ -145,52 +145,6 @@ def plot_optimal(table: Table, ordering: str, ax: Any = None, legend: bool = Tru
 
 
 # Columns of x, y and of the lines, then the scales of the axes, for every figure of a paper
-_PAPERS = {
-    "Lin et al. 2023": ("features per row", "forgetting", "similarity", "log", "linear"),
-    "Goldfarb et al. 2024": (
-        "dissimilarity",
-        "forgetting",
-        "overparameterization",
-        "linear",
-        "log",
-    ),
-    "Karpel et al. 2026": ("tasks", "best constant", None, "log", "log"),
-    "drift": ("task", "λ", "drift", "log", "log"),
-}
-
-
-_SYMBOLS = {"overparameterization": "β ="}
-
-
-def plot_paper(table: Table, paper: str, ax: Any = None) -> Any:
-    """Draw the curves of a paper of the field, one line for every value of its parameter."""
-    ax = axes_of(ax)
-    x, y, parameter, xscale, yscale = _PAPERS[paper]
-    values = [None] if parameter is None else list(dict.fromkeys(table.columns[parameter]))
-    for i, value in enumerate(values):
-        part = (table if parameter is None else table.where(**{parameter: value})).columns
-        label = (
-            "exact"
-            if value is None
-            else f"{_SYMBOLS.get(str(parameter), str(parameter))} {value:g}"
-        )
-        ax.plot(part[x], part[y], label=label, **look(i))
-    if "limit" in table.columns and parameter is None:
-        ax.plot(
-            table.columns[x],
-            table.columns["limit"],
-            color="0.5",
-            linestyle="--",
-            label="limit, derived",
-        )
-    title = "optimal λ for a teacher that drifts" if paper == "drift" else paper
-    ax.set(xlabel=x, ylabel=y, xscale=xscale, yscale=yscale, title=title)
-    if yscale == "log":
-        ax.set_ylim(bottom=max(ax.get_ylim()[0], 1e-3 * ax.get_ylim()[1]))
-    ax.legend(fontsize="small")
-    return ax
-
-
 def plot_reduction(table: Table, ax: Any = None) -> Any:
     """Draw the iterates of both schemes as lines and descent on their surrogates as open markers on
     top.

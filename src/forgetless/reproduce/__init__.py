@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
+from forgetless._progress import track
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.simulation import simulate
 from forgetless.filters import Projection
 from forgetless.guarantees.upper import upper_bound
 from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
-from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.reporting.table import Table
 from forgetless.reproduce.minimax import optimal
 from forgetless.tasks import TaskCollection
@@ -89,24 +89,22 @@ def _random(d: int, M: int, r: int, spread: float = 1.0) -> TaskCollection:
 FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
     "unseen task": constructions.unseen_task,
     "rare tasks": constructions.rare_tasks,
-    "two tasks, π/64": lambda k: constructions.two_tasks(np.pi / 64),  # noqa: ARG005
-    "two tasks, π/16": lambda k: constructions.two_tasks(np.pi / 16),  # noqa: ARG005
-    "random, rank 1": lambda k: _random(10, 20, 1),  # noqa: ARG005
-    "random, rank 3": lambda k: _random(20, 10, 3),  # noqa: ARG005
-    "ill-conditioned": lambda k: _random(8, 12, 2, 1e-2),  # noqa: ARG005
+    "two tasks, π/64": lambda _: constructions.two_tasks(np.pi / 64),
+    "two tasks, π/16": lambda _: constructions.two_tasks(np.pi / 16),
+    "random, rank 1": lambda _: _random(10, 20, 1),
+    "random, rank 3": lambda _: _random(20, 10, 3),
+    "ill-conditioned": lambda _: _random(8, 12, 2, 1e-2),
 }
 
 
-def rates(exponents: range = range(2, 11), progress: Progress | bool | None = None) -> Table:
+def rates(exponents: range = range(2, 11)) -> Table:
     """Return the exact worst-case loss over R² against k, for every family and schedule, beside the
     published bound.
     """
     rows: list[dict[str, Any]] = []
-    with progress_callback(progress) as report_progress:
-        for done, family in enumerate(FAMILIES):
-            report_progress(done, len(FAMILIES), f"rates, now {family}")
-            for exponent in exponents:
-                rows += _rates_of(family, 2**exponent)
+    for family in track(FAMILIES, "families of tasks"):
+        for exponent in exponents:
+            rows += _rates_of(family, 2**exponent)
     return Table.of_rows("Worst case over unit teachers against the number of steps", rows)
 
 
@@ -123,8 +121,8 @@ def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
 
 
 def slopes(measured: Table, last: int = 4) -> Table:
-    """Return fitted slopes of log loss against log k, over the last points, beside what is
-    published and certified.
+    """Return fitted slopes of log loss against log k, over the last points, beside the published
+    bounds and those computed here.
     """
     end = int(max(measured.columns["k"]))
     proved = {name: upper_bound(schedule, end).constant for name, schedule in SCHEDULES.items()}
@@ -143,7 +141,7 @@ def slopes(measured: Table, last: int = 4) -> Table:
                     "k·loss at the end": float(k[-1] * loss[-1]),
                     "published": bound.rate,
                     "k·bound at the end": float(k[-1] * part.columns["bound"][-1]),
-                    "k·certificate at the end": proved[name],
+                    "k·upper bound at the end": proved[name],
                 }
             )
     facts = tuple(

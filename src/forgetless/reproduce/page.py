@@ -16,11 +16,9 @@ from typing import Any
 from forgetless import plots, reproduce
 from forgetless.io import atomic as files
 from forgetless.reporting.page import render
-from forgetless.reporting.progress import Progress, silent
 from forgetless.reporting.table import Table
-from forgetless.reproduce import field as papers
 
-PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal", "field")
+PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal")
 
 
 @dataclass(frozen=True)
@@ -43,77 +41,31 @@ class Section:
     caption: str
     draw: Callable[[Table], Any] | None = None
     panels: tuple[tuple[str, Callable[[Table, Any], Any]], ...] = ()
-    tabulated: bool = False  # whether the page has the table, too
 
 
-def sections(parts: Iterable[str], progress: Progress | None = None) -> list[Section]:
+def sections(parts: Iterable[str]) -> list[Section]:
     """Return the computed parts of the reproduction."""
-    wanted, report_progress = set(parts), progress or silent
+    wanted = set(parts)
     computed: list[Section] = []
     if "figure" in wanted:
-        report_progress(0, 0, "figure: the best coefficient of two tasks")
         computed.append(
             Section("figure", reproduce.optimum(), _FIGURE_TEXT, _draw_optimum, _OPTIMUM)
         )
     if wanted & {"table", "rates"}:
-        rates = reproduce.rates(progress=progress)
+        rates = reproduce.rates()
         if "table" in wanted:
             computed.append(Section("table", reproduce.slopes(rates), _TABLE_TEXT))
         if "rates" in wanted:
             computed.append(Section("rates", rates, _RATES_TEXT, _draw_rates, _RATES))
     if "curves" in wanted:
-        report_progress(0, 0, "curves: exact and simulated")
         computed.append(Section("curves", reproduce.curves(), _CURVES_TEXT, _draw_curves, _CURVES))
     if "reduction" in wanted:
-        report_progress(0, 0, "reduction: both schemes as gradient descent")
-        computed.append(
-            Section(
-                "reduction", reproduce.reduction(), _REDUCTION_TEXT, _draw_reduction, _REDUCTION
-            )
-        )
+        table = reproduce.reduction()
+        computed.append(Section("reduction", table, _REDUCTION_TEXT, _draw_reduction, _REDUCTION))
     if "optimal" in wanted:
-        report_progress(0, 0, "optimal: the minimax schedule")
-        computed.append(
-            Section("optimal", reproduce.optimal(), _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL)
-        )
-    if "field" in wanted:
-        statements, curves = (
-            papers.field(progress),
-            {name: make() for name, make in _CURVES_OF_PAPERS.items()},
-        )
-        panels = tuple((alt, _panel_of(curves[name], name)) for name, alt in _PAPERS.items())
-        computed.append(
-            Section(
-                "field",
-                statements,
-                _FIELD_TEXT,
-                lambda _: _draw_field(curves),
-                panels,
-                tabulated=True,
-            )
-        )
+        table = reproduce.optimal()
+        computed.append(Section("optimal", table, _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL))
     return computed
-
-
-_CURVES_OF_PAPERS: dict[str, Callable[[], Table]] = {
-    "Lin et al. 2023": papers.lin2023.curves,
-    "Goldfarb et al. 2024": papers.goldfarb2024.curves,
-    "Karpel et al. 2026": papers.karpel2026.curves,
-    "drift": papers.drift.curves,
-}
-
-
-def _panel_of(curves: Table, name: str) -> Callable[[Table, Any], Any]:
-    return lambda _, ax: plots.plot_paper(curves, name, ax)
-
-
-def _draw_field(curves: dict[str, Table]) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(2 * plots.COLUMN, 4.8))
-    for (name, table), ax in zip(curves.items(), axes.ravel(), strict=True):
-        plots.plot_paper(table, name, ax)
-    return figure
 
 
 def _draw_optimum(table: Table) -> Any:
@@ -328,25 +280,6 @@ _OPTIMAL = tuple(
     for ordering in ("without replacement", "with replacement")
 )
 
-_PAPERS = {
-    "Lin et al. 2023": (
-        "Forgetting against features per row on a logarithmic axis, for four similarities of"
-        " teachers: it is largest near as many features as rows and decreases from there on."
-    ),
-    "Goldfarb et al. 2024": (
-        "Forgetting against dissimilarity for five overparameterizations: with many features per "
-        "row it is largest at intermediate dissimilarity, with few it increases."
-    ),
-    "Karpel et al. 2026": (
-        "Best constant coefficient against the number of tasks on logarithmic axes, with the limit "
-        "that it approaches."
-    ),
-    "drift": (
-        "Optimal coefficient against the task on logarithmic axes for four drifts: without drift it"
-        " rises, with drift it levels off, the earlier the larger the drift."
-    ),
-}
-
 _REDUCTION = (
     (
         (
@@ -400,11 +333,7 @@ TERMS = {
         "A collection of tasks with a large loss, computed exactly: equal and orthogonal rows."
     ),
     "any algorithm, at least": "A loss that every algorithm has on some tasks.",
-    "n, d, σ, similarity": (
-        "Rows and features of a task; the standard deviation of the noise of labels; the mean "
-        "cosine between the solutions of two tasks."
-    ),
-    "certificate": (
+    "upper bound": (
         "A bound for this schedule on every collection that one model fits, computed here."
     ),
 }
@@ -421,11 +350,12 @@ _FIGURE_TEXT = (
 
 _TABLE_TEXT = (
     "Slopes of log loss against log k, fitted on the last four k, beside the published guarantee"
-    " for the same schedule and its certificate, a bound for every collection that one model fits,"
-    " derived here and not published. Increasing strengths keep k·loss far below what is published,"
-    " on every family. The list says which schedule had the smallest loss at which k:"
-    " regularization where tasks interfere for long, none where they do not. Far less is proved for"
-    " no regularization than is seen here; the schedules insure against the worst case, and are not"
+    " for the same schedule and the upper bound computed for it, which holds for every collection"
+    " that one model fits; it is derived here and not published. Increasing strengths keep k·loss"
+    " far below what is published, on every family. The list says which schedule had the smallest"
+    " loss at which k: regularization where tasks interfere for long, none where they do not. Far"
+    " less is proved for no regularization than is seen here; the schedules insure against the"
+    " worst case, and are not"
     " the best everywhere. In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and"
     " c_{k+1} are weights of the proof about last iterates (fl.theory.last_iterate_weights)."
 )
@@ -451,12 +381,6 @@ _OPTIMAL_TEXT = (
     " without replacement no algorithm has less (black line, at the same height), so that it is the"
     " exact optimum of the worst case. All but the published line is derived here and not"
     " published. On easy tasks other schedules have smaller losses."
-)
-
-_FIELD_TEXT = (
-    "A statement or formula of each paper beside the number computed here, exactly unless a"
-    " standard error is given. The last column says where the formula was read: those from memory"
-    " or from an abstract may differ in details from what was published."
 )
 
 _REDUCTION_TEXT = (

@@ -2,7 +2,7 @@
 lemma.
 """
 
-from forgetless.theory import bounds, constructions, fresh_tasks
+from forgetless.theory import bounds, constructions
 from forgetless.theory.last_iterate import (
     check_time_varying,
     descend,
@@ -19,7 +19,6 @@ __all__ = [
     "check_time_varying",
     "constructions",
     "descend",
-    "fresh_tasks",
     "last_iterate_weights",
     "linear_decay",
     "surrogate",

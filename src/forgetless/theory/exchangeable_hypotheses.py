@@ -55,10 +55,7 @@ MINIMAX = Hypothesis(
 
 ISOTROPIC = Hypothesis(
     "the teacher is random with covariance (D²/d)I",
-    lambda _: (
-        "it is a mean over random teachers, these tasks have one; ask fl.upper_bound(…,"
-        ' teacher="isotropic")'
-    ),
+    lambda _: "it is a mean over random teachers, and these tasks have one",
 )
 
 MEAN_ITERATE = Hypothesis(

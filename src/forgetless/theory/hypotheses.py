@@ -64,8 +64,7 @@ class Setting:
         """The smallest and the largest φ over all steps, along every singular vector, each of shape
         (Σr,).
         """
-        values = self.tasks.singular_values
-        different, place = np.unique(values, return_inverse=True)
+        different, place = np.unique(self.tasks.singular_values, return_inverse=True)
         n_steps = 1 if self.filter.horizon is None else self.k
         low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
         for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(different)))):

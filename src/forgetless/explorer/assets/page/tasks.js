@@ -83,7 +83,7 @@ const Tasks = (() => {
         label: `task ${m + 1}`,
       };
     });
-    return { d, tasks, code: `fl.load_worst_collection("${found.schedule}", ${found.k}).tasks` };
+    return { d, tasks, code: null };
   }
 
   // Labels get independent noise; copies of a task then differ.

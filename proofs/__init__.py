@@ -1,1 +1,0 @@
-"""Computer-assisted proofs of the constants that hold for every k: ``make proofs``."""

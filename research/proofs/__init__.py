@@ -1,0 +1,1 @@
+"""Computer-assisted proofs of the constants that hold for every k."""

@@ -1,0 +1,1 @@
+"""The search for worst collections of tasks."""

@@ -1,0 +1,381 @@
+"""Adaptors of ``tests/differential.py``: from a case of plain values to calls of the library.
+
+The same file runs in the environment of the old commit and in that of the working tree. ``CALLS``
+has a pair for every kind of case: the calls of the old commit, and those of the working tree, which
+are the same functions until a name or a signature changes. None in place of the second one parks a
+kind: nothing answers it at the moment. An adaptor returns lists of numbers by name; the name
+decides on the tolerance, as that of a golden number does. Numbers below "unit" are compared with
+it: what is far smaller than the losses or the weights of a case is a rounding error.
+"""
+
+import numpy as np
+from scipy import sparse
+
+import forgetless as fl
+
+METRICS = ("average_loss", "seen_loss", "forgetting", "drift", "next_loss", "distance")
+TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
+LAST_WEIGHTS = ("average_loss", "next_loss", "distance", "task_losses")
+TRIALS = 3
+SMALL = 1e-3  # of the numbers of a case: 1e-12 of it is some units of their last digit
+
+
+# --- objects from names and numbers ---
+
+
+def arrays(sizes):
+    """Return pairs (X, y) of one teacher, with noise in the labels and rows of at most ``rank``."""
+    rng = np.random.default_rng(sizes["seed"])
+    n_features = sizes["features"]
+    shape = (n_features,) if sizes.get("targets", 1) == 1 else (n_features, sizes["targets"])
+    teacher = rng.standard_normal(shape)
+    rank = sizes.get("rank", n_features)
+    directions = rng.standard_normal((rank, n_features)) if rank < n_features else None
+    pairs = []
+    for n_rows in sizes["rows"]:
+        X = rng.standard_normal((n_rows, n_features))
+        if directions is not None:
+            X = X[:, :rank] @ directions
+        y = X @ teacher
+        pairs.append((X, y + sizes["noise"] * rng.standard_normal(y.shape)))
+    return pairs
+
+
+def tasks_of(sizes):
+    """Return a collection of tasks."""
+    return fl.TaskCollection(arrays(sizes))
+
+
+def schedule_of(case, radius=1.0):
+    """Return a schedule or a filter; gradient steps are relative to 1/R²."""
+    name, options = case["schedule"]
+    if name == "Ridge":
+        return fl.Ridge(options["coefficient"])
+    if name == "Projection":
+        return fl.Projection()
+    if name == "GradientDescent":
+        return fl.GradientDescent(options["n_steps"], options["relative"] / radius**2)
+    if name == "from_coefficients":
+        return fl.schedules.from_coefficients(tuple(options["coefficients"]))
+    return getattr(fl.schedules, name)(**options)
+
+
+def ordering_of(case):
+    """Return an ordering."""
+    name, options = case["ordering"]
+    return getattr(fl, name)(*options.values())
+
+
+def ensemble_of(case):
+    """Return an ensemble."""
+    name, options = case["teachers"]
+    shared = {"noise": case["noise"], "teachers": getattr(fl.ensembles.teachers, name)(**options)}
+    if case["name"] == "Gaussian":
+        return fl.ensembles.Gaussian(case["features"], case["rows"], **shared)
+    rng = np.random.default_rng(case["seed"])
+    return fl.ensembles.Rotated(rng.standard_normal((case["rows"], case["features"])), **shared)
+
+
+def problem_of(case):
+    """Return the first arguments of the verbs."""
+    tasks = tasks_of(case["tasks"])
+    return tasks, schedule_of(case, tasks.radius), case["k"]
+
+
+def unit_of(tasks):
+    """Return the size of losses: that of the origin, or the largest for a unit teacher."""
+    origin = np.zeros(np.shape(tasks.teacher()))
+    return SMALL * max(float(fl.metrics.average_loss(tasks, origin)), 0.5 * tasks.radius**2)
+
+
+def values_of(result, names):
+    """Return metrics by name."""
+    return {name: getattr(result, name) for name in names}
+
+
+def prefixed(prefix, values):
+    """Return the same values, with a part in front of their names."""
+    return {f"{prefix}/{name}": value for name, value in values.items()}
+
+
+def expected_and_simulated(case, metrics, **options):
+    """Return exact metrics and those of simulated runs."""
+    problem = problem_of(case)
+    exact = fl.expect(*problem, metrics=metrics, record=[1, case["k"]], **options)
+    sampling = {"n_trials": TRIALS, "seed": case["seed"], "record": "all"}
+    trace = fl.simulate(*problem, metrics=metrics, **sampling, **options)
+    return {
+        **prefixed("expect", values_of(exact, metrics)),
+        **prefixed("simulate", values_of(trace, metrics)),
+        "weights": trace.weights,
+        "unit": unit_of(problem[0]),
+    }
+
+
+# --- the laboratory ---
+
+
+def run(case):
+    """Return all metrics."""
+    metrics = (*METRICS, *TASK_METRICS)
+    return expected_and_simulated(case, metrics, ordering=ordering_of(case))
+
+
+def run_from_a_start(case):
+    """Return all metrics from another start."""
+    tasks = tasks_of(case["tasks"])
+    start = np.random.default_rng(case["start"]).standard_normal(np.shape(tasks.teacher()))
+    return expected_and_simulated(case, METRICS, ordering=ordering_of(case), start=start)
+
+
+def average(case):
+    """Return the loss of an average of the iterates."""
+    options = {"ordering": ordering_of(case), "average": case["average"]}
+    return expected_and_simulated(case, ("average_loss",), **options)
+
+
+def worst_case(case):
+    """Return the worst loss over teachers, and one step."""
+    tasks, schedule, k = problem_of(case)
+    worst = fl.worst_case(tasks, schedule, k, ordering=ordering_of(case))
+    coefficient = 0.1 + case["seed"] % 7
+    w = np.ones(np.shape(tasks.teacher()))
+    return {
+        "unit": unit_of(tasks),
+        "worst_case": worst.loss,
+        "step/ridge": fl.step(w, tasks[0], fl.Ridge(coefficient)),
+        "step/projection": fl.step(w, tasks[1], fl.Projection()),
+    }
+
+
+def loss_gradient(case):
+    """Return the derivatives of the expected loss with respect to parameters."""
+    problem = problem_of(case)
+    tasks = problem[0]
+    # Derivatives with respect to λ have the unit of a loss over R².
+    unit = unit_of(tasks) / max(1.0, tasks.radius**2)
+    return {"unit": unit, **prefixed("loss_gradient", fl.loss_gradient(*problem).parameters)}
+
+
+def disturbed(case):
+    """Return metrics with label noise and a walking teacher."""
+    options = {"ordering": ordering_of(case), "noise": case["noise"], "drift": case["walk"]}
+    return expected_and_simulated(case, LAST_WEIGHTS, **options)
+
+
+def loss_on(case):
+    """Return the loss on other tasks."""
+    options = {"ordering": ordering_of(case), "evaluate": tasks_of(case["others"])}
+    return expected_and_simulated(case, ("average_loss",), **options)
+
+
+def ensemble(case):
+    """Return metrics over fresh tasks, and the losses of the best schedules."""
+    tasks = ensemble_of(case)
+    problem = (tasks, schedule_of(case), case["k"])
+    exact = fl.expect(*problem, metrics=LAST_WEIGHTS, record="all")
+    trace = fl.simulate(*problem, metrics=LAST_WEIGHTS, n_trials=TRIALS, seed=case["seed"])
+    goals = ("average_loss", "next_loss", "distance")
+    best = {goal: fl.optimal_schedule(tasks, 4, objective=goal).loss for goal in goals}
+    return {
+        **prefixed("expect", values_of(exact, LAST_WEIGHTS)),
+        **prefixed("simulate", values_of(trace, LAST_WEIGHTS)),
+        **prefixed("optimal_schedule", best),
+    }
+
+
+# --- bounds and choices ---
+
+
+def upper_bound(case):
+    """Return the bound of a schedule, under the name that decides on its tolerance."""
+    options = {name: case[name] for name in ("quantity", "radius", "distance")}
+    schedule = schedule_of(case, case["radius"])
+    bound = fl.upper_bound(schedule, case["k"], **options, **case["options"])
+    name = "/".join(["upper_bound", case["quantity"], *case["options"].get("ordering", "").split()])
+    return {name: [bound.value, bound.constant]}
+
+
+def catalogue(case):
+    """Return the values of all bounds at one setting."""
+    values = {}
+    for bound in fl.theory.bounds.catalogue:
+        if bound.constant_known:
+            extras = {name: case["extras"][name] for name in bound.extras}
+            setting = (case["k"], case["radius"], case["distance"])
+            values[f"bounds/{bound.name}"] = bound.evaluate(*setting, **extras)
+    return values
+
+
+def compare_bounds(case):
+    """Return exact losses, and the values of the bounds that apply."""
+    problem = problem_of(case)
+    comparison = fl.compare_bounds(*problem)
+    losses = [comparison.average_loss, comparison.seen_loss, comparison.worst_case]
+    bounds = {each.name: each.value for each in comparison.bounds if each.value is not None}
+    unit = unit_of(problem[0])
+    return {"unit": unit, "average_loss": losses, **prefixed("compare_bounds", bounds)}
+
+
+def theory(case):
+    """Return the numbers of the formulas."""
+    tasks, schedule, k = problem_of(case)
+    weights = fl.theory.last_iterate_weights(k, 0.1, 2.0)
+    filter_ = fl.Ridge(case["coefficient"] + 0.1)
+    check = fl.theory.check_reduction(tasks, filter_, 0.1)
+    made = fl.theory.constructions
+    collections = (
+        made.two_tasks(case["theta"]),
+        made.unseen_task(case["n_tasks"]),
+        made.orthonormal_rows(case["n_tasks"]),
+        made.seen_task(case["n_tasks"]),
+        made.rare_tasks(k, cosine=case["theta"] / 2),
+    )
+    claims = {each.name: each.claim(schedule, k) for each in collections}
+    return {
+        "two_task_loss": fl.theory.two_task_loss(case["theta"], case["coefficient"], k),
+        "two_task_optimum": fl.theory.two_task_optimum(case["theta"], k),
+        "last_iterate_weights": [*weights.v, *weights.c, weights.bound],
+        "check_reduction": [check.smoothness, check.lower, check.upper],
+        **prefixed("constructions", claims),
+    }
+
+
+def optimal_schedule(case):
+    """Return the loss of the best schedule of few steps."""
+    tasks = tasks_of(case["tasks"])
+    return {"unit": unit_of(tasks), "optimal_schedule": fl.optimal_schedule(tasks, 4).loss}
+
+
+# Shapes of schedules that only the old commit has
+ONLY_OLD = ("capped budget", "noise-aware", "minimax, noise")
+
+
+def advise(case):
+    """Return the loss of every shape of schedules at its best scale."""
+    tasks = tasks_of(case["tasks"])
+    options = fl.advise(tasks, case["k"]).options
+    losses = {each.shape: each.loss for each in options if each.shape not in ONLY_OLD}
+    return {"unit": unit_of(tasks), **prefixed("advise", losses)}
+
+
+# --- estimators and tables ---
+
+
+def model_of(case):
+    """Return an estimator."""
+    name, options = case["model"]
+    options = dict(options)
+    if "memory" in options:
+        options["memory"] = fl.LowRankMemory(**options["memory"])
+    return getattr(fl, name)(**options)
+
+
+def learn(model, pairs, form):
+    """Learn a stream in one of its forms."""
+    if form == "groups":
+        groups = np.repeat(np.arange(len(pairs)), [len(y) for _, y in pairs])
+        X = np.vstack([X for X, _ in pairs])
+        return model.fit(X, np.concatenate([y for _, y in pairs]), groups=groups)
+    for X, y in pairs:
+        if form == "weights":
+            model.partial_fit(X, y, sample_weight=np.linspace(0.5, 2.0, len(y)))
+        elif form == "sparse":
+            model.partial_fit(sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)), y)
+        elif form == "blocks":
+            model.partial_fit_blocks([(X[:2], y[:2]), (X[2:], y[2:])])
+        elif form == "two targets":
+            model.partial_fit(X, np.stack([y, y**2], axis=1))
+        else:
+            model.partial_fit(X, y)
+    return model
+
+
+def regressor(case):
+    """Return weights, predictions and the history of a regressor."""
+    pairs = arrays(case["stream"])
+    model = learn(model_of(case), pairs, case["form"])
+    return {
+        "unit": SMALL,
+        "coef": model.coef_,
+        "intercept": model.intercept_,
+        "predict": model.predict(pairs[0][0]),
+        "strength": model.history_["strength"],
+        "mse_after": model.history_["mse_after"],
+    }
+
+
+def classifier(case):
+    """Return weights and probabilities of a classifier."""
+    model = model_of(case)
+    kind = "logistic" if case["model"][0] == "ContinualLogistic" else "classifier"
+    levels = np.linspace(-1.0, 1.0, case["classes"] - 1)
+    for X, y in arrays(case["stream"]):
+        model.partial_fit(X, np.digitize(y, levels), classes=list(range(case["classes"])))
+    values = {"coef": model.coef_, "predict_proba": model.predict_proba(X)}
+    return {"unit": SMALL, **prefixed(kind, values)}
+
+
+def evaluate_stream(case):
+    """Return errors on held-out rows and before learning."""
+    model = fl.ContinualRidge(alpha=case["alpha"])
+    options = {name: case[name] for name in ("holdout", "seed")}
+    result = fl.evaluate_stream(model, arrays(case["stream"]), **options)
+    return {"errors": result.errors, "change": result.change, "before": result.before}
+
+
+def table(case):
+    """Return the features of tables, and predictions of a model that learned them."""
+    rng = np.random.default_rng(case["seed"])
+    encoder = fl.tables.TableEncoder(**case["options"])
+    model = fl.tables.make_pipeline(encoder, fl.ContinualRidge(alpha=case["alpha"]))
+    values = {}
+    for t, (n_rows, n_categories) in enumerate(zip(case["rows"], case["categories"], strict=True)):
+        size = rng.standard_normal(n_rows)
+        days = [str(np.datetime64("2024-01-01") + int(day)) for day in rng.integers(0, 500, n_rows)]
+        kinds = [f"kind {i}" for i in rng.integers(0, n_categories, n_rows)]
+        missing = rng.random((3, n_rows)) < case["missing"]
+        missing[:, 0] = False  # a column with values in every table
+        columns = {"size": size.tolist(), "day": days, "kind": kinds}
+        for (name, column), mask in zip(columns.items(), missing, strict=True):
+            pairs = zip(column, mask, strict=True)
+            columns[name] = [None if gone else each for each, gone in pairs]
+        model.partial_fit(columns, size + rng.standard_normal(n_rows))
+        values[f"encoder/{t}"] = encoder.transform(columns)
+        values[f"predict/{t}"] = model.predict(columns)
+    return values
+
+
+CALLS = {
+    # kind of case: (calls of the old commit, calls of the working tree or None)
+    "run": (run, run),
+    "start": (run_from_a_start, run_from_a_start),
+    "worst_case": (worst_case, worst_case),
+    "average": (average, average),
+    "loss_gradient": (loss_gradient, loss_gradient),
+    "disturbed": (disturbed, disturbed),
+    "loss_on": (loss_on, loss_on),
+    "ensemble": (ensemble, ensemble),
+    "regressor": (regressor, regressor),
+    "upper_bound": (upper_bound, upper_bound),
+    "catalogue": (catalogue, catalogue),
+    "compare_bounds": (compare_bounds, compare_bounds),
+    "theory": (theory, theory),
+    "classifier": (classifier, classifier),
+    "evaluate_stream": (evaluate_stream, evaluate_stream),
+    "table": (table, table),
+    "optimal_schedule": (optimal_schedule, optimal_schedule),
+    "advise": (advise, advise),
+}
+
+
+def answer(case, side):
+    """Return the numbers of a case by name, an error as text, or None if the kind is parked."""
+    call = CALLS[case["kind"]][("old", "new").index(side)]
+    if call is None:
+        return None
+    try:
+        values = call(case)
+    except Exception as error:  # whatever it is, it belongs to this case
+        return f"{type(error).__name__}: {error}"
+    return {name: np.ravel(np.asarray(each, dtype=float)).tolist() for name, each in values.items()}

@@ -1,0 +1,75 @@
+"""What stands beside the library, papers/ and research/: the library does not know it, and what it needs of it."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+# Names that papers/ and research/ import from inside the library. The list may only shrink.
+PRIVATE = {
+    "_core.compiled.jit",
+    "_core.threads.one_blas_thread",
+    "_core.validate",
+    "_progress.track",
+    "engines.inputs.OrderingLike",
+    "engines.inputs.ScheduleLike",
+    "engines.inputs.as_ordering",
+    "engines.inputs.as_schedule",
+    "engines.problem.check_contraction",
+    "errors.ConvergenceError",
+    "guarantees._majorant.INFLATION",
+    "guarantees._majorant.Mesh",
+    "guarantees._majorant.PER_DECADE",
+    "guarantees._majorant.averaged",
+    "guarantees._majorant.rising",
+    "guarantees._majorant.seen_split",
+    "guarantees._steps.EIGENVALUES",
+    "guarantees._steps.ROUNDED",
+    "guarantees._steps.Steps",
+    "guarantees._steps.budgets_of",
+    "guarantees._steps.coefficients_of",
+    "guarantees._steps.in_units",
+    "guarantees._steps.ridge_price",
+    "guarantees._steps.ridge_share",
+    "guarantees._steps.steps_of",
+    "guarantees.upper.UpperBound",
+    "guarantees.upper.check_alike",
+    "guarantees.upper.half_supremum",
+    "orderings.Draws",
+    "orderings.Epochs",
+    "orderings.OneOrder",
+    "orderings.Ordering",
+    "orderings.name_of",
+    "plots.results.look",
+    "reporting.table.Noted",
+    "reporting.table.Table",
+    "schedules.Preset",
+    "schedules.resolve",
+    "theory.bounds.Constant",
+    "theory.bounds.constants",
+}
+
+
+def imported(folder):
+    """Yield (module, name) of every import below a folder, tests left out."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if "tests" in path.relative_to(ROOT).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                yield from ((node.module, alias.name) for alias in node.names)
+            if isinstance(node, ast.Import):
+                yield from ((alias.name, "") for alias in node.names)
+
+
+def test_the_library_imports_neither_papers_nor_research():
+    assert not {module for module, _ in imported("src") if module.split(".")[0] in ("papers", "research")}
+
+
+def test_private_names_that_papers_and_research_import():
+    pairs = [*imported("papers"), *imported("research")]
+    inside = {f"{module}.{name}" for module, name in pairs if module.split(".")[0] == "forgetless"}
+    private = {name.removeprefix("forgetless.") for name in inside if name.count(".") > 1}
+    # ``from forgetless import x`` is public, unless x is a module with an underscore.
+    private |= {name.removeprefix("forgetless.") for name in inside if name.startswith("forgetless._")}
+    assert private == PRIVATE
