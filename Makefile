@@ -174,7 +174,6 @@ bench: setup
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/sweeps.py
-	$(BIN)/python benchmarks/scale.py
 
 # Real streams, whose data lie inside packages that are not imported; images and words need Debian's lists and its
 # package dataset-fashion-mnist. ARGS="bikes polls --minutes 5"

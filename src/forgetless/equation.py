@@ -15,7 +15,7 @@ import numpy as np
 from forgetless._core.arrays import Array, as_float
 from forgetless.filters import Filter
 from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_operator, is_sparse, plain
+from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_sparse, plain
 from forgetless.tasks import Task
 
 
@@ -81,7 +81,7 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
             raise ValueError(
                 "X contains NaN or infinity; only finite values are allowed, so drop or impute them"
             )
-    elif not is_operator(X):
+    else:
         X = as_float("X", X)
     y = as_float("y", y)
     w = as_float("w", w)

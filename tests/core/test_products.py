@@ -1,6 +1,5 @@
 """Products by quiet threads equal plain ones, whole or divided."""
 
-import contextlib
 import threading
 
 import numpy as np
@@ -51,16 +50,6 @@ def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
         thread.join()
         assert [each["num_threads"] for each in controller.info()] == at_most
     assert [each["num_threads"] for each in controller.info()] == before
-
-
-@pytest.mark.parametrize(
-    ("shape", "limited"), [((5, 4), False), ((500, 20), True), ((50, 300), True), ((3000, 3000), False)]
-)
-def test_middling_tasks_are_learned_with_one_thread(shape, limited, monkeypatch):
-    threads = []
-    monkeypatch.setattr(linalg, "one_blas_thread", lambda: threads.append(1) or contextlib.nullcontext())
-    with linalg.for_task(shape):
-        assert bool(threads) == limited
 
 
 def test_fit_keeps_to_one_thread(rng, monkeypatch):

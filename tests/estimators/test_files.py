@@ -10,7 +10,7 @@ from forgetless.io.document import Document, write
 
 MODELS = [
     fl.ContinualRidge(0.3),
-    fl.ContinualRidge(schedule="increasing", n_tasks=20, fit_intercept=True, loss="mean"),
+    fl.ContinualRidge(schedule="increasing", n_tasks=20, fit_intercept=True),
     fl.ContinualRidge(schedule=fl.schedules.increasing(scale=0.5), n_tasks=20),
     fl.ContinualRidge(schedule="auto", fit_intercept=True),
     fl.ContinualRidge(0.3, memory=3),

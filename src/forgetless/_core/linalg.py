@@ -7,7 +7,7 @@ import numpy as np
 
 from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import n_threads, spread
-from forgetless._core.threads import WORTH_THREADS, few_threads, one_blas_thread
+from forgetless._core.threads import few_threads, one_blas_thread
 
 GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then
@@ -175,14 +175,3 @@ def quiet_products(n_entries: int) -> AbstractContextManager[None]:
     """
     # OpenBLAS wakes threads for products of matrices from 64 × 64 on.
     return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
-
-
-def for_task(shape: tuple[int, ...]) -> AbstractContextManager[None]:
-    """Return what keeps BLAS to one thread while a task (n, d) is learned, unless its Gram matrix
-    takes long.
-
-    Waking threads for some hundred microseconds of work costs more than they do, on a busy machine
-    a hundred times as much; for a few microseconds of work they are not woken.
-    """
-    n, d = shape
-    return one_blas_thread() if 5e4 <= float(n) * d * min(n, d) <= WORTH_THREADS else nullcontext()

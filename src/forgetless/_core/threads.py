@@ -69,6 +69,12 @@ def few_threads(work: Callable[..., float]) -> Callable[[Callable[P, R]], Callab
     return decorate
 
 
+def gram_work(shape: tuple[int, ...]) -> float:
+    """Return the multiplications in the smaller Gram matrix of a matrix (n, d)."""
+    n, d = shape
+    return float(n) * d * min(n, d)
+
+
 @functools.cache
 def _controller() -> Any:
     """Return the controller of the BLAS of NumPy and of SciPy, which has one of its own."""

@@ -29,7 +29,6 @@ from forgetless.cli.shared import (
     unreadable_notes,
     with_options,
 )
-from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.schedules.base import OBJECTIVES
 from forgetless.schedules.names import usage
 from forgetless.tables.pipeline import FORM_OF_FIT
@@ -91,19 +90,7 @@ _MODEL = [
         is_flag=True,
         help="Also store the size of each feature: for sparse or hashed ones.",
     ),
-    click.option(
-        "--task-levels",
-        is_flag=True,
-        help="Store the level of every task, for predictions of rows whose task is in FILE.",
-    ),
     average_option,
-    click.option(
-        "--loss",
-        type=click.Choice(["sum", "mean"]),
-        default=FORM_OF_FIT["loss"],
-        show_default=True,
-        help="Loss of a task.",
-    ),
     click.option(
         "--intercept/--no-intercept",
         default=FORM_OF_FIT["intercept"],
@@ -204,14 +191,12 @@ def fit(
     split = _split(model, {name: options.pop(name) for name in SPLIT})
     with located_errors(file):
         model, tasks, parts = _begin(file, model, split["seed"], options)
-        with terminal_progress() as report_progress:
-            run, notes = _learn(model, tasks, parts, split, report_progress)
-            run.model.save(out)
-            if report is not None:
-                report_progress(0, 0, "drawing")
-                estimator = " ".join(repr(run.estimator).split())
-                settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
-                page.write(run, report, settings, notes)
+        run, notes = _learn(model, tasks, parts, split)
+        run.model.save(out)
+        if report is not None:
+            estimator = " ".join(repr(run.estimator).split())
+            settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
+            page.write(run, report, settings, notes)
     if as_json:
         rows = {
             "rows": _n_learned(run, tasks, split),
@@ -281,7 +266,7 @@ def _begin(
 
 
 def _learn(
-    model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any], progress: Progress
+    model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any]
 ) -> tuple[Any, list[str]]:
     """Learn the tasks, and return their errors, with the model that is to be written, and notes for
     the user.
@@ -303,7 +288,6 @@ def _learn(
             holdout=split["holdout"],
             seed=split["seed"],
             baselines=Baselines(model.target_means, joint),
-            progress=lambda done, _, text: progress(done, tasks.total or 0, text),
         )
     learned, means = final.model, final.means if refit else run.end
     labels = [*before["tasks"], *run.tasks][-1000:]
@@ -329,14 +313,10 @@ class _Learner:
 
     def learning(self, parts: Iterator[Any]) -> Iterator[Any]:
         """Yield tasks, and learn each of them afterwards."""
-        from forgetless.estimators.held_out import has_levels
-
         for part in parts:
             part = part._replace(X=read_once(part.X))
             yield part
-            self.model.partial_fit(
-                part.X, part.y, **({"task": part.label} if has_levels(self.model) else {})
-            )
+            self.model.partial_fit(part.X, part.y)
             self.means = self.means.after(part.y)
 
 
@@ -473,10 +453,8 @@ def _check_unchanged(context: click.Context) -> None:
         "rank",
         "diagonal",
         "average",
-        "loss",
         "intercept",
         "standardize",
-        "task_levels",
         "classes",
     )
     for name in names:
@@ -502,10 +480,6 @@ def _model(
 
     options["fit_intercept"] = options.pop("intercept")
     ridge: Any = fl.ContinualRidgeClassifier if classes else fl.ContinualRidge
-    if classes and options.pop("task_levels"):
-        raise click.UsageError(
-            "--task-levels needs a target of numbers, and this one holds classes"
-        )
     if schedule == "auto":
         auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
         return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
@@ -520,10 +494,6 @@ def _model(
         if classes:
             raise click.UsageError(
                 f"classes need explicit L2, and {schedule} is a budget of gradient steps"
-            )
-        if options.pop("task_levels"):
-            raise click.UsageError(
-                f"--task-levels needs explicit L2, and {schedule} is a budget of gradient steps"
             )
         return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
     options["memory"] = memory if rank or diagonal else None

@@ -18,7 +18,6 @@ from forgetless._core.text import printable
 from forgetless.estimators._units import Units
 from forgetless.estimators.calibration import INVERSES, Calibration
 from forgetless.estimators.history import COLUMNS, SIZE, History
-from forgetless.estimators.levels import TaskLevels, TaskMeans
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
 from forgetless.io.document import Document, Fields, write
@@ -49,18 +48,13 @@ def save(model: Any, path: Any, part: str) -> None:
     write(path, to_document(model, part))
 
 
-def to_document(model: Any, part: str = "learn") -> Document:  # noqa: C901, PLR0912
+def to_document(model: Any, part: str = "learn") -> Document:
     """Return the document of a fitted model; ``part`` is "predict" for the weights alone."""
     if part not in STATES:
         raise ValueError(f"state must be one of {', '.join(STATES)}, got {part!r}")
     state = model._fitted()
     predict = part == "predict" or state.origin.frozen
-    levels = state.levels
     if predict:
-        if levels is not None:
-            levels = model._task_levels(state)
-            weights = levels.weights if state.units is None else state.units.outward(levels.weights)
-            levels = levels._replace(weights=weights)
         state = state.in_user_units
     else:
         # parameters that contradict the state would make a file that cannot be loaded
@@ -84,9 +78,6 @@ def to_document(model: Any, part: str = "learn") -> Document:  # noqa: C901, PLR
         arrays["intercept"] = state.intercept
     if state.ranges is not None:
         arrays["ranges"] = state.ranges
-    if levels is not None:
-        header["tasks"] = list(levels.labels)
-        arrays |= {f"levels.{name}": value for name, value in levels.arrays().items()}
     for name in ("feature_names", "classes"):
         _store_labels(getattr(state.origin, name), name, header, arrays)
     if not predict:
@@ -204,12 +195,6 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
     classes = _classes(fields, header, targets) if model._has_classes else None
     origin = Origin(fixed, n_features=d, feature_names=names, classes=classes)
     ranges = fields.array("ranges", "f", (2, d)) if "ranges" in fields else None
-    levels = None
-    if model.task_levels:
-        form = TaskLevels if header["state"] == "predict" else TaskMeans
-        levels = form.from_fields(
-            fields.part("levels."), header.get("tasks"), d, targets[0] if targets else 1
-        )
     n_tasks = fields.integer("n_tasks", 1)
     calibration = (
         _calibration(fields.part("calibration.")) if "calibration.rows" in fields else None
@@ -221,7 +206,6 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
         intercept,
         n_tasks,
         ranges=ranges,
-        levels=levels,
         calibration=calibration,
     )
 

@@ -99,7 +99,7 @@ class TaskCollection:
         Parameters
         ----------
         frame : table
-            Of pandas, polars, pyarrow or another library that narwhals knows, or a dict of lists.
+            Of pandas, polars or pyarrow, or a dict of lists.
         task : str
             The column with the task of each row. Tasks are in sorted order of its values.
         target : str or sequence of str
@@ -115,7 +115,6 @@ class TaskCollection:
         >>> fl.TaskCollection.from_table(table, "month", "sales")
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
         """
-        # narwhals, which takes longer to import than the rest
         from forgetless.tasks.from_table import arrays_of
 
         return cls.from_arrays(*arrays_of(frame, task, target, encoder))
