@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, to_numpy
+from forgetless._core.arrays import Array, Floats
 from forgetless.advice._reduced import ReducedModel, assembly
 from forgetless.engines import draws
 from forgetless.engines.expectation import expect, worst_case
@@ -121,7 +121,7 @@ class Losses:
             return losses, errors
         for b, schedule in enumerate(schedules):
             result = expect(self.tasks, schedule, self.k, ordering=self.ordering, start=self.start)
-            losses[b] = float(to_numpy(result.average_loss)[0])
+            losses[b] = float(result.average_loss[0])
             errors[b] = float(np.max(result.error)) * abs(losses[b]) if result.error else error
         # A loss below the least possible one reveals a larger error.
         errors = np.maximum(errors, max(0.0, float(np.max(self.least - losses))))
@@ -130,7 +130,7 @@ class Losses:
     @cached_property
     def _squared_distance(self) -> float:
         """Squared distance from the start to the joint solution, around which moments are taken."""
-        return float(np.sum(to_numpy(self.origin - self.tasks.teacher(self.start)) ** 2))
+        return float(np.sum((self.origin - self.tasks.teacher(self.start)) ** 2))
 
     @property
     def _fragile(self) -> bool:
@@ -224,7 +224,7 @@ class Losses:
             moments = moments_around_teacher(self.tasks, self.origin, affine=True)
             return (
                 moments,
-                from_numpy(self._held_out_form(), like=moments.left),
+                self._held_out_form(),
                 float(self.validation.floors.mean()),
             )
         if self.objective == "worst_case":
@@ -240,7 +240,7 @@ class Losses:
         fixed = np.array([filter_.horizon is None for filter_ in problem.filters])
         names = ("average_loss", "worst_case") if worst else ("average_loss",)
         losses = {name: np.empty(len(schedules)) for name in names}
-        start = to_numpy(self.moments.start)
+        start = self.moments.start
         for group in (np.flatnonzero(fixed), np.flatnonzero(~fixed)):
             if not group.size:
                 continue
@@ -248,7 +248,7 @@ class Losses:
                 self.tasks, [problem.filters[b] for b in group], self.k, self.ordering, "last"
             )
             for b, row in zip(group, draws.forms(part, self.moments).forms, strict=True):
-                V = to_numpy(row[0])
+                V = row[0]
                 losses["average_loss"][b] = (
                     0.5 * max(0.0, float(np.sum(V * start))) + self.tasks.floors.mean()
                 )
@@ -261,12 +261,12 @@ class Losses:
             return self._validation(schedules)
         if name == "worst_case":
             return np.asarray(
-                to_numpy(worst_case(self.tasks, schedules, self.k, ordering=self.ordering).loss)
+                worst_case(self.tasks, schedules, self.k, ordering=self.ordering).loss
             )
         result = expect(
             self.tasks, schedules, self.k, ordering=self.ordering, start=self.start, metrics=name
         )
-        return np.asarray(to_numpy(result.values[name])[:, 0])
+        return np.asarray(result.values[name][:, 0])
 
     def _validation(self, schedules: list[Any]) -> Floats:
         assert self.validation is not None
@@ -283,7 +283,7 @@ class Losses:
         run = IndependentRun.of(problem, moments)
         for first in range(0, self.k, problem.steps_at_once):
             run.advance(problem.factors(first, min(self.k, first + problem.steps_at_once)))
-        excess = np.maximum(np.einsum("ij,ijb->b", self._held_out_form(), to_numpy(run.S)), 0.0)
+        excess = np.maximum(np.einsum("ij,ijb->b", self._held_out_form(), run.S), 0.0)
         return np.asarray(0.5 * excess + self.validation.floors.mean())
 
     def _after_one_order(self, schedule: Any) -> float:
@@ -303,17 +303,17 @@ class Losses:
         """
         tasks, validation = self.tasks, self.validation
         assert validation is not None
-        columns = to_numpy(tasks.teacher(self.start)).reshape(tasks.n_features, tasks.n_targets)
-        D = to_numpy(validation.singular_vectors)
-        inside = D if tasks.span is None else D @ to_numpy(tasks.span)
-        rows = np.concatenate([inside, D @ columns - to_numpy(validation.targets)], axis=1)
+        columns = tasks.teacher(self.start).reshape(tasks.n_features, tasks.n_targets)
+        D = validation.singular_vectors
+        inside = D if tasks.span is None else D @ tasks.span
+        rows = np.concatenate([inside, D @ columns - validation.targets], axis=1)
         rows *= validation.singular_values[:, None]
         return np.asarray(rows.T @ rows / validation.n_tasks)
 
 
 def _worst(moments: Moments, V: Floats) -> float:
     """Return the largest loss over unit teachers, from the linear part of the form V."""
-    form = to_numpy(moments.linear_form(from_numpy(V, like=moments.left)))
+    form = moments.linear_form(V)
     return 0.5 * max(0.0, float(np.linalg.eigvalsh(form)[-1])) if len(form) else 0.0
 
 
@@ -363,7 +363,7 @@ def fits(tasks: TaskCollection) -> bool:
     if not tasks.is_realizable():
         return False
     w = tasks.teacher()
-    rounded = 1e3 * float(np.finfo(float).eps) * tasks.radius * float(np.linalg.norm(to_numpy(w)))
+    rounded = 1e3 * float(np.finfo(float).eps) * tasks.radius * float(np.linalg.norm(w))
     return float(average_loss(tasks, w)) <= max(
         1e-12 * float(average_loss(tasks, 0.0 * w)), rounded**2
     )

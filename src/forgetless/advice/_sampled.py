@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.advice._losses import Losses
 from forgetless.engines.results import Trace
 from forgetless.engines.simulation import simulate
@@ -144,7 +144,7 @@ def _alone(tasks: TaskCollection) -> NDArray[np.bool_]:
     """Return for every task whether one of its singular vectors has a leverage above a half among
     all tasks.
     """
-    D = to_numpy(tasks.span_vectors)
+    D = tasks.span_vectors
     leverage = np.sum((D @ np.linalg.pinv(D.T @ D, hermitian=True)) * D, axis=1)
     bounds = itertools.pairwise(tasks.offsets.tolist())
     return np.array([bool(np.any(leverage[low:high] > 0.5)) for low, high in bounds])
@@ -182,7 +182,7 @@ def sampled(
             rows.append(average_loss(problem.validation, trace.weights[:, -1]))
         else:
             trace = _runs(problem, schedule, n_runs, seed, problem.objective, average=average)
-            rows.append(to_numpy(trace.values[problem.objective])[:, -1])
+            rows.append(trace.values[problem.objective][:, -1])
     return np.array(rows)
 
 
@@ -218,6 +218,6 @@ def seen_by_difference(
     values, errors = np.empty(len(schedules)), np.empty(len(schedules))
     for b, schedule in enumerate(schedules):
         trace = _runs(problem, schedule, TRIALS, problem.seed, ("average_loss", "seen_loss"))
-        gap = (to_numpy(trace.seen_loss) - to_numpy(trace.average_loss))[:, -1]
+        gap = (trace.seen_loss - trace.average_loss)[:, -1]
         values[b], errors[b] = max(0.0, expected[b] + gap.mean()), gap.std(ddof=1) / np.sqrt(TRIALS)
     return values, errors

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, from_numpy, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.advice._losses import Losses, fits
 from forgetless.advice._sampled import Runs
 from forgetless.advice.results import Claim, Option, below_text, change_text, down, up, value_text
@@ -103,7 +103,7 @@ def _unit_setting(tasks: TaskCollection, schedule: Any, k: int, ordering: Orderi
     """Return the setting of a unit teacher, learned from the origin, which fits all tasks."""
     w = np.zeros(tasks.n_features)
     w[0] = 1.0
-    fitted = TaskCollection([(task.X, task.X @ from_numpy(w, like=task.X)) for task in tasks])
+    fitted = TaskCollection([(task.X, task.X @ w) for task in tasks])
     setting = setting_of(Problem.of(fitted, schedule, k, ordering, "last"), None)
     return dataclasses.replace(setting, distance=1.0)
 
@@ -352,15 +352,11 @@ def uncentred(tasks: TaskCollection) -> list[str]:
     """
     if fits(tasks):
         return []
-    rows = [
-        (to_numpy(task.X), to_numpy(task.y).reshape(-1, tasks.n_targets))
-        for task in tasks
-        if task.y.shape[0]
-    ]
+    rows = [(task.X, task.y.reshape(-1, tasks.n_targets)) for task in tasks if task.y.shape[0]]
     X, y = np.concatenate([X for X, _ in rows]), np.concatenate([y for _, y in rows])
     # Tasks whose loss is a mean are divided by √n, and a constant feature of theirs with them.
     shrunk = np.concatenate([np.full(len(X), len(X) ** -0.5) for X, _ in rows])
-    rest = y - X @ to_numpy(tasks.teacher()).reshape(tasks.n_features, tasks.n_targets)
+    rest = y - X @ tasks.teacher().reshape(tasks.n_features, tasks.n_targets)
     gained = max(_gain_of(constant, X, rest) for constant in (np.ones(len(X)), shrunk))
     free = len(X) - tasks.span_dimension
     if free < 2 or gained < max(_GAINED, 10 / free):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless.advice import ensembles
 from forgetless.advice._losses import Losses, check_held_out
@@ -199,7 +199,7 @@ class _Search:
     def __init__(self, adjoint: Adjoint, coordinates: _Coordinates, smooth: float) -> None:
         self.adjoint, self.coordinates, self.smooth = adjoint, coordinates, smooth
         moments = adjoint.moments
-        first = float(np.sum(to_numpy(adjoint.form * moments.start))) if not adjoint.worst else 1.0
+        first = float(np.sum(adjoint.form * moments.start)) if not adjoint.worst else 1.0
         # keeps the logarithm of a loss of 0 finite
         self.rounding = 1e-15 * max(first, np.finfo(float).tiny)
 

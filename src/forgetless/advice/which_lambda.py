@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import to_numpy
 from forgetless.advice import _sampled, _text, ensembles
 from forgetless.advice._losses import Losses, check_held_out
 from forgetless.advice._ranking import CHOSEN, EXACT, SEARCHED, best_of_each, compare, wrong_horizon
@@ -276,7 +275,7 @@ def _exact_average(problem: Losses) -> Option | None:
         result = expect(problem.tasks, Projection(), problem.k, **options)
     except (MemoryError, NoExactLawError):
         return None
-    loss = float(to_numpy(result.values[problem.objective])[0])
+    loss = float(result.values[problem.objective][0])
     return _average_option(problem, loss, result.errors[problem.objective])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.orderings import (
     Cyclic,
@@ -54,13 +54,13 @@ def is_literal(tasks: TaskCollection) -> bool:
 def _rows(task: Task, basis: Any, *, literal: bool) -> dict[str, Any]:
     if literal:
         return {
-            "X": to_numpy(task.X).tolist(),
-            "y": to_numpy(task.y).ravel().tolist(),
+            "X": task.X.tolist(),
+            "y": task.y.ravel().tolist(),
             "floor": 0.0,
         }
-    s = to_numpy(task.singular_values)
-    V = to_numpy(task.singular_vectors if basis is None else task.singular_vectors @ basis)
-    X, y = s[:, None] * V, s * to_numpy(task.targets).ravel()
+    s = task.singular_values
+    V = task.singular_vectors if basis is None else task.singular_vectors @ basis
+    X, y = s[:, None] * V, s * task.targets.ravel()
     return {"X": X.tolist(), "y": y.tolist(), "floor": task.floor}
 
 

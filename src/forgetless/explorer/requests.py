@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.advice.which_lambda import advise
 from forgetless.engines.adjoint import loss_gradient
 from forgetless.engines.expectation import expect
@@ -84,7 +84,7 @@ class Requests:
         if exact and request["scheme"] != "budget":
             (values,) = loss_gradient(tasks, filter_, k).parameters.values()
             slope, note = _listed(values), ""
-        return {"loss": _listed(to_numpy(curve.values[metric])), "slope": slope, "note": note}
+        return {"loss": _listed(curve.values[metric]), "slope": slope, "note": note}
 
     def compare_bounds(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return every bound that applies to the schedule on these tasks, and its upper bound."""

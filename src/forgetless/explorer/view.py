@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import to_numpy
 from forgetless.explorer.page import page
 from forgetless.explorer.plain import FEATURES, MOST_STEPS, is_literal, plain_schedule, plain_tasks
 from forgetless.filters import Filter
@@ -175,7 +174,7 @@ def _facts(tasks: TaskCollection) -> dict[str, Any]:
 
 
 def _distance(tasks: TaskCollection) -> float:
-    return float(np.linalg.norm(to_numpy(tasks.teacher())))
+    return float(np.linalg.norm(tasks.teacher()))
 
 
 def _upper_bound(tasks: TaskCollection, schedule: Schedule | Filter, k: int) -> float | None:

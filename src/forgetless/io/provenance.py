@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import is_array_api_obj, to_numpy
 from forgetless._core.compiled import n_threads
 from forgetless._core.environment import version
 from forgetless._core.text import printable
@@ -119,8 +118,8 @@ def _plain(value: Any) -> Any:
         return {"entropy": _plain(value.entropy), "spawn_key": list(value.spawn_key)}
     if isinstance(value, np.generic):
         return _plain(value.item())
-    if is_array_api_obj(value):
-        return _plain(to_numpy(value).tolist())
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

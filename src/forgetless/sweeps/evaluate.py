@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import to_numpy
 from forgetless._core.compiled import has_numba
 from forgetless._core.text import error_text
 from forgetless._core.threads import one_blas_thread
@@ -139,7 +138,7 @@ def _exact(
     if names:
         expectation = expect(tasks, schedules, batch.k, metrics=names, **options)
         for name in names:
-            for cell_rows, curve in zip(rows, to_numpy(expectation.values[name]), strict=True):
+            for cell_rows, curve in zip(rows, expectation.values[name], strict=True):
                 cell_rows += _curve(
                     name, expectation.steps, curve, rounding=expectation.errors[name]
                 )
@@ -173,7 +172,7 @@ def _simulated(
         )
         cell_rows: list[Row] = []
         for name in sweep.metrics:
-            values = to_numpy(trace.values[name])
+            values = trace.values[name]
             error = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
             cell_rows += _curve(name, trace.steps, values.mean(axis=0), error)
         rows.append(cell_rows)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import is_array_api_obj, to_numpy
 from forgetless.sweeps.code import (
     LENGTH,
     code_digest,
@@ -93,8 +92,8 @@ class _Reader:
             return {"tasks": tasks} | (
                 {} if type(value) is TaskCollection else {"class": self.read(type(value), ())}
             )
-        if is_array_api_obj(value):
-            return _array(to_numpy(value))
+        if isinstance(value, np.ndarray):
+            return _array(value)
         if type(value) in _CONTAINERS:
             return self._container(value, within)
         if isinstance(value, bytes | bytearray):
