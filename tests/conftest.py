@@ -1,5 +1,3 @@
-import math
-
 import hypothesis
 import numpy as np
 import pytest
@@ -7,15 +5,6 @@ import pytest
 # A test does not depend on the machine's speed.
 hypothesis.settings.register_profile("forgetless", deadline=None)
 hypothesis.settings.load_profile("forgetless")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_estimates_of_duration():
-    """No warning that something will take long, which depends on the machine's speed; tests of it set a clock."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in ("forgetless.reporting.progress",):
-            patch.setattr(f"{module}.PATIENCE", math.inf)
-        yield
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """The loss on the next task, against enumeration of all orders, simulation, and the errors it raises."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless import cli
 from support.collections import random_pairs
 
 s = fl.schedules
@@ -94,12 +92,3 @@ def test_no_next_task_is_an_error():
                 call(tasks, fl.Ridge(1.0), 2, ordering=ordering, metrics="next_loss")
     earlier = fl.expect(tasks, fl.Ridge(1.0), 2, ordering="without-replacement", metrics="next_loss", record=[1])
     assert earlier.next_loss[0] > 0
-
-
-def test_the_command_line_prints_it(tmp_path, capsys):
-    fl.theory.constructions.two_tasks(1.0).save(tmp_path / "two.fl")
-    for k, order, present in ((1, "without-replacement", True), (2, "without-replacement", False), (2, "cyclic", True)):
-        for command in ("expect", "simulate"):
-            arguments = ["lab", command, str(tmp_path / "two.fl"), "--k", str(k), "--ordering", order, "--json"]
-            assert cli.main(arguments) == 0
-            assert ("next_loss" in json.loads(capsys.readouterr().out)) == present

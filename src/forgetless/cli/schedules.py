@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from forgetless.cli.shared import examples, print_lines, schedule_of
-from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
 from forgetless.schedules.names import usage
 
@@ -88,10 +87,8 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     from forgetless.reproduce import page
 
     folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
-    with terminal_progress() as report_progress:
-        sections = page.sections(page.PARTS if part == "all" else [part])
-        report_progress(0, 0, "drawing")
-        written = page.write(sections, folder)
+    sections = page.sections(page.PARTS if part == "all" else [part])
+    written = page.write(sections, folder)
     facts = {
         section.table.title: list(section.table.facts)
         for section in sections

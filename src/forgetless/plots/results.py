@@ -1,10 +1,10 @@
-"""Figures of results, streams and sweeps, with one style.
+"""Figures of results and streams, with one style.
 
 Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ
 in grey.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -350,76 +350,3 @@ def plot_reliability(probabilities: Any, fractions: Any, errors: Any, ax: Any = 
     )
     ax.set(xlabel="probability predicted", ylabel="fraction right", xlim=(0, 1.02), ylim=(0, 1.02))
     return ax
-
-
-def plot_lines(panels: Mapping[str, Any], x: str, y: str, ax: Any = None) -> Any:
-    """Draw the panels of a sweep: points with bars of one standard error, and bounds as thin lines
-    of the same colour.
-
-    Takes lines by the titles of their panels; returns the axes, a list where there are several.
-    """
-    if not panels:
-        raise ValueError("there is nothing to draw: the store holds no results for this figure")
-    if ax is not None and len(panels) > 1:
-        raise ValueError(
-            f"ax takes one panel, and the figure has {len(panels)}: {', '.join(panels)}; choose by"
-            " where="
-        )
-    axes = [ax]
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        size = (COLUMN * len(panels), 2.6)
-        axes = list(
-            plt.subplots(1, len(panels), figsize=size, squeeze=False, layout="constrained")[1][0]
-        )
-    for one, (title, lines) in zip(axes, panels.items(), strict=True):
-        _plot_panel(one, lines, x)
-        one.set(
-            xlabel="number of steps k" if x == "k" else x,
-            ylabel=y.replace("_", " "),
-            title=figure_label(title, 60),
-        )
-    axes[0].legend()
-    return axes[0] if len(axes) == 1 else axes
-
-
-def _plot_panel(ax: Any, lines: Any, x: str) -> None:
-    for i, line in enumerate(lines):
-        _plot_line(ax, i, line)
-    means = [point.mean for line in lines for point in line.points]
-    ax.set(xscale="linear" if x == "seed" else "log", yscale="log" if min(means) > 0 else "linear")
-    if min(means) > 0:  # a bar as long as its mean would extend the axis without limit
-        ax.set_ylim(bottom=max(min(means) / 5, ax.get_ylim()[0]))
-    ticks = sorted({at for line in lines for at in line.x if at == at})
-    if len(ticks) <= 8:
-        ax.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-        ax.minorticks_off()
-
-
-def _plot_line(ax: Any, i: int, line: Any) -> None:
-    means = [point.mean for point in line.points]
-    if len(line.x) == 1 and line.x[0] != line.x[0]:  # a schedule without a scale, against the scale
-        ax.axhline(means[0], label=figure_label(line.name, 60), **look(i))
-        return
-    errors = [point.error for point in line.points]
-    bars = None if None in errors else errors
-    ax.errorbar(
-        line.x,
-        means,
-        bars,
-        marker=MARKERS[i % len(MARKERS)],
-        label=figure_label(line.name, 60),
-        **look(i),
-    )
-    for kind in ("upper", "lower"):
-        bound = [getattr(point, kind) for point in line.points]
-        if None not in bound:
-            ax.plot(
-                line.x,
-                bound,
-                color=COLOURS[i % len(COLOURS)],
-                linewidth=0.5,
-                linestyle=":",
-                zorder=1,
-            )

@@ -1,1 +1,1 @@
-"""Tables, text, progress and HTML for people."""
+"""Tables and HTML for people."""
