@@ -134,57 +134,6 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
     assert "<script>" not in fl.expect(TASKS, {"<script>": 1.0}, 4)._repr_html_()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda progress: fl.expect(TASKS, "increasing", 50, progress=progress),
-        lambda progress: fl.simulate(TASKS, NAMED, 50, seed=0, progress=progress),
-    ],
-    ids=[
-        "expect",
-        "simulate",
-    ],
-)
-def test_progress_is_shown_or_told(call, monkeypatch, capfd):
-    import rich.progress
-
-    call(None)
-    assert capfd.readouterr() == ("", "")
-    updates = []
-
-    class Watched(rich.progress.Progress):
-        def update(self, *given, **facts):
-            updates.append(facts)
-            return super().update(*given, **facts)
-
-        def stop(self):
-            updates.append("stopped")
-            super().stop()
-
-    monkeypatch.setattr(rich.progress, "Progress", Watched)
-    call(True)
-    assert updates.pop() == "stopped"
-    assert updates
-    assert all(0 <= each["completed"] <= (each["total"] or np.inf) for each in updates)
-    told = []
-    call(lambda *given: told.append(given))
-    assert told
-    assert [(done, total) for done, total, _ in told] == [(each["completed"], each["total"]) for each in updates]
-    with pytest.raises(TypeError, match="progress must be True or a callable"):
-        call("yes")
-
-
-def test_an_error_takes_the_bar_away(monkeypatch):
-    import rich.progress
-
-    stop, stopped = rich.progress.Progress.stop, []
-    monkeypatch.setattr(rich.progress.Progress, "stop", lambda self: (stopped.append(True), stop(self)))
-    monkeypatch.setattr("forgetless.engines.simulation._simulated", lambda *given: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        fl.simulate(TASKS, 1.0, 4, progress=True)
-    assert stopped
-
-
 RESULTS = {
     "Expectation": lambda: fl.expect(TASKS, NAMED, 5, record="all"),
     "Trace": lambda: fl.simulate(TASKS, fl.Ridge(1.0), 5, seed=0),

@@ -276,7 +276,7 @@ def test_a_model_worse_than_the_mean_says_so(folder, capsys):
     [
         (("fit", "nothing.csv", *FIT), 1, "there is no file nothing.csv"),
         (("fit", "data.csv", "--task", "city", "--target", "pm25", "--out", "m.npz"), 1, "no column 'city'"),
-        (("fit", "data.csv", *FIT, "--schedule", "rising"), 2, "use auto, none, ridge:COEFFICIENT, fixed, increasing"),
+        (("fit", "data.csv", *FIT, "--schedule", "rising"), 2, "none, ridge:COEFFICIENT, fixed, increasing"),
         (("fit", "data.csv", *FIT, "--schedule", "ridge:-1"), 2, "coefficient must be nonnegative"),
         (("fit", "data.csv", *FIT, "--schedule", "ridge:x"), 2, "--schedule"),
         (("fit", "data.csv", *FIT, "--holdout", "1"), 2, "--holdout"),
