@@ -9,7 +9,7 @@ from forgetless._core.arrays import Array, Floats, namespace_of, zeros
 from forgetless._core.compiled import n_threads, spread
 from forgetless._core.threads import WORTH_THREADS, one_blas_thread
 
-GRAM_RATIO = 0.1
+_GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then
 below 3e-14."""
 
@@ -55,7 +55,7 @@ def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
     if n < 8 or d < 4 * n:
         return None
     squares, U = xp.linalg.eigh(X @ X.T)
-    if float(squares[0]) <= GRAM_RATIO**2 * float(squares[-1]):
+    if float(squares[0]) <= _GRAM_RATIO**2 * float(squares[-1]):
         return None
     s, U = xp.flip(squares) ** 0.5, xp.flip(U, axis=1)
     return U, s, (U / s).T @ X

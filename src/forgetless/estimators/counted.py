@@ -103,7 +103,7 @@ class Encoded(NamedTuple):
                 ranges[:, places] = table.min(axis=0), table.max(axis=0)
         return ranges
 
-    def summed(self) -> "Summed":
+    def summed(self) -> "_Summed":
         """Return what products with these rows need, without writing them down."""
         n, d = self.shape
         numeric: list[tuple[int, Any]] = []
@@ -116,7 +116,7 @@ class Encoded(NamedTuple):
             codes, table = (
                 (piece.parts, _one_hot(len(places))) if isinstance(piece, OneHot) else piece
             )
-            if len(places) < FEWEST or len(table) > MOST:
+            if len(places) < _FEWEST or len(table) > MOST:
                 numeric += [
                     (place, values[codes])
                     for place, values in zip(places.tolist(), table.T, strict=True)
@@ -128,7 +128,7 @@ class Encoded(NamedTuple):
         for i, (_, values) in enumerate(numeric):
             mean[i] = values.mean()
             np.subtract(values, mean[i], out=dense[i])
-        return Summed(
+        return _Summed(
             (n, d), dense.T, mean, np.array([place for place, _ in numeric], dtype=np.int64), coded
         )
 
@@ -138,7 +138,7 @@ def written(X: Any) -> Any:
     return X.whole() if isinstance(X, Encoded) else X
 
 
-FEWEST = 8
+_FEWEST = 8
 """Features of a coded column below which they are cheaper to multiply than its codes are to
 count."""
 
@@ -146,7 +146,7 @@ MOST = 1024
 """Different values of a coded column up to which pairs of two columns are counted."""
 
 
-class Summed:
+class _Summed:
     """Rows X (n, d) of which columns with few values are stored as codes: sums over rows of one
     value are products.
 

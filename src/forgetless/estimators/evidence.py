@@ -39,10 +39,10 @@ PRIORS = {
 """Shares before the first task: of the solutions on all tasks and on recent ones, the trackers, and
 the mean."""
 
-SHARED = 0.05
+_SHARED = 0.05
 """Fraction of the shares that returns to the prior before each task, so that a part can recover."""
 
-FIRST = 2.0
+_FIRST = 2.0
 """Power of the squared errors by which the first task, of which leave-one-out errors are known,
 decides the shares."""
 
@@ -202,11 +202,11 @@ class Evidence(Rule):
         if begins:
             if before is None:
                 error, mean_error = statistics.leave_out_errors()
-                prior = _updated(prior, np.array([error] * (len(prior) - 1) + [mean_error]), FIRST)
+                prior = _updated(prior, np.array([error] * (len(prior) - 1) + [mean_error]), _FIRST)
             trackers = Trackers.starting(statistics, len(DRIFTS) if recent else 0)
             return Experts(statistics, recent, trackers, prior)
         trackers = before.trackers.after(self._pieces(task, len(empty.mean)), statistics)
-        shares = (1.0 - SHARED) * before.shares + SHARED * prior
+        shares = (1.0 - _SHARED) * before.shares + _SHARED * prior
         shares = _updated(shares, _errors_before(state, task, before.solutions), 0.5)
         return Experts(statistics, recent, trackers, shares)
 

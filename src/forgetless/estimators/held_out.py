@@ -49,7 +49,7 @@ def split_rows(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
     return np.flatnonzero(learned), order[:count]
 
 
-ROWS = 20_000
+_ROWS = 20_000
 """Largest number of held-out rows, about the same number of every task."""
 
 
@@ -69,7 +69,7 @@ class HeldOut:
 
     def add(self, X: Any, y: Floats, held: Any) -> None:
         """Add the rows ``held`` of the task that was learned last."""
-        most = max(1, ROWS // _rounded_up(len(self.rows) + 1))
+        most = max(1, _ROWS // _rounded_up(len(self.rows) + 1))
         first = slice(0, most)
         if any(len(part) > most for part in self.targets):
             for parts in (self.rows, self.targets, self.learned):

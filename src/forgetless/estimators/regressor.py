@@ -37,7 +37,7 @@ from forgetless.solvers.rows import is_sparse, is_zero
 TALL = 50
 """Rows for each feature from which on a pipeline learns a task from its XᵀX."""
 
-BLOCK = 2**20
+_BLOCK = 2**20
 """Bytes of the rows that are written down at a time then: the size of a processor's cache."""
 
 
@@ -301,7 +301,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             return False
         y = np.asarray(y)
         # many rows for each of the d² numbers that a block adds to
-        step = max(BLOCK // (8 * d), 4 * d)
+        step = max(_BLOCK // (8 * d), 4 * d)
         try:
             return self._learn_parts(X, y, step)
         except ConvergenceError:

@@ -14,7 +14,7 @@ from forgetless.estimators.counted import Encoded
 from forgetless.estimators.state import State, TaskData, sum_of_squares
 from forgetless.solvers.rows import Rows, columns_of, is_sparse
 
-NOTHING = "blocks must hold at least one row that is not zero, got none; leave this task out"
+_NOTHING = "blocks must hold at least one row that is not zero, got none; leave this task out"
 
 
 def standardized_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskData, State]:
@@ -33,7 +33,7 @@ def standardized_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskDa
         units = previous.with_rows(X, weight)
         mean = _mean(mean, units.total - before, units.total - previous.total, y, weight)
     if units is None or units.total == before:
-        raise ValueError(NOTHING)
+        raise ValueError(_NOTHING)
     state = state._replace(origin=checked.origin).in_units(units).starting(X, y, mean)
     used = units
 
@@ -50,7 +50,7 @@ def _read_once(state: State, blocks: Iterator[Any], check: Check) -> tuple[TaskD
     """
     first = next(blocks, None)
     if first is None:
-        raise ValueError(NOTHING)
+        raise ValueError(_NOTHING)
     X, y, weight, checked = check(state, *triple(first))
     previous = Units.of(state, X)
     final = previous.with_rows(X, weight)

@@ -29,7 +29,7 @@ from forgetless.io.document import Fields
 STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
 """λ in units of the mean variance of the columns times the mean weight of a row."""
 
-GROWTH = 1.1
+_GROWTH = 1.1
 """λ is chosen again once the number of rows has grown by this factor."""
 
 EXACT = 1e-6
@@ -327,7 +327,7 @@ class Statistics(NamedTuple):
 
     def _choices(self, diagonal: Floats) -> Floats:
         """Return the values of λ to choose from, for the diagonal of G."""
-        if self.strength > 0 and self.rows < GROWTH * self.chosen:
+        if self.strength > 0 and self.rows < _GROWTH * self.chosen:
             return np.array([self.strength])
         grid = STRENGTHS * (self.unit or mean_variance(diagonal, self.rows))
         return grid[grid >= 0.99 * self.least] if self.least <= grid[-1] else grid[-1:]

@@ -1,7 +1,7 @@
 """Factorisations of one task: Cholesky of the smaller Gram matrix, its eigenvectors, or the
 spectrum of X.
 
-A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``SAFE`` the
+A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``_SAFE`` the
 loss of digits does not matter; beyond, the solution is refined with residuals computed from X
 itself, and from exact sums where even these are not accurate enough.
 """
@@ -20,10 +20,10 @@ from forgetless.filters import Filter
 from forgetless.solvers.rows import OneTask, Rows
 
 EPS = float(np.finfo(np.float64).eps)
-SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
-HOPELESS = 1e13  # condition beyond which refinement with a Cholesky factor does not converge
+_SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
+_HOPELESS = 1e13  # condition beyond which refinement with a Cholesky factor does not converge
 # entries up to which tasks are refined with exact sums, about 0.1 µs an entry
-EXACT_ENTRIES = 10**7
+_EXACT_ENTRIES = 10**7
 ACCURACY = 1e-8  # largest relative error of a step that is accepted
 
 
@@ -60,7 +60,7 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
     if info != 0:
         return None
     rcond, _ = lapack.dpocon(factor, norm1, uplo="L")
-    if rcond * HOPELESS < 1:
+    if rcond * _HOPELESS < 1:
         return None
 
     def gram_solve(b: Array) -> Array:
@@ -83,7 +83,7 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
         def solve(b: Array) -> Array:  # Woodbury
             return (b - rows.adjoint(gram_solve(rows.forward(b)))) / coefficient
 
-    if rcond * SAFE >= 1 or not rows.readable:
+    if rcond * _SAFE >= 1 or not rows.readable:
         if rcond * ACCURACY < 10 * EPS:
             raise ConvergenceError(
                 f"the rows were read once and their XᵀX + {coefficient:.3g} is too ill-conditioned"
@@ -143,7 +143,7 @@ def _refine(
         floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
         if not exact and floor > 0.1 * ACCURACY:
             entries = rows.shape[0] * rows.shape[1]
-            exact = not rows.in_parts and entries <= EXACT_ENTRIES and 32 * entries <= memory
+            exact = not rows.in_parts and entries <= _EXACT_ENTRIES and 32 * entries <= memory
         if exact:
             correction = solve(_exact_residual(rows.whole(), residual, change, coefficient))
         else:

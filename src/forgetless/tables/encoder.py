@@ -31,9 +31,9 @@ from forgetless.tables._columns import (
 from forgetless.tables._dates import format_of
 from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers
 
-IMPUTE = ("mean", "zero", "error")
+_IMPUTE = ("mean", "zero", "error")
 
-ADDED = ("late", "decimal", "treated")
+_ADDED = ("late", "decimal", "treated")
 """Values of columns that files of version 1.0 do not have."""
 
 WIDEST = 2000
@@ -317,8 +317,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # --- one column ---
 
     def _check_parameters(self) -> None:
-        if self.impute not in IMPUTE:
-            raise ValueError(f"impute must be one of {', '.join(IMPUTE)}, got {self.impute!r}")
+        if self.impute not in _IMPUTE:
+            raise ValueError(f"impute must be one of {', '.join(_IMPUTE)}, got {self.impute!r}")
         for name in ("max_categories", "min_count", "n_buckets", "text_features"):
             validate.integer(name, getattr(self, name), 1, "the default is a good start")
         taken: dict[str, str] = {}
@@ -426,7 +426,7 @@ def _column_of(plain: Any) -> Column:
     for part in dataclasses.fields(kind):
         default = getattr(empty, part.name)
         fields[part.name] = _checked(
-            plain.get(part.name, default if part.name in ADDED else None), default
+            plain.get(part.name, default if part.name in _ADDED else None), default
         )
         if fields[part.name] is None:
             raise ValueError(f"{part.name} of a column of its encoder is invalid")
