@@ -39,7 +39,6 @@ def test_other_tasks_equal_enumeration(family, law, rng):
     assert 0 < exact.errors["average_loss"] < 1e-9
     for name in names[1:]:  # of the tasks learned
         assert exact.values[name][0] == pytest.approx(plain.values[name][0], rel=1e-10)
-    assert exact.provenance["evaluate"] == other.digest
 
 
 def test_runs_on_other_tasks(rng):

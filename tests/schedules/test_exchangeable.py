@@ -105,7 +105,7 @@ def test_estimators_use_own_norms_of_every_such_schedule(schedule, n_rows, rng):
 
 
 def test_scales_of_own_norms():
-    """A sweep multiplies the strengths and keeps the norms; a function that hides them is an error of estimators."""
+    """A scale multiplies the strengths and keeps the norms; a function that hides them is an error of estimators."""
     filter_ = fl.filters.PerTask(fl.Ridge(0.5))
     assert filter_.scaled(3.0) == fl.filters.PerTask(fl.Ridge(1.5))
     assert filter_.for_norm(2.0) == fl.Ridge(2.0)

@@ -18,11 +18,9 @@ from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
-from forgetless.io.provenance import Origin
 from forgetless.metrics import OTHER_LOSS, check_metrics, normalized, shape_of
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
-from forgetless.schedules.names import code
 from forgetless.tasks import TaskCollection
 
 
@@ -74,28 +72,6 @@ class Problem:
             "average_loss" if name == OTHER_LOSS else name: value for name, value in values.items()
         }
         return normalized(named, self.tasks, start) if self.normalize else named
-
-    def origin(self, call: str, **arguments: Any) -> Origin:
-        """Return the origin of a result of this problem: the call, with its arguments."""
-
-        def resolved() -> dict[str, Any]:
-            codes = [code(each) or repr(each) for each in self.schedules]
-            schedule = (
-                dict(zip(map(str, self.labels), codes, strict=True)) if self.labels else codes[0]
-            )
-            common = {
-                "schedule": schedule,
-                "k": self.k,
-                "ordering": repr(self.ordering),
-                "average": self.average,
-            }
-            if self.disturbance is not None:
-                common |= {"noise": self.disturbance.noise, "drift": self.disturbance.drift}
-            if self.other is not None:
-                common["evaluate"] = self.other.digest
-            return {**common, **({"normalize": True} if self.normalize else {}), **arguments}
-
-        return Origin(call, resolved, self.tasks)
 
     @property
     def grid(self) -> bool:
@@ -227,10 +203,7 @@ class Problem:
             name: from_numpy(value if self.grid else value[0], like=like) for name, value in values
         }
         errors = dict(zip(shaped, computed.errors.values(), strict=True))
-        origin = self.origin("expect", start=start)
-        return Expectation(
-            self.steps, shaped, computed.method, errors, labels=self.labels, origin=origin
-        )
+        return Expectation(self.steps, shaped, computed.method, errors, labels=self.labels)
 
 
 _FACTORS_AT_ONCE = 2**20

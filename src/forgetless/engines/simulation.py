@@ -158,11 +158,8 @@ def simulate(  # noqa: PLR0913
         for b in range(n_schedules):
             part = part_of_work(report_progress, b, n_schedules)
             traces.append(simulated(*orders[b], sampling, part))
-    origin = problem.origin(
-        "simulate", n_trials=n_trials, seed=sampling.seed, start=start, backend=backend
-    )
     trace = together(traces, problem.labels) if problem.grid else traces[0]
-    return replace(trace, values=problem.public(trace.values, start), origin=origin)
+    return replace(trace, values=problem.public(trace.values, start))
 
 
 def _shared(seed: Any) -> Any:

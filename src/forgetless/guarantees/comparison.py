@@ -113,7 +113,6 @@ def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...]) -> Bound
         tuple(notes),
         errors,
         exact["next_loss"],
-        origin=problem.origin("compare_bounds", start=start),
     )
 
 
