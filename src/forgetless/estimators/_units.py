@@ -194,7 +194,8 @@ def far_from_zero(mean: Floats, scale: Floats) -> Any:
 
 def _inward(X: Floats, center: Floats, inverse: Floats) -> Floats:
     """Return (X − m)/s, with as little work as it takes; X itself where there is none."""
-    scaled, shifted = bool(np.any(inverse != 1.0)), np.flatnonzero(center)
+    scaled = bool(np.any(inverse != 1.0))
+    shifted = np.flatnonzero(center)
     if scaled or 4 * len(shifted) > len(center):
         rows = X - center
         return np.multiply(rows, inverse, out=rows) if scaled else rows

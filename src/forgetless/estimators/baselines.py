@@ -102,7 +102,8 @@ class _JointRule(Rule):
         moment = right + gram @ start
         total = gram
         if state.memory is not None:
-            total, moment = state.memory.gram + gram, state.memory.moment + moment
+            total = state.memory.gram + gram
+            moment = state.memory.moment + moment
         weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
         change = weights - start
         with np.errstate(over="ignore", invalid="ignore"):  # the state rejects infinite weights
@@ -121,7 +122,9 @@ class _RecursiveRule(Rule):
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        rows, residual, d = task.rows, task.residual, task.rows.shape[1]
+        rows = task.rows
+        residual = task.residual
+        d = task.rows.shape[1]
         _check_memory("RecursiveLeastSquares", d)
         if isinstance(rows, RemoteRows):
             X, residual = rows.reduced()  # an equal task of few rows
@@ -131,7 +134,8 @@ class _RecursiveRule(Rule):
                 "RecursiveLeastSquares reads the rows of a task twice, which a generator does not"
                 " allow; give a list of blocks, or use JointRidge"
             )
-        P, energy = np.eye(d) / self.alpha, 0.0
+        P = np.eye(d) / self.alpha
+        energy = 0.0
         if state.memory is not None:
             P, energy, _ = state.memory
         total = np.zeros(task.start.shape)

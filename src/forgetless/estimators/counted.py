@@ -73,9 +73,11 @@ class Encoded(NamedTuple):
         column.
         """
         assert not self.sparse, "sparse rows are written as a whole"
-        n, d = min(high, self.shape[0]) - low, self.shape[1]
+        n = min(high, self.shape[0]) - low
+        d = self.shape[1]
         columns = np.zeros((d, n))
-        row, flat = np.arange(n), columns.reshape(-1)
+        row = np.arange(n)
+        flat = columns.reshape(-1)
         for piece, places in self.pieces:
             if isinstance(piece, Given):
                 columns[places[piece.part]] = piece.values[low : low + n]
@@ -124,7 +126,8 @@ class Encoded(NamedTuple):
             else:
                 coded.append((np.where(codes < 0, len(table) - 1, codes), table, places))
         # Column by column, in which they are written, centred and multiplied several times as fast.
-        dense, mean = np.empty((len(numeric), n)), np.zeros(len(numeric))
+        dense = np.empty((len(numeric), n))
+        mean = np.zeros(len(numeric))
         for i, (_, values) in enumerate(numeric):
             mean[i] = values.mean()
             np.subtract(values, mean[i], out=dense[i])
@@ -156,7 +159,9 @@ class _Summed:
     def __init__(
         self, shape: tuple[int, int], dense: Floats, mean: Floats, places: Any, coded: list[Any]
     ) -> None:
-        self.shape, self._dense, self._places = shape, dense, places
+        self.shape = shape
+        self._dense = dense
+        self._places = places
         self.center = np.zeros(shape[1])
         self.center[places] = mean
         self._coded = [
@@ -174,7 +179,8 @@ class _Summed:
         """Return AᵀA of A = [X, 1]."""
         n, d = self.shape
         gram = np.zeros((d + 1, d + 1))
-        last, at = np.array([d]), self._places
+        last = np.array([d])
+        at = self._places
         # Those of numbers have mean zero: their sums, which are rounding, are left out.
         _put(gram, at, at, self._dense.T @ self._dense)
         gram[d, d] = n

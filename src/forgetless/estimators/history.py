@@ -44,7 +44,8 @@ class History(NamedTuple):
         total += weight
         # a list is cut from time to time only, which costs O(1) per task
         if length >= SIZE + SIZE // 8:
-            log, length = log[length - SIZE + 1 : length], SIZE - 1
+            log = log[length - SIZE + 1 : length]
+            length = SIZE - 1
         elif len(log) > length:
             del log[length:]
         log.append(row)

@@ -319,7 +319,8 @@ class Subspace(NamedTuple):
 
 def _combined(V: Array, stack: Stacked, dtype: Any) -> Array:
     """Return V·[B; X] in a dtype."""
-    q, X = stack.above.shape[0], stack.below.single
+    q = stack.above.shape[0]
+    X = stack.below.single
     V, above = (each.astype(dtype, copy=False) for each in (V, stack.above))
     if is_sparse(X):
         return V[:, :q] @ above + (X.T.astype(V.dtype) @ V[:, q:].T).T

@@ -101,7 +101,10 @@ class Scheduled(WithStrength):
         *,
         measure: bool = False,
     ) -> None:
-        self.strength, self.options, self.memory, self.measure = strength, options, memory, measure
+        self.strength = strength
+        self.options = options
+        self.memory = memory
+        self.measure = measure
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""

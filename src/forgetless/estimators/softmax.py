@@ -60,16 +60,15 @@ class SoftmaxStep(WithStrength):
         curvature: str,
         radius: float | None = None,
     ) -> None:
-        self.strength, self.memory, self.curvature, self.radius = (
-            strength,
-            memory,
-            curvature,
-            radius,
-        )
+        self.strength = strength
+        self.memory = memory
+        self.curvature = curvature
+        self.radius = radius
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        rows, start = _LabelledRows.of(task), _against_another(task.start)
+        rows = _LabelledRows.of(task)
+        start = _against_another(task.start)
         subspace = None
         if self.memory is not None:
             subspace = (
@@ -84,7 +83,8 @@ class SoftmaxStep(WithStrength):
         centre = start + metric.towards(previous - start)
         change, error = rows.minimum(metric, centre)
         weights = centre + change
-        before, after = rows.X @ previous, rows.X @ weights
+        before = rows.X @ previous
+        after = rows.X @ weights
         parts: dict[str, Any] = {"radius": largest}
         if subspace is not None:
             parts["memory"] = self._remembered(subspace, rows, before, after)
@@ -102,7 +102,8 @@ class SoftmaxStep(WithStrength):
         """Return λ, the radius that it was chosen by (NaN if by none), and the largest norm so
         far.
         """
-        radius, largest = math.nan if self.radius is None else self.radius, state.radius
+        radius = math.nan if self.radius is None else self.radius
+        largest = state.radius
         if self.strength.needs_radius and self.radius is None:
             largest = max(largest, task_norm(task.rows))
             radius = largest
@@ -249,13 +250,16 @@ class _LabelledRows(NamedTuple):
     @classmethod
     def of(cls, task: TaskData) -> "_LabelledRows":
         """Return the rows of a task, whose residuals are those of one-hot targets."""
-        rows, weight = task.rows, task.weight
+        rows = task.rows
+        weight = task.weight
         X = rows.single if rows.single is not None else np.concatenate(list(rows.blocks()))
-        X, residual = X.astype(np.float64, copy=False), task.residual.astype(np.float64)
+        X = X.astype(np.float64, copy=False)
+        residual = task.residual.astype(np.float64)
         weights = np.ones(len(residual)) if weight is None else weight.astype(np.float64)
         if weight is not None:
             inverse = 1.0 / np.sqrt(weights)[:, None]
-            X, residual = _times(X, inverse), residual * inverse
+            X = _times(X, inverse)
+            residual = residual * inverse
         targets = residual + X @ task.start.astype(np.float64)
         return cls(X, np.argmax(targets, axis=1), weights)
 

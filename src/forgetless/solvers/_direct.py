@@ -183,7 +183,8 @@ def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) 
 
 def _exact_product(A: Array, x: Array, b: Array) -> tuple[Array, Array]:
     """Return b + A x as the sum of two vectors, correct to twice the working precision."""
-    high, low = np.empty(len(b)), np.empty(len(b))
+    high = np.empty(len(b))
+    low = np.empty(len(b))
     for i, row in enumerate(A):
         products, errors = _two_product(row, x)
         terms = [float(b[i]), *products.tolist(), *errors.tolist()]
@@ -221,7 +222,8 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     right = W.T @ (residual if rows.dual else _in_float64(rows, original, right))
     change = W @ (right * gain[:, None])
     if rows.dual:
-        weights, change = change, rows.adjoint(change)
+        weights = change
+        change = rows.adjoint(change)
         cancelled = _cancelled(float(theta[-1]), weights, change)
         after = np.sum(((1.0 - factors)[:, None] * right) ** 2, axis=0)
     else:
@@ -279,7 +281,8 @@ def _spectral_error(
     size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0
-    along, across = float(np.max(factors * (s[0] / s))), float(np.max(factors * (s[0] / s) ** 2))
+    along = float(np.max(factors * (s[0] / s)))
+    across = float(np.max(factors * (s[0] / s) ** 2))
     return 8 * EPS * (2.0 + along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
 
 

@@ -251,7 +251,8 @@ def _exponents(task: OneTask, filter: Filter) -> tuple[int, int, int]:
     if rows.remote:
         # the residuals are on the workers; ``reduced`` returns rows in memory, which are scaled
         return 0, 0, 0
-    size, product = _largest(residual), _largest(right)
+    size = _largest(residual)
+    product = _largest(right)
     b = _exponent(size, residual)
     if rows.single is None or not isinstance(filter, Ridge | GradientDescent):
         return 0, b, 0  # other filters are solved by the spectrum, which scales X itself

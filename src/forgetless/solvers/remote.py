@@ -64,7 +64,8 @@ def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
 def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> _Seen:
     """On a worker: the first pass over a block."""
     A, y, weight = _rows_of(X, y, weight, view)
-    n, entries = A.shape[0], A.data if is_sparse(A) else A
+    n = A.shape[0]
+    entries = A.data if is_sparse(A) else A
     total = sum_of_grams([A], A.shape[1]) if gram else None
     # A finite Gram matrix proves that all entries are finite; otherwise the entries themselves are
     # checked.
@@ -128,7 +129,8 @@ class RemoteRows(Rows):
     remote = True
 
     def __init__(self, blocks: Sequence[Block], view: View, seen: _Seen) -> None:
-        n, stored = int(seen.counts[0]), int(seen.counts[1])
+        n = int(seen.counts[0])
+        stored = int(seen.counts[1])
         super().__init__(None, (n, len(view.start)), stored)
         self._blocks = list(blocks)
         self._view = view

@@ -191,7 +191,8 @@ class Category:
     def learned(self, values: Values) -> "Category":
         """Return the encoder after some more rows."""
         values = values.as_strings()
-        parts, pending = list(self.parts), dict(self.pending)
+        parts = list(self.parts)
+        pending = dict(self.pending)
         own = set(parts)
         counts: Any = np.bincount(values.codes[values.codes >= 0], minlength=len(values.labels))
         rare = 0
@@ -312,8 +313,10 @@ class Date:
         origin = self.origin
         if math.isnan(origin):
             origin = float(present.mean() if self.late else present.min())
-        count, missing = self.count + len(present), len(times) - len(present)
-        low, high = min(self.low, float(present.min())), max(self.high, float(present.max()))
+        count = self.count + len(present)
+        missing = len(times) - len(present)
+        low = min(self.low, float(present.min()))
+        high = max(self.high, float(present.max()))
         more = [" hour sin", " hour cos"] if np.any(present % DAY != 0) else []
         more += _YEARLY if high - low > _SEASON else []
         return dataclasses.replace(

@@ -48,7 +48,8 @@ _MISSING_SIGNS = frozenset(
 """Strings in columns of numbers that stand for a missing value, beside those that pandas reads
 so."""
 
-_FEW, SHARE = 5, 0.05
+_FEW = 5
+SHARE = 0.05
 """Other strings that a column of numbers may hold: so many different ones, in this fraction of the
 rows."""
 

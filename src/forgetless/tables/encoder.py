@@ -45,7 +45,8 @@ class BadValueError(ValueError):
 
     def __init__(self, message: str, column: str, value: str) -> None:
         super().__init__(message)
-        self.column, self.value = column, value
+        self.column = column
+        self.value = value
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -138,7 +139,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             order += [
                 (name, part) for part in range(len(previous[name].parts), len(columns[name].parts))
             ]
-        self.columns_, self.order_ = columns, order
+        self.columns_ = columns
+        self.order_ = order
         self.feature_names_in_ = np.array(list(inputs), dtype=object)
         self.n_features_in_ = len(inputs)
         return self
@@ -171,7 +173,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for name, column in self.columns_.items()
             for piece in _named_errors(name, column.encode, inputs[name])
         ]
-        n, d = len(next(iter(inputs.values()))), len(self.order_)
+        n = len(next(iter(inputs.values())))
+        d = len(self.order_)
         numbers = sum(
             len(column.parts)
             for column in self.columns_.values()
@@ -309,7 +312,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             seen[name] += 1
         if any(seen[name] != len(column.parts) for name, column in columns.items()):
             raise ValueError("the features of its encoder are not those of its columns")
-        encoder.columns_, encoder.order_ = columns, order
+        encoder.columns_ = columns
+        encoder.order_ = order
         encoder.feature_names_in_ = np.array(list(columns), dtype=object)
         encoder.n_features_in_ = len(columns)
         return encoder
@@ -357,7 +361,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_columns(self, columns: Mapping[str, Any], *, named: bool) -> None:
         """Raise ValueError if columns of earlier tasks are missing."""
-        have, want = len(columns), len(self.columns_)
+        have = len(columns)
+        want = len(self.columns_)
         if not named and have != want:
             raise ValueError(
                 f"X has {have} features, but TableEncoder is expecting {want} features as input"

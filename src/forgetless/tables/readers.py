@@ -76,7 +76,9 @@ class _Bounded(io.RawIOBase):
     """
 
     def __init__(self, file: Any, most: int, message: str) -> None:
-        self.file, self.left, self.message = file, most, message
+        self.file = file
+        self.left = most
+        self.message = message
 
     def readable(self) -> bool:
         return True
@@ -111,7 +113,8 @@ def is_large(path: Path) -> bool:
     """Return whether a file should be read in chunks."""
     if str(path) == "-":
         return False
-    size, suffix = path.stat().st_size, path.suffix.lower()
+    size = path.stat().st_size
+    suffix = path.suffix.lower()
     if suffix != ".gz":
         return size > (LARGE // 4 if suffix == ".parquet" else LARGE)
     if size <= LARGE // _RATIO:

@@ -86,7 +86,8 @@ def summary(run: StreamResult) -> dict[str, Any]:
 
     Those before learning count every row the same, those on held-out rows every task.
     """
-    estimator, measure = run.estimator, measure_of(run)
+    estimator = run.estimator
+    measure = measure_of(run)
     key = measure.key
     figures: dict[str, Any] = {
         "tasks": len(run.tasks),
@@ -133,7 +134,8 @@ def _prequential(run: StreamResult, before: Any) -> float:
 
 def sentences(run: StreamResult) -> list[str]:
     """Return sentences about the errors of a stream, with warnings at the end."""
-    s, measure = summary(run), measure_of(run)
+    s = summary(run)
+    measure = measure_of(run)
     texts = {
         name.replace(measure.key, "error"): measure.stated(s[name])
         for name in s
@@ -180,7 +182,8 @@ def sentences(run: StreamResult) -> list[str]:
 
 def warnings_of(run: StreamResult) -> list[str]:
     """Return warnings: predictions no better than a mean, drift, forgetting."""
-    lines, measure = [], measure_of(run)
+    lines = []
+    measure = measure_of(run)
     mean = measure.mean
     names = {
         "mean_before": f"the {mean} of all targets so far",
@@ -231,7 +234,8 @@ def warnings_of(run: StreamResult) -> list[str]:
 
 def _hints(run: StreamResult) -> str:
     """Return hints for a model that is no better than a mean: options not used yet."""
-    model, features = run.estimator, int(run.estimator.n_features_in_)
+    model = run.estimator
+    features = int(run.estimator.n_features_in_)
     fixed = model._fixed()
     memory = fixed.get("memory", LowRankMemory(features + 1))
     tried = {
@@ -323,7 +327,8 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
 
 def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
-    history, measure = run.estimator.history_, measure_of(run)
+    history = run.estimator.history_
+    measure = measure_of(run)
 
     def stated(errors: Any) -> list[float | None]:
         return [
@@ -440,7 +445,8 @@ def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = (
 
 def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
     """Return the figures of errors for which there are data, each with its alternative text."""
-    measure, pictures = measure_of(run), []
+    measure = measure_of(run)
+    pictures = []
     with plots.publication() as mpl:
         mpl.use("Agg")
         if run.watched:
@@ -519,13 +525,16 @@ def _reliability(outcomes: Outcomes) -> tuple[list[float], list[float], list[flo
 
 # Alarms; ``benchmarks/alarms.py`` measures how often they are wrong where nothing has changed.
 
-_DRIFT, _WINDOW, FEWEST = 5.0, 20, 5
+_DRIFT = 5.0
+_WINDOW = 20
+FEWEST = 5
 """Drift: the error of a task before it is learned, as a logarithm, lies more than ``_DRIFT``
 deviations above the median of up to ``_WINDOW`` tasks before it, of which there must be ``FEWEST``.
 The deviation is 1.4826 times the median absolute deviation of these, and at least √(2/n), which
 chance alone would do with n rows."""
 
-_FORGETTING, _SHARE = 4.0, 0.1
+_FORGETTING = 4.0
+_SHARE = 0.1
 """Forgetting: the error on the held-out rows of a task has grown since it was learned by more than
 ``_FORGETTING`` standard errors of that difference, taken on the same rows, and by more than
 ``_SHARE`` of it. The same of all tasks but the last together, where held-out rows of each are too
@@ -585,7 +594,8 @@ def forgotten_together(run: StreamResult) -> bool:
     finite = np.isfinite(error)
     if not run.watched or not finite.any():
         return False
-    total, learned = float(grown[finite].sum()), float(np.diag(run.errors)[:-1][finite].sum())
+    total = float(grown[finite].sum())
+    learned = float(np.diag(run.errors)[:-1][finite].sum())
     return (
         total > _FORGETTING * math.sqrt(float(np.sum(error[finite] ** 2)))
         and total > _SHARE * learned
