@@ -43,32 +43,6 @@ def test_a_stream_is_the_literal_algorithm_for_every_kind_of_input(rng, tmp_path
     assert model.n_tasks_seen_ == len(tasks)
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-def test_short_path_of_one_row_is_the_usual_path(rng, intercept):
-    tasks = list(stream(rng, 30, 1, 5))
-    for schedule in (None, "increasing", fl.Ridge(0.3), fl.schedules.fixed()):
-        quick = fl.ContinualRidge(0.4, schedule=schedule, n_tasks=30, fit_intercept=intercept)
-        usual = clone(quick)
-        for X, y in tasks:
-            quick.partial_fit(X, y)
-            usual.partial_fit(X.tolist(), y.tolist())
-        np.testing.assert_allclose(quick.coef_, usual.coef_, rtol=1e-10)
-        np.testing.assert_allclose(quick.intercept_, usual.intercept_, rtol=1e-10)
-        for name, values in usual.history_.items():
-            np.testing.assert_allclose(quick.history_[name], values, rtol=1e-6, atol=1e-12, err_msg=name)
-
-
-def test_short_path_heeds_changed_parameters(rng):
-    (X, y), (X2, y2), (X3, y3) = stream(rng, 3, 1, 4)
-    model = fl.ContinualRidge(1.0).partial_fit(X, y).partial_fit(X2, y2)
-    before = model.coef_.copy()
-    model.set_params(alpha=9.0).partial_fit(X3, y3)
-    np.testing.assert_allclose(model.coef_, literal.ridge_step(before, X3, y3, 9.0))
-    model.set_params(alpha=-1.0)
-    with pytest.raises(ValueError, match="alpha"):
-        model.partial_fit(X3, y3)
-
-
 def test_fit_learns_groups_in_order_of_appearance_and_knows_their_number(rng):
     tasks = list(stream(rng, 5))
     X, y = np.concatenate([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])

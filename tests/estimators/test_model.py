@@ -5,7 +5,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import forgetless as fl
 from support.streams import sparse_rows
@@ -84,17 +83,6 @@ def test_the_size_of_the_state_is_told(rng):
     auto = fl.ContinualRidge().partial_fit(A, b)
     # XᵀX, four vectors of statistics, the units, the ranges, and a few numbers.
     assert 8 * (900 + 4 * 30 + 3 * 30 + 2 * 30) <= auto.nbytes_ - plain.nbytes_ <= 8 * (900 + 9 * 30) + 200
-
-
-def test_rows_of_weight_zero_are_absent(rng):
-    A, b = rng.standard_normal((6, 3)), rng.standard_normal(6)
-    weight = np.array([1.0, 0.0, 2.0, 0.0, 1.0, 1.0])
-    kept = weight > 0
-    for kind in (np.asarray, sparse.csr_array):
-        full = fl.ContinualRidge(alpha=1.0).fit(kind(A), b, sample_weight=weight)
-        few = fl.ContinualRidge(alpha=1.0).fit(kind(A[kept]), b[kept], sample_weight=weight[kept])
-        np.testing.assert_allclose(full.coef_, few.coef_, rtol=1e-12)
-        assert full.history_["n_rows"].tolist() == [4]
 
 
 def test_large_weighted_tasks_are_read_in_blocks(rng, monkeypatch):

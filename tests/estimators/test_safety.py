@@ -274,31 +274,6 @@ def test_a_model_keeps_the_precision_of_its_first_task():
     assert narrow.predict(X.astype(np.float32)).dtype == np.float64
 
 
-INTERRUPTED = [
-    ("rules.learn", {"alpha": 1.0}),
-    ("rules.learn", {"alpha": 1.0, "memory": 2}),
-    ("low_rank.Subspace.with_task", {"alpha": 1.0, "memory": 2}),
-    ("statistics.Statistics._moved", {}),
-    ("statistics.Statistics._truncated", {"memory": 2}),
-]
-INTERRUPTED += [("history.History.with_row", options) for options in ({"alpha": 1.0}, {"alpha": 1.0, "memory": 2}, {})]
-
-
-@pytest.mark.parametrize(("where", "options"), INTERRUPTED)
-def test_an_interrupted_task_changes_nothing(monkeypatch, where, options):
-    """Interrupted in the middle of the step, and at the very end."""
-    model = fl.ContinualRidge(**options).partial_fit(X, y)
-    before = pickle.dumps(model.__dict__)
-
-    def interrupted(*_args, **_kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(f"forgetless.estimators.{where}", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.partial_fit(2 * X, y)
-    assert pickle.dumps(model.__dict__) == before
-
-
 def test_weights_that_overflow_are_refused():
     model = fl.ContinualRidge(alpha=0.0).partial_fit([[1.0]], [1.0])
     with pytest.raises((OverflowError, ValueError)):

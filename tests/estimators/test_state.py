@@ -166,26 +166,6 @@ def check_interruptions(model, learn, event, again=0):
     assert total > 40
 
 
-@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"schedule": "increasing", "n_tasks": 99}], ids=str)
-@pytest.mark.parametrize("size", [1, 4, 1000])
-def test_a_row_is_learned_whole_or_not_at_all_wherever_it_is_interrupted(options, size, monkeypatch):
-    monkeypatch.setattr("forgetless.estimators.history.SIZE", size)
-    model = fl.ContinualRidge(**{"alpha": 1.0, **options})
-    learned(model, tasks(model, 0, n=1, count=6))
-    ((X, y),) = tasks(model, 3, n=1, count=1)
-    check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode")
-
-
-@pytest.mark.parametrize("again", [1, 2, 3, 8])
-def test_a_second_interruption_right_after_the_first_finds_nothing_to_spoil(again):
-    model = fl.ContinualRidge(alpha=1.0, fit_intercept=True)
-    learned(model, tasks(model, 0, n=1, count=6))
-    ((X, y),) = tasks(model, 3, n=1, count=1)
-    check_interruptions(model, lambda model: model.partial_fit(X, y), "opcode", again)
-    ((X, y),) = tasks(model, 3, n=3, count=1)
-    check_interruptions(model, lambda model: model.partial_fit(X, y), "line", again)
-
-
 SOME = [pytest.param(model, marks=[pytest.mark.long] if i % 3 else []) for i, model in enumerate(MODELS)]
 
 

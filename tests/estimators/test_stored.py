@@ -188,34 +188,3 @@ def test_weights_whose_sum_overflows_are_refused(rng):
 
 
 # --- what is kept ---
-
-
-def test_a_long_horizon_takes_little_memory_and_says_how_much(rng):
-    import tracemalloc
-
-    tasks = stream(rng, 3)
-    tracemalloc.start()
-    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=10**6, radius=5.0), tasks)
-    kept = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert kept < 2_000_000
-    assert 0.5 * kept < model.nbytes_ < 2 * kept
-
-
-def test_chunks_of_a_schedule_are_those_of_the_whole(rng, monkeypatch):
-    from forgetless.estimators import strength as _strength
-
-    tasks = stream(rng, 23, n=1)
-    options = [
-        {"schedule": "increasing", "n_tasks": 25},
-        {"schedule": "increasing"},
-        {"schedule": fl.schedules.unregularized_first(fl.schedules.increasing()), "n_tasks": 25},
-        {"schedule": fl.Ridge(np.arange(1.0, 26.0))},
-    ]
-    for each in options:
-        whole = learned(fl.ContinualRidge(**each), tasks)
-        monkeypatch.setattr(_strength, "CHUNK", 4)
-        parts = learned(fl.ContinualRidge(**each), tasks)
-        monkeypatch.undo()
-        np.testing.assert_array_equal(parts.history_["strength"], whole.history_["strength"])
-        np.testing.assert_array_equal(parts.coef_, whole.coef_)

@@ -159,7 +159,7 @@ def _is_result(node: Any) -> bool:
     return type(node).__module__.split(".")[0] == "distributed"
 
 
-FAN = 8
+_FAN = 8
 """Parts that are added up at a time, on the way from all blocks to one sum."""
 
 
@@ -286,7 +286,7 @@ def summed(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
     adding = dask.delayed(add, pure=False)
     level = list(parts)
     while len(level) > 1:
-        level = [adding(level[i : i + FAN]) for i in range(0, len(level), FAN)]
+        level = [adding(level[i : i + _FAN]) for i in range(0, len(level), _FAN)]
     return level[0]
 
 
@@ -392,7 +392,7 @@ def equal_task(X: Any, y: Any) -> tuple[Floats, Floats]:
     blocks, d = blocks_of(X, y), int(X.shape[1])
     columns = int(y.shape[1]) if y.ndim > 1 else 1
     hint = "only tasks of few features can be held here"
-    check_memory(2.0 * FAN * (d + columns) ** 2, f"a task of {d} features as one triangle", hint)
+    check_memory(2.0 * _FAN * (d + columns) ** 2, f"a task of {d} features as one triangle", hint)
     (total,) = computed(summed([block.then(_triangle) for block in blocks], stacked_triangles))
     R = np.asarray(total)
     return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:] if y.ndim > 1 else R[:, d])

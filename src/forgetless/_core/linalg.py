@@ -9,7 +9,7 @@ from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import n_threads, spread
 from forgetless._core.threads import few_threads, one_blas_thread
 
-GRAM_RATIO = 0.1
+_GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then
 below 3e-14."""
 
@@ -53,7 +53,7 @@ def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
     if n < 8 or d < 4 * n:
         return None
     squares, U = np.linalg.eigh(X @ X.T)
-    if float(squares[0]) <= GRAM_RATIO**2 * float(squares[-1]):
+    if float(squares[0]) <= _GRAM_RATIO**2 * float(squares[-1]):
         return None
     s, U = np.flip(squares) ** 0.5, np.flip(U, axis=1)
     return U, s, (U / s).T @ X

@@ -5,7 +5,7 @@ figures and pages.
 import math
 from typing import Any
 
-LABEL = 60
+_LABEL = 60
 """Most characters of a label in tables and pages."""
 
 
@@ -51,7 +51,7 @@ def error_text(error: BaseException, width: int = 2000) -> str:
 
 def label(text: object) -> str:
     """Return a label for tables and pages."""
-    return printable(str(text), LABEL)
+    return printable(str(text), _LABEL)
 
 
 def figure_label(text: object, width: int = 14) -> str:

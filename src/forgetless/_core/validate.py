@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LARGEST = 2**62
+_LARGEST = 2**62
 """Integers from here on are rejected: NumPy computes with 64 bits."""
 
 
-def integer(name: str, value: Any, minimum: int, hint: str, below: float = LARGEST) -> int:
+def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARGEST) -> int:
     """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(
@@ -78,7 +78,7 @@ def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int6
         raise ValueError(
             f"{name} must be at least 1 at every step, got {raw[at]} at step {at + 1}; {hint}"
         )
-    if (raw >= LARGEST).any():
+    if (raw >= _LARGEST).any():
         raise ValueError(f"{name} must be below 2**62, got {raw.max()}; {hint}")
     values = raw.astype(np.int64)
     values.flags.writeable = False

@@ -70,7 +70,8 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
     scikit-learn takes names and tags from ``model``, and writes the features of the first rows to
     it.
     """
-    coef, reset = state.coef, state.origin.n_features is None
+    coef = state.coef
+    reset = state.origin.n_features is None
     check_unmasked("y", y)
     X = array_of(X)
     y = None if y is None else np.asarray(y)
@@ -148,7 +149,9 @@ def take(X: Any, y: Any, weight: Any, at: Any) -> tuple[Any, Any, Any]:
 def whole(state: State, X: Any, y: Any, weight: Any) -> TaskData:
     """Return a task given as arrays, relative to the weights of a state."""
     start = state.start(X, y)
-    residual, n, total = state.residual(X, y, start), int(X.shape[0]), float(X.shape[0])
+    residual = state.residual(X, y, start)
+    n = int(X.shape[0])
+    total = float(X.shape[0])
     if weight is not None:
         total = float(weight.sum())
         residual = weighted(residual, weight)
@@ -170,7 +173,8 @@ def _error_before(state: State, X: Any, y: Any, weight: Any) -> float:
 def _rows(X: Any, weight: Any, intercept: bool, dtype: Any) -> Rows:
     if weight is None and not intercept and X.dtype == dtype and not is_sparse(X):
         return Rows.of(X)
-    n, d = int(X.shape[0]), int(X.shape[1]) + intercept
+    n = int(X.shape[0])
+    d = int(X.shape[1]) + intercept
     if is_sparse(X) or 16 * n * d <= validate.FACTORIZATION_LIMIT:
         return Rows.of(plain(X, weight, intercept, dtype))
     step = max(1, BLOCK_BYTES // (8 * d))
@@ -241,14 +245,19 @@ class _Blocks:
         self.right: Any = None
         self.squares: Any = 0.0
         self.residuals: list[Any] = []
-        self.n, self.rows_read, self.stored, self.total, self.empty = 0, 0, 0, 0.0, True
+        self.n = 0
+        self.rows_read = 0
+        self.stored = 0
+        self.total = 0.0
+        self.empty = True
         self.before: float | None = None
 
     def add(self, state: State, X: Any, y: Any, weight: Any) -> None:
         """Add a block."""
         intercept = state.fit_intercept
         if self.start is None:
-            self.start, self.targets = state.start(X, y), tuple(y.shape[1:])
+            self.start = state.start(X, y)
+            self.targets = tuple(y.shape[1:])
         r = state.residual(X, y, self.start).astype(np.result_type(y, self.start), copy=False)
         r = r if weight is None else weighted(r, weight)
         if state.predicts_otherwise:
@@ -296,7 +305,8 @@ def in_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskData, State]
         raise ValueError(
             "blocks must hold at least one row that is not zero, got none; leave this task out"
         )
-    start, d = sums.start, len(sums.start)
+    start = sums.start
+    d = len(sums.start)
     counts = (sums.total, sums.n, sums.targets, sums.right, sums.before)
     if sums.once:
         # Of the residual only its norm is left, which together with Xᵀr is enough for a step.

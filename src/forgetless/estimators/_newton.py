@@ -21,28 +21,28 @@ from forgetless._core.arrays import Floats
 ACCURACY = 1e-10
 """Relative error of the change that is aimed at."""
 
-ENOUGH = 1e-9
+_ENOUGH = 1e-9
 """Relative error of conjugate gradients at which a dense task is not factorised."""
 
-ITERATIONS = 100
+_ITERATIONS = 100
 """Newton steps; 5 to 30 are needed."""
 
-SMALL = 50_000
+_SMALL = 50_000
 """Numbers n·r·c up to which factorisations are fastest: calls from Python cost more."""
 
-PRODUCTS = 10_000
+_PRODUCTS = 10_000
 """Largest number of products with the second derivative."""
 
 FEW_PRODUCTS = 150
-"""The same for tasks that are factorised quickly: a second derivative of a side up to ``QUICK``."""
+"""The same for tasks that are factorised quickly: second derivatives of a side up to ``_QUICK``."""
 
-QUICK = 400
+_QUICK = 400
 """At a side of 600 to 1500 conjugate gradients took 0.2 to 0.8 of the time of factorisations."""
 
-LARGEST_SIDE = 6000
+_LARGEST_SIDE = 6000
 """Side of the second derivative up to which it is factorised: 0.3 GB."""
 
-BALL = 1e-7
+_BALL = 1e-7
 """Radius, relative to the change, of the ball in which second derivatives are bounded."""
 
 
@@ -119,9 +119,9 @@ def minimum(f: Objective) -> Step:
     n, r = f.B.shape
     c = f.outputs.shape[1]
     side = min(n, r) * c
-    if n * r * c > SMALL:
-        step = by_products(f, FEW_PRODUCTS if side <= QUICK else PRODUCTS)
-        if step.error <= ENOUGH or side > LARGEST_SIDE:
+    if n * r * c > _SMALL:
+        step = by_products(f, FEW_PRODUCTS if side <= _QUICK else _PRODUCTS)
+        if step.error <= _ENOUGH or side > _LARGEST_SIDE:
             return step
     if n >= r:
         return _by_factorization(f)
@@ -142,7 +142,7 @@ def _by_factorization(f: Objective) -> Step:
     return Step(z, min(gradient_error(f, z), _curvature_error(f, z)))
 
 
-def by_products(f: Objective, limit: int = PRODUCTS) -> Step:
+def by_products(f: Objective, limit: int = _PRODUCTS) -> Step:
     """Return the minimum by Newton steps that are solved by conjugate gradients.
 
     It ends after about ``limit`` products with the second derivative; ``error`` says whether that
@@ -181,7 +181,7 @@ def _newton(f: Objective, direction: Callable[[Floats, Floats, float], Floats], 
     ``direction`` gives a step from the outputs, the gradient and λ‖z‖.
     """
     z = np.zeros((f.B.shape[1], f.outputs.shape[1]))
-    for _ in range(ITERATIONS):
+    for _ in range(_ITERATIONS):
         outputs = f.outputs + f.B @ z  # not updated: rounding errors of updates would add up
         g = f.gradient(z, outputs)
         move = f.coefficient * float(np.linalg.norm(z))
@@ -233,12 +233,12 @@ def _curvature_error(f: Objective, z: Floats) -> float:
         return math.inf
     # The second derivative of a row changes by at most itself times the range of the change of
     # outputs.
-    reach = np.linalg.norm(f.B, axis=1) * BALL * size
+    reach = np.linalg.norm(f.B, axis=1) * _BALL * size
     H = f.hessian(probabilities(outputs), f.weights * np.exp(-math.sqrt(2.0) * reach))
     eigenvalues = np.linalg.eigvalsh(H)
     smallest = max(f.coefficient, float(eigenvalues[0] - 1e-14 * eigenvalues[-1]))
     bound = math.sqrt(max(float(right @ _solve(H, right)), 0.0) / smallest) / size
-    return bound if bound < BALL else math.inf
+    return bound if bound < _BALL else math.inf
 
 
 def _solve(H: Floats, right: Floats) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 from forgetless._core.arrays import Array, Floats
 from forgetless.solvers.rows import is_sparse
 
-ROUNDING = 1e-10
+_ROUNDING = 1e-10
 """A standard deviation below this share of the root mean square of a column is taken for
 rounding."""
 
@@ -78,7 +78,7 @@ class Units(NamedTuple):
         centred = self.centred and dense
         scale = np.sqrt(spread / total) if centred else size
         # What was measured once stays: a mean that grows cannot make a column constant again.
-        scale = np.where(scale > ROUNDING * size, scale, self.scale)
+        scale = np.where(scale > _ROUNDING * size, scale, self.scale)
         return Units(total, mean, spread, scale, centred)
 
     def inward(self, X: Any) -> Any:
@@ -194,7 +194,8 @@ def far_from_zero(mean: Floats, scale: Floats) -> Any:
 
 def _inward(X: Floats, center: Floats, inverse: Floats) -> Floats:
     """Return (X − m)/s, with as little work as it takes; X itself where there is none."""
-    scaled, shifted = bool(np.any(inverse != 1.0)), np.flatnonzero(center)
+    scaled = bool(np.any(inverse != 1.0))
+    shifted = np.flatnonzero(center)
     if scaled or 4 * len(shifted) > len(center):
         rows = X - center
         return np.multiply(rows, inverse, out=rows) if scaled else rows

@@ -19,21 +19,21 @@ from forgetless.io import Fields
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 
-EPS = float(np.finfo(np.float64).eps)
+_EPS = float(np.finfo(np.float64).eps)
 
 
-class NormalEquations(NamedTuple):
+class _NormalEquations(NamedTuple):
     """The sums of XᵀX (d, d) and Xᵀy (d, c) of all tasks, and the ridge penalty."""
 
     gram: Array
     moment: Array
     alpha: float
 
-    def in_units(self, change: UnitChange, total: float) -> "NormalEquations":
+    def in_units(self, change: UnitChange, total: float) -> "_NormalEquations":
         """Return the sums in other units of the columns."""
         return self._replace(gram=change.gram(self.gram), moment=change.rows(self.moment.T).T)
 
-    def widened(self, d: int, count: int) -> "NormalEquations":
+    def widened(self, d: int, count: int) -> "_NormalEquations":
         """Return the sums with ``count`` more features behind the first d."""
         gram = with_zeros(with_zeros(self.gram, d, count, 0), d, count, 1)
         return self._replace(gram=gram, moment=with_zeros(self.moment, d, count, 0))
@@ -42,7 +42,7 @@ class NormalEquations(NamedTuple):
         """Return the memory as arrays for a file."""
         return {name: getattr(self, name) for name in ("gram", "moment")}
 
-    def detached(self) -> "NormalEquations":
+    def detached(self) -> "_NormalEquations":
         """Return the sums, which are never changed in place."""
         return self
 
@@ -52,21 +52,21 @@ class NormalEquations(NamedTuple):
         return np.asarray(np.einsum("ij,ij->i", rows, np.linalg.solve(A, rows.T).T))
 
 
-class InverseGram(NamedTuple):
+class _InverseGram(NamedTuple):
     """P = (alpha·I + Σ XᵀX)⁻¹ of shape (d, d), the sum of ‖X‖² (Frobenius), and alpha."""
 
     inverse: Array
     energy: float
     alpha: float
 
-    def in_units(self, change: UnitChange, total: float) -> "InverseGram":
+    def in_units(self, change: UnitChange, total: float) -> "_InverseGram":
         """Return the inverse in other units of the columns, after rows of weight ``total``."""
         P = change.weights(change.weights(self.inverse).T)
         # In standardized units every column has a mean square of 1, and the prior is converted with
         # the rest.
         return self._replace(inverse=P, energy=total * len(P))
 
-    def widened(self, d: int, count: int) -> "InverseGram":
+    def widened(self, d: int, count: int) -> "_InverseGram":
         """Return the inverse with ``count`` more features behind the first d."""
         P = with_zeros(with_zeros(self.inverse, d, count, 0), d, count, 1)
         new = np.arange(d, d + count)
@@ -77,7 +77,7 @@ class InverseGram(NamedTuple):
         """Return the memory as arrays for a file."""
         return {name: getattr(self, name) for name in ("inverse", "energy")}
 
-    def detached(self) -> "InverseGram":
+    def detached(self) -> "_InverseGram":
         """Return the inverse, which is never changed in place."""
         return self
 
@@ -86,7 +86,7 @@ class InverseGram(NamedTuple):
         return np.asarray(np.einsum("ij,jk,ik->i", rows, self.inverse, rows, optimize=True))
 
 
-class JointRule(Rule):
+class _JointRule(Rule):
     """Ridge regression on all tasks together, from the sums XᵀX and Xᵀy."""
 
     def __init__(self, alpha: float) -> None:
@@ -102,18 +102,19 @@ class JointRule(Rule):
         moment = right + gram @ start
         total = gram
         if state.memory is not None:
-            total, moment = state.memory.gram + gram, state.memory.moment + moment
+            total = state.memory.gram + gram
+            moment = state.memory.moment + moment
         weights, rcond = _solve_positive(total + self.alpha * np.eye(d), moment)
         change = weights - start
         with np.errstate(over="ignore", invalid="ignore"):  # the state rejects infinite weights
             after = np.maximum(
                 _squares(task.residual) - np.sum((2 * right - gram @ change) * change, axis=0), 0.0
             )
-        memory = NormalEquations(total, moment, self.alpha)
-        return Change(change, after, self.alpha, error=10 * EPS / rcond, parts={"memory": memory})
+        memory = _NormalEquations(total, moment, self.alpha)
+        return Change(change, after, self.alpha, error=10 * _EPS / rcond, parts={"memory": memory})
 
 
-class RecursiveRule(Rule):
+class _RecursiveRule(Rule):
     """Recursive least squares: updates of P = (alpha·I + Σ XᵀX)⁻¹."""
 
     def __init__(self, alpha: float) -> None:
@@ -121,7 +122,9 @@ class RecursiveRule(Rule):
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        rows, residual, d = task.rows, task.residual, task.rows.shape[1]
+        rows = task.rows
+        residual = task.residual
+        d = task.rows.shape[1]
         _check_memory("RecursiveLeastSquares", d)
         if isinstance(rows, RemoteRows):
             X, residual = rows.reduced()  # an equal task of few rows
@@ -131,7 +134,8 @@ class RecursiveRule(Rule):
                 "RecursiveLeastSquares reads the rows of a task twice, which a generator does not"
                 " allow; give a list of blocks, or use JointRidge"
             )
-        P, energy = np.eye(d) / self.alpha, 0.0
+        P = np.eye(d) / self.alpha
+        energy = 0.0
         if state.memory is not None:
             P, energy, _ = state.memory
         total = np.zeros(task.start.shape)
@@ -142,9 +146,9 @@ class RecursiveRule(Rule):
         left = residual - rows.forward(total.astype(residual.dtype, copy=False))
         # ‖P‖·‖P⁻¹‖ is at most this, which bounds the effect of rounding.
         condition = float(np.abs(P).sum(axis=0).max()) * (self.alpha + energy)
-        memory = InverseGram(P, energy, self.alpha)
+        memory = _InverseGram(P, energy, self.alpha)
         return Change(
-            total, _squares(left), self.alpha, error=10 * EPS * condition, parts={"memory": memory}
+            total, _squares(left), self.alpha, error=10 * _EPS * condition, parts={"memory": memory}
         )
 
 
@@ -182,10 +186,10 @@ class JointRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
-        return JointRule(_checked_alpha(self.alpha))
+        return _JointRule(_checked_alpha(self.alpha))
 
-    def _read_memory(self, fields: Fields, d: int, c: int) -> NormalEquations:
-        return NormalEquations(
+    def _read_memory(self, fields: Fields, d: int, c: int) -> _NormalEquations:
+        return _NormalEquations(
             fields.array("gram", "f", (d, d)), fields.array("moment", "f", (d, c)), self.alpha
         )
 
@@ -238,10 +242,10 @@ class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
-        return RecursiveRule(_checked_alpha(self.alpha))
+        return _RecursiveRule(_checked_alpha(self.alpha))
 
-    def _read_memory(self, fields: Fields, d: int, c: int) -> InverseGram:
-        return InverseGram(
+    def _read_memory(self, fields: Fields, d: int, c: int) -> _InverseGram:
+        return _InverseGram(
             fields.array("inverse", "f", (d, d)), fields.number("energy"), self.alpha
         )
 

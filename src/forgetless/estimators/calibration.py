@@ -17,11 +17,11 @@ from forgetless._core.arrays import Floats
 INVERSES = 2.0 ** np.arange(-2.0, 9.01, 0.5)
 """Values of 1/T at which the log-loss is known; in between it is interpolated."""
 
-DECAY = 0.95
+_DECAY = 0.95
 """Weight of the rows so far at the next task, as predictions get better while a stream is
 learned."""
 
-LEAST_ROWS = 100
+_LEAST_ROWS = 100
 """Rows that are not decayed further."""
 
 MOST_ROWS = 1000
@@ -62,7 +62,7 @@ class Calibration(NamedTuple):
 
     def decayed(self) -> "Calibration":
         """Return the sums with less weight for the rows so far."""
-        factor = DECAY if DECAY * self.rows >= LEAST_ROWS else 1.0
+        factor = _DECAY if _DECAY * self.rows >= _LEAST_ROWS else 1.0
         return Calibration(factor * self.losses, factor * self.rows)
 
     def with_rows(self, scores: Floats, targets: Floats, weights: Floats) -> "Calibration":

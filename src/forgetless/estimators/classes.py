@@ -70,7 +70,8 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
     def _validated_block(
         self, state: State, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Any, Any, State]:
-        labels, classes = _checked(y), state.origin.classes
+        labels = _checked(y)
+        classes = state.origin.classes
         new = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
         if len(new):
             raise ValueError(
@@ -133,7 +134,8 @@ def with_classes(state: State, labels: Any) -> State:
     Targets of a new class were 0 at every row so far, so its weights would be zero had it been
     declared at first.
     """
-    new, old = np.unique(labels), state.origin.classes
+    new = np.unique(labels)
+    old = state.origin.classes
     if old is None:
         return state._replace(
             origin=state.origin._replace(classes=new), class_counts=np.zeros(len(new))

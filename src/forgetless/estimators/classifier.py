@@ -91,7 +91,8 @@ class ContinualRidgeClassifier(StreamingClassifier):
 
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         at = some_rows(int(X.shape[0]))
-        rows, targets = X[at, ...] if not is_sparse(X) else X[at], y[at, ...]
+        rows = X[at, ...] if not is_sparse(X) else X[at]
+        targets = y[at, ...]
         weights = np.ones(len(targets)) if weight is None else weight[at]
         calibration = (
             Calibration.empty() if state.calibration is None else state.calibration.decayed()

@@ -73,9 +73,11 @@ class Encoded(NamedTuple):
         column.
         """
         assert not self.sparse, "sparse rows are written as a whole"
-        n, d = min(high, self.shape[0]) - low, self.shape[1]
+        n = min(high, self.shape[0]) - low
+        d = self.shape[1]
         columns = np.zeros((d, n))
-        row, flat = np.arange(n), columns.reshape(-1)
+        row = np.arange(n)
+        flat = columns.reshape(-1)
         for piece, places in self.pieces:
             if isinstance(piece, Given):
                 columns[places[piece.part]] = piece.values[low : low + n]
@@ -103,7 +105,7 @@ class Encoded(NamedTuple):
                 ranges[:, places] = table.min(axis=0), table.max(axis=0)
         return ranges
 
-    def summed(self) -> "Summed":
+    def summed(self) -> "_Summed":
         """Return what products with these rows need, without writing them down."""
         n, d = self.shape
         numeric: list[tuple[int, Any]] = []
@@ -116,7 +118,7 @@ class Encoded(NamedTuple):
             codes, table = (
                 (piece.parts, _one_hot(len(places))) if isinstance(piece, OneHot) else piece
             )
-            if len(places) < FEWEST or len(table) > MOST:
+            if len(places) < _FEWEST or len(table) > MOST:
                 numeric += [
                     (place, values[codes])
                     for place, values in zip(places.tolist(), table.T, strict=True)
@@ -124,11 +126,12 @@ class Encoded(NamedTuple):
             else:
                 coded.append((np.where(codes < 0, len(table) - 1, codes), table, places))
         # Column by column, in which they are written, centred and multiplied several times as fast.
-        dense, mean = np.empty((len(numeric), n)), np.zeros(len(numeric))
+        dense = np.empty((len(numeric), n))
+        mean = np.zeros(len(numeric))
         for i, (_, values) in enumerate(numeric):
             mean[i] = values.mean()
             np.subtract(values, mean[i], out=dense[i])
-        return Summed(
+        return _Summed(
             (n, d), dense.T, mean, np.array([place for place, _ in numeric], dtype=np.int64), coded
         )
 
@@ -138,7 +141,7 @@ def written(X: Any) -> Any:
     return X.whole() if isinstance(X, Encoded) else X
 
 
-FEWEST = 8
+_FEWEST = 8
 """Features of a coded column below which they are cheaper to multiply than its codes are to
 count."""
 
@@ -146,7 +149,7 @@ MOST = 1024
 """Different values of a coded column up to which pairs of two columns are counted."""
 
 
-class Summed:
+class _Summed:
     """Rows X (n, d) of which columns with few values are stored as codes: sums over rows of one
     value are products.
 
@@ -156,7 +159,9 @@ class Summed:
     def __init__(
         self, shape: tuple[int, int], dense: Floats, mean: Floats, places: Any, coded: list[Any]
     ) -> None:
-        self.shape, self._dense, self._places = shape, dense, places
+        self.shape = shape
+        self._dense = dense
+        self._places = places
         self.center = np.zeros(shape[1])
         self.center[places] = mean
         self._coded = [
@@ -174,7 +179,8 @@ class Summed:
         """Return AᵀA of A = [X, 1]."""
         n, d = self.shape
         gram = np.zeros((d + 1, d + 1))
-        last, at = np.array([d]), self._places
+        last = np.array([d])
+        at = self._places
         # Those of numbers have mean zero: their sums, which are rounding, are left out.
         _put(gram, at, at, self._dense.T @ self._dense)
         gram[d, d] = n

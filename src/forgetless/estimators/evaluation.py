@@ -40,7 +40,8 @@ class TargetMeans(NamedTuple):
 
     def after(self, y: Any) -> "TargetMeans":
         """Return the means after one more task."""
-        rows, last = self.rows + len(y), y.mean(axis=0)
+        rows = self.rows + len(y)
+        last = y.mean(axis=0)
         return TargetMeans(
             rows, self.mean + (last - self.mean) * (len(y) / rows) if self.rows else last, last
         )
@@ -186,7 +187,8 @@ class StreamResult:
         )
         if not self.watched:
             return text
-        then, end = np.sqrt(np.diag(self.errors).mean()), np.sqrt(self.errors[-1].mean())
+        then = np.sqrt(np.diag(self.errors).mean())
+        end = np.sqrt(self.errors[-1].mean())
         return (
             f"{text}; on held-out rows {then:.4g} after learning their task, {end:.4g} at the end"
         )
@@ -245,7 +247,9 @@ class _Run:
     """The errors collected so far."""
 
     def __init__(self, model: Any, holdout: float, seed: int, baselines: Baselines) -> None:
-        self.model, self.holdout, self.seed = model, holdout, seed
+        self.model = model
+        self.holdout = holdout
+        self.seed = seed
         self.classes = is_classifier(last_step(model))
         self.begin: Any = baselines.means or (ClassCounts() if self.classes else TargetMeans())
         self.joint = baselines.joint
@@ -267,7 +271,8 @@ class _Run:
         train, test = split_rows(
             len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)]
         )
-        rows, targets = rows_of(X, train), y[train]
+        rows = rows_of(X, train)
+        targets = y[train]
         past = self.means.rows > 0
         own_error = (self.classes or not hasattr(last_step(model), "history_")) and past
         before = (
@@ -302,13 +307,13 @@ class _Run:
         """Return all errors, those of the last row with the features as they are at the end."""
         if not self.labels:
             raise ValueError("there are no tasks to learn; pass at least one (X, y)")
-        T, held_out, mean = len(self.labels), self.held_out, self.means.mean
-        table, change, constant, joint = (
-            np.full((T, T), np.nan),
-            np.full((T, 2), np.nan),
-            np.full(T, np.nan),
-            None,
-        )
+        T = len(self.labels)
+        held_out = self.held_out
+        mean = self.means.mean
+        table = np.full((T, T), np.nan)
+        change = np.full((T, 2), np.nan)
+        constant = np.full(T, np.nan)
+        joint = None
         if self.holdout > 0:
             held_out.refresh()  # as new rows would be encoded now
             self.errors[-1] = held_out.errors()

@@ -39,10 +39,10 @@ PRIORS = {
 """Shares before the first task: of the solutions on all tasks and on recent ones, the trackers, and
 the mean."""
 
-SHARED = 0.05
+_SHARED = 0.05
 """Fraction of the shares that returns to the prior before each task, so that a part can recover."""
 
-FIRST = 2.0
+_FIRST = 2.0
 """Power of the squared errors by which the first task, of which leave-one-out errors are known,
 decides the shares."""
 
@@ -167,7 +167,8 @@ class Evidence(Rule):
     def __init__(
         self, options: Options, memory: LowRankMemory | None, auto: Auto, *, classes: bool
     ) -> None:
-        self.options, self.memory = options, LowRankMemory(0) if memory is None else memory
+        self.options = options
+        self.memory = LowRankMemory(0) if memory is None else memory
         self.clip = auto.clip
         self.prior = PRIORS["classes" if classes and auto.objective == "seen" else auto.objective]
 
@@ -186,7 +187,9 @@ class Evidence(Rule):
 
     def _learned(self, state: State, task: TaskData, start: Floats) -> Experts:
         """Return the memory after a task."""
-        before, prior, number = state.memory, self.prior, state.n_tasks + 1
+        before = state.memory
+        prior = self.prior
+        number = state.n_tasks + 1
         empty = Statistics.empty(start, len(start) - state.fit_intercept, self.memory.rank)
         statistics = self._after(empty if before is None else before.statistics, task)
         # the first task, also of another objective
@@ -202,11 +205,11 @@ class Evidence(Rule):
         if begins:
             if before is None:
                 error, mean_error = statistics.leave_out_errors()
-                prior = _updated(prior, np.array([error] * (len(prior) - 1) + [mean_error]), FIRST)
+                prior = _updated(prior, np.array([error] * (len(prior) - 1) + [mean_error]), _FIRST)
             trackers = Trackers.starting(statistics, len(DRIFTS) if recent else 0)
             return Experts(statistics, recent, trackers, prior)
         trackers = before.trackers.after(self._pieces(task, len(empty.mean)), statistics)
-        shares = (1.0 - SHARED) * before.shares + SHARED * prior
+        shares = (1.0 - _SHARED) * before.shares + _SHARED * prior
         shares = _updated(shares, _errors_before(state, task, before.solutions), 0.5)
         return Experts(statistics, recent, trackers, shares)
 
@@ -225,11 +228,13 @@ class Evidence(Rule):
         """Yield a task of d features beside the intercept, in chunks of dense rows where these are
         fewer.
         """
-        rank, n = self.memory.rank, task.rows.shape[0]
+        rank = self.memory.rank
+        n = task.rows.shape[0]
         if not task.rows.readable or d <= rank or n + rank >= d:
             yield task
             return
-        start, first = task.start, 0
+        start = task.start
+        first = 0
         for block in _chunks(task.rows, max(rank, CHUNK // (8 * d))):
             residual = task.residual[first : first + len(block)].astype(np.float64)
             total = task.total * len(block) / n
@@ -255,11 +260,14 @@ def _errors_before(state: State, task: TaskData, solutions: Floats) -> Floats:
     Features are clipped as for predictions, where rows can be read and an intercept tells the roots
     of their weights.
     """
-    rows, start = task.rows, task.start
+    rows = task.rows
+    start = task.start
     if rows.readable and not rows.remote and state.fit_intercept:
-        errors, first = np.zeros(len(solutions)), 0
+        errors = np.zeros(len(solutions))
+        first = 0
         for X in _chunks(rows, max(1, CHUNK // (8 * rows.shape[1]))):
-            root, residual = X[:, -1:], task.residual[first : first + len(X)]
+            root = X[:, -1:]
+            residual = task.residual[first : first + len(X)]
             inside = np.concatenate(
                 [state.clipped(X[:, :-1] / root, inward=True) * root, root], axis=1
             )
@@ -285,7 +293,8 @@ def _sums(task: TaskData, intercept: bool) -> Sums:
         d, c = right.shape
         return Sums(task.total, task.total, np.zeros(d), np.zeros(c), gram, right, squares)
     total = float(gram[-1, -1])
-    mean, offset = gram[:-1, -1] / total, right[-1] / total
+    mean = gram[:-1, -1] / total
+    offset = right[-1] / total
     centred = gram[:-1, :-1] - np.outer(total * mean, mean)
     right = right[:-1] - np.outer(total * mean, offset)
     return Sums(
@@ -309,8 +318,10 @@ def _chunks(rows: Any, count: int) -> Any:
 
 def _sums_of_rows(task: TaskData, intercept: bool) -> Sums:
     """Return the sums of some rows with X itself."""
-    rows, residual = task.rows.single, task.residual
-    weight, d = task.total, rows.shape[1] - intercept
+    rows = task.rows.single
+    residual = task.residual
+    weight = task.total
+    d = rows.shape[1] - intercept
     if not intercept:
         squares = np.einsum("ij,ij->j", residual, residual)
         return Sums(
@@ -322,10 +333,13 @@ def _sums_of_rows(task: TaskData, intercept: bool) -> Sums:
             rows.T @ residual,
             squares,
         )
-    ones, X = rows[:, -1], rows[:, :-1]
+    ones = rows[:, -1]
+    X = rows[:, :-1]
     total = float(ones @ ones)
-    mean, offset = ones @ X / total, ones @ residual / total
-    X, residual = X - np.outer(ones, mean), residual - np.outer(ones, offset)
+    mean = ones @ X / total
+    offset = ones @ residual / total
+    X = X - np.outer(ones, mean)
+    residual = residual - np.outer(ones, offset)
     return Sums(
         total,
         total,

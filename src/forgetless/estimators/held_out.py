@@ -49,7 +49,7 @@ def split_rows(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
     return np.flatnonzero(learned), order[:count]
 
 
-ROWS = 20_000
+_ROWS = 20_000
 """Largest number of held-out rows, about the same number of every task."""
 
 
@@ -61,7 +61,8 @@ class HeldOut:
     """
 
     def __init__(self, model: Any) -> None:
-        self.model, self.classes = model, is_classifier(last_step(model))
+        self.model = model
+        self.classes = is_classifier(last_step(model))
         self.rows: list[Any] = []
         self.features = _Stack()
         self.targets: list[Floats] = []
@@ -69,7 +70,7 @@ class HeldOut:
 
     def add(self, X: Any, y: Floats, held: Any) -> None:
         """Add the rows ``held`` of the task that was learned last."""
-        most = max(1, ROWS // _rounded_up(len(self.rows) + 1))
+        most = max(1, _ROWS // _rounded_up(len(self.rows) + 1))
         first = slice(0, most)
         if any(len(part) > most for part in self.targets):
             for parts in (self.rows, self.targets, self.learned):
@@ -163,7 +164,9 @@ class _Stack:
             self.counts.append(int(X.shape[0]))
             return
         X = np.asarray(X)
-        end, more, room = sum(self.counts), len(X), len(self._dense)
+        end = sum(self.counts)
+        more = len(X)
+        room = len(self._dense)
         if self._dense.shape[1] < X.shape[1] or room < end + more:
             # doubled, so that few rows take little
             room = room if room >= end + more else max(2 * room, end + more)
@@ -176,10 +179,8 @@ class _Stack:
     def truncate(self, most: int) -> None:
         """Remove all but the first ``most`` rows of every task."""
         inside = np.concatenate([np.arange(count) for count in self.counts])
-        X, self.counts = (
-            self.all()[np.flatnonzero(inside < most)],
-            [min(count, most) for count in self.counts],
-        )
+        X = self.all()[np.flatnonzero(inside < most)]
+        self.counts = [min(count, most) for count in self.counts]
         if self._sparse:
             self._sparse = [X]
         else:

@@ -18,7 +18,7 @@ BEFORE = COLUMNS.index("mse_before")
 SIZE = 1000
 """Number of tasks in the history."""
 
-PRINTED = 12
+_PRINTED = 12
 """Number of tasks that are printed, the last ones."""
 
 
@@ -44,7 +44,8 @@ class History(NamedTuple):
         total += weight
         # a list is cut from time to time only, which costs O(1) per task
         if length >= SIZE + SIZE // 8:
-            log, length = log[length - SIZE + 1 : length], SIZE - 1
+            log = log[length - SIZE + 1 : length]
+            length = SIZE - 1
         elif len(log) > length:
             del log[length:]
         log.append(row)
@@ -102,9 +103,9 @@ class TaskHistory(dict[str, Any]):
         """Return the last tasks as a table."""
         n_tasks = len(self["task"])
         title = "Tasks learned" + (
-            f", the last {PRINTED} of {n_tasks} stored" if n_tasks > PRINTED else ""
+            f", the last {_PRINTED} of {n_tasks} stored" if n_tasks > _PRINTED else ""
         )
-        return Table(title, {name: column[-PRINTED:].tolist() for name, column in self.items()})
+        return Table(title, {name: column[-_PRINTED:].tolist() for name, column in self.items()})
 
     def to_frame(self) -> Any:
         """Return all tasks as a pandas data frame, one row each."""

@@ -114,7 +114,8 @@ class ContinualLogistic(StreamingClassifier):
         learned against.
         """
         after = super()._with_classes(state, labels)
-        old, new = state.origin.classes, after.origin.classes
+        old = state.origin.classes
+        new = after.origin.classes
         if state.coef is None or len(old) > 1 or len(new) == 1:
             return after
         signs = np.where(new == old, 1.0, -1.0)

@@ -21,35 +21,35 @@ from forgetless.io import Fields
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
 
-NEGLIGIBLE = 1e-15
+_NEGLIGIBLE = 1e-15
 """Eigenvalues below this fraction of the largest are rounding."""
 
-SINGLE = 1e-8
+_SINGLE = 1e-8
 """Singular vectors with eigenvalues above this fraction of the largest are right to three digits in
 float32."""
 
-SINGLE_RANGE = 1e-25, 1e30
+_SINGLE_RANGE = 1e-25, 1e30
 """Eigenvalues between which squares of float32 neither underflow nor overflow."""
 
-ORTHOGONAL = 5e-3
+_ORTHOGONAL = 5e-3
 """Largest cosine between rows that count as orthogonal: far above rounding in float32, below that
 of most tasks."""
 
-WHOLE = 1000
+_WHOLE = 1000
 """Side up to which the Gram matrix of a step is decomposed; the rows of larger tasks are merged
 block by block."""
 
-ROTATED = 200
+_ROTATED = 200
 """Side up to which a memory of full rank is stored as singular vectors, at one decomposition per
 task."""
 
-MANY = 20
+_MANY = 20
 """Rows of a task per vector from which on its XᵀX is decomposed."""
 
-BLOCK = 256
+_BLOCK = 256
 """Rows that are merged at a time, or as many as the memory has."""
 
-DTYPES = ("float32", "float64")
+_DTYPES = ("float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class LowRankMemory:
         validate.integer("rank", self.rank, 0, "use memory=None to remember the weights alone")
         if not isinstance(self.diagonal, bool | np.bool_):
             raise TypeError(f"diagonal must be True or False, got {self.diagonal!r}")
-        if self.dtype not in DTYPES:
-            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if self.dtype not in _DTYPES:
+            raise ValueError(f"dtype must be one of {', '.join(_DTYPES)}, got {self.dtype!r}")
         if not 0.0 <= validate.number("decay", self.decay, "use 0 for tasks of equal weight") < 1.0:
             raise ValueError(f"decay must be in [0, 1), got {self.decay!r}; use e.g. 0.1")
         if self.decay > 0 and self.rank == 0 and not self.diagonal:
@@ -206,7 +206,7 @@ class Subspace(NamedTuple):
         rows = stack.below
         memory = self._replace(
             trace=self.trace + size,
-            diagonal=None if self.diagonal is None else self.diagonal + gram_diagonal(rows),
+            diagonal=None if self.diagonal is None else self.diagonal + _gram_diagonal(rows),
         )
         if rank == 0:
             return memory
@@ -214,12 +214,12 @@ class Subspace(NamedTuple):
             return memory._with_rows(rows)
         # Of large tasks XᵀX is cheaper than triangular factors, and accurate enough for vectors in
         # float32.
-        squared = not self.is_double and not stack.dual and rows.shape[0] >= MANY * rank
+        squared = not self.is_double and not stack.dual and rows.shape[0] >= _MANY * rank
         if rows.readable and rank >= rows.shape[1] and not squared:
             return memory._triangular(stack)
-        if not rows.readable or not stack.dual or (stack.has_gram and stack.shape[0] <= WHOLE):
+        if not rows.readable or not stack.dual or (stack.has_gram and stack.shape[0] <= _WHOLE):
             return memory._truncated(stack, rank)
-        for low, part in _parts(rows, max(rank, BLOCK)):
+        for low, part in _parts(rows, max(rank, _BLOCK)):
             above = stack.above if low == 0 else memory.rows(stack.above.dtype)
             memory = memory._truncated(Stacked(above, part), rank)
         return memory
@@ -241,30 +241,30 @@ class Subspace(NamedTuple):
         Nothing is squared, so that no digits are lost over many tasks.
         """
         factor: Any = stack.above.astype(np.float64)
-        for _, part in _parts(stack.below, max(stack.shape[1], BLOCK)):
+        for _, part in _parts(stack.below, max(stack.shape[1], _BLOCK)):
             factor = np.linalg.qr(np.concatenate([factor, part.whole()]), mode="r")
-        if len(factor) <= ROTATED:  # as in a file, so that a loaded stream continues bit for bit
+        if len(factor) <= _ROTATED:  # as in a file, so that a loaded stream continues bit for bit
             _, values, factor = np.linalg.svd(factor)
             factor = factor[: len(values)] * values[:, None]
-            factor = factor[values > NEGLIGIBLE * values[:1]]
+            factor = factor[values > _NEGLIGIBLE * values[:1]]
         units, norms = normalized(factor[np.any(factor != 0, axis=1)], np.float64)
         return self._replace(vectors=units.astype(self.vectors.dtype, copy=False), norms=norms)
 
     def _truncated(self, stack: Stacked, rank: int) -> "Subspace":
         """Return the memory as the leading singular vectors of a stack."""
         values, vectors = leading(stack.gram)
-        count = truncation_rank(values, rank, stack.below.shape[0], self.is_double)
+        count = _truncation_rank(values, rank, stack.below.shape[0], self.is_double)
         V = np.ascontiguousarray(vectors[:, :count])
         if not stack.dual:
             rows = V.T * np.sqrt(values[:count])[:, None]
         else:
             # Rows that are stored in float32 need not be computed in float64.
-            least = max(SINGLE * values[0], SINGLE_RANGE[0])
+            least = max(_SINGLE * values[0], _SINGLE_RANGE[0])
             single = (
                 not self.is_double
                 and count > 0
                 and least < values[count - 1]
-                and values[0] < SINGLE_RANGE[1]
+                and values[0] < _SINGLE_RANGE[1]
             )
             rows = _combined(V.T, stack, np.float32 if single else stack.above.dtype)
         units, norms = normalized(rows, self.vectors.dtype)
@@ -281,13 +281,13 @@ class Subspace(NamedTuple):
         size = np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
         cosines = np.abs(gram / size / size[:, None])
         np.fill_diagonal(cosines, 0.0)
-        if cosines.max() < ORTHOGONAL:  # a truncation leaves them so, up to rounding
+        if cosines.max() < _ORTHOGONAL:  # a truncation leaves them so, up to rounding
             return self
         _, vectors = leading(gram)
         rows = np.ascontiguousarray(vectors.T) @ B
         squares = np.sum(rows * rows, axis=1)
         # Linearly dependent rows give rows of zeros, which cannot be normalized.
-        nonzero = np.flatnonzero(squares > NEGLIGIBLE**2 * squares.max())
+        nonzero = np.flatnonzero(squares > _NEGLIGIBLE**2 * squares.max())
         units, norms = normalized(rows[nonzero, :], self.vectors.dtype)
         return self._replace(vectors=units, norms=norms)
 
@@ -319,7 +319,8 @@ class Subspace(NamedTuple):
 
 def _combined(V: Array, stack: Stacked, dtype: Any) -> Array:
     """Return V·[B; X] in a dtype."""
-    q, X = stack.above.shape[0], stack.below.single
+    q = stack.above.shape[0]
+    X = stack.below.single
     V, above = (each.astype(dtype, copy=False) for each in (V, stack.above))
     if is_sparse(X):
         return V[:, :q] @ above + (X.T.astype(V.dtype) @ V[:, q:].T).T
@@ -329,7 +330,7 @@ def _combined(V: Array, stack: Stacked, dtype: Any) -> Array:
     return V @ np.concatenate([above, X.astype(dtype)], axis=0)
 
 
-def truncation_rank(values: Floats, rank: int, n: int, is_double: bool) -> int:
+def _truncation_rank(values: Floats, rank: int, n: int, is_double: bool) -> int:
     """Return the number of vectors to store, for eigenvalues in decreasing order, after a task of n
     rows.
 
@@ -337,7 +338,7 @@ def truncation_rank(values: Floats, rank: int, n: int, is_double: bool) -> int:
     truncation costs as much as dozens of them. A memory in float64 does so only if something must
     be lost anyway.
     """
-    nonzero = int(np.sum(values > NEGLIGIBLE * values[0]))
+    nonzero = int(np.sum(values > _NEGLIGIBLE * values[0]))
     if 16 * n > rank or (is_double and nonzero <= rank):
         return min(nonzero, rank)
     return min(nonzero, rank - rank // 4)
@@ -380,7 +381,7 @@ def _sum_of_squares(block: Any) -> float:
     return float(np.einsum("i,i->", values, values, dtype=np.float64))
 
 
-def gram_diagonal(rows: Rows) -> Array:
+def _gram_diagonal(rows: Rows) -> Array:
     """Return the diagonal of XᵀX."""
     if rows.has_gram and not rows.dual:
         return np.linalg.diagonal(rows.gram)

@@ -37,7 +37,7 @@ from forgetless.solvers.rows import is_sparse, is_zero
 TALL = 50
 """Rows for each feature from which on a pipeline learns a task from its XᵀX."""
 
-BLOCK = 2**20
+_BLOCK = 2**20
 """Bytes of the rows that are written down at a time then: the size of a processor's cache."""
 
 
@@ -197,7 +197,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
     def _planned(self, state: State) -> State:
         """Return a state with the rule of the present parameters, which are checked."""
         averages.power(getattr(self, "average", None))
-        rule, fixed = self._make_rule(state.origin.n_groups), self._fixed()
+        rule = self._make_rule(state.origin.n_groups)
+        fixed = self._fixed()
         for name in ("fit_intercept", "standardize"):
             if not isinstance(fixed[name], bool | np.bool_):
                 raise TypeError(f"{name} must be True or False, got {fixed[name]!r}")
@@ -252,7 +253,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
                 f"X of task {state.n_tasks + 1}, of shape {tuple(X.shape)}, holds only zeros:"
                 " nothing to learn; leave it out"
             )
-        ranges, before = None if state.rule.clip is None else ranges_of(X), state.units
+        ranges = None if state.rule.clip is None else ranges_of(X)
+        before = state.units
         if state.standardize:
             units = Units.of(state, X).with_rows(X, weight)
             state = state.in_units(units).starting(X, y, mean_of(y, weight))
@@ -263,7 +265,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
     def _after_blocks(self, state: State, blocks: Any) -> State:
         """Return the state after a task given as row blocks."""
         read = standardized_blocks if state.standardize else inputs.in_blocks
-        check, ranges = self._validated_block, []
+        check = self._validated_block
+        ranges = []
 
         def with_ranges(state: State, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, State]:
             result = check(state, X, y, weight)
@@ -301,7 +304,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             return False
         y = np.asarray(y)
         # many rows for each of the d² numbers that a block adds to
-        step = max(BLOCK // (8 * d), 4 * d)
+        step = max(_BLOCK // (8 * d), 4 * d)
         try:
             return self._learn_parts(X, y, step)
         except ConvergenceError:

@@ -173,7 +173,8 @@ def chosen_value(model: Any, name: str) -> Any:
     """Return a parameter of a model with explicit L2; of one left out, the value for its
     schedule.
     """
-    value, automatic = getattr(model, name), is_automatic(model)
+    value = getattr(model, name)
+    automatic = is_automatic(model)
     if name == "memory":
         return (
             (DEFAULT_RANK if automatic else None)
@@ -185,11 +186,9 @@ def chosen_value(model: Any, name: str) -> Any:
 
 def ridge_rule(model: Any, n_groups: int | None) -> Rule:
     """Return the rule of a model with explicit L2."""
-    options, memory, schedule = (
-        Options.of(model),
-        LowRankMemory.of(model._value("memory")),
-        model.schedule,
-    )
+    options = Options.of(model)
+    memory = LowRankMemory.of(model._value("memory"))
+    schedule = model.schedule
     if is_automatic(model):
         auto = schedule if isinstance(schedule, Auto) else Auto()
         return Evidence(options, memory, auto, classes=model._has_classes)

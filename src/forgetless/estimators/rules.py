@@ -101,7 +101,10 @@ class Scheduled(WithStrength):
         *,
         measure: bool = False,
     ) -> None:
-        self.strength, self.options, self.memory, self.measure = strength, options, memory, measure
+        self.strength = strength
+        self.options = options
+        self.memory = memory
+        self.measure = measure
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
@@ -131,12 +134,12 @@ class Scheduled(WithStrength):
         strength = positive_coefficient(filter_, "memory")
         # The memory is about the weights of the state, from which the step starts unless they are
         # discounted.
-        origin = task.start if state.coef is None else state.start(None, None)
+        remembered = task.start if state.coef is None else state.start(None, None)
         if memory.diagonal:
             root = subspace.penalty_root(strength)
-            solution = _solve_stacked(self.options, task, stack, origin, 1.0, root)
+            solution = _solve_stacked(self.options, task, stack, remembered, 1.0, root)
         else:
-            solution = _solve_stacked(self.options, task, stack, origin, strength)
+            solution = _solve_stacked(self.options, task, stack, remembered, strength)
         after = subspace.with_task(stack, min(memory.rank, task.rows.shape[1]), size)
         squares = task.error_after(solution.change)
         return Change(
@@ -172,15 +175,17 @@ def _solve_stacked(
     options: Options,
     task: TaskData,
     stack: Stacked,
-    origin: Array,
+    remembered: Array,
     coefficient: float,
     root: Array | None = None,
 ) -> Solution:
-    """Return the step on a task below the rows of a memory about the weights ``origin``, with
+    """Return the step on a task below the rows of a memory about the weights ``remembered``, with
     penalty λ·diag(root)².
     """
     right = task.rows.adjoint(task.residual) if task.right is None else task.right
-    above = stack.above @ (origin - task.start)  # zero unless the step starts from other weights
+    above = stack.above @ (
+        remembered - task.start
+    )  # zero unless the step starts from other weights
     residual = np.concatenate([above, _cast(task.residual, above)], axis=0)
     right = right + _cast(stack.above.T @ above, right)
     if root is None:

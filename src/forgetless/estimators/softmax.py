@@ -32,19 +32,19 @@ from forgetless.solvers.stacked import Stacked
 
 CURVATURES = ("auto", "fisher", "mean", "bound")
 
-NEGLIGIBLE = 1e-12
+_NEGLIGIBLE = 1e-12
 """Eigenvalues of the memory below this fraction of the largest are rounding."""
 
-ROUNDING = 1e-14
+_ROUNDING = 1e-14
 """Eigenvalues of rows below this fraction of the largest are rounding."""
 
 MOST_ROWS = 2000
 """Sparse rows of a task up to which it is learned in their coordinates."""
 
-SMALLEST = 1e-16
+_SMALLEST = 1e-16
 """λ over ‖X‖²: below, λ is lost in the rounding errors of the loss."""
 
-ACCEPTED = 1e-6
+_ACCEPTED = 1e-6
 """Largest relative error of a step; nearly all have at most 1e-10."""
 
 
@@ -60,16 +60,15 @@ class SoftmaxStep(WithStrength):
         curvature: str,
         radius: float | None = None,
     ) -> None:
-        self.strength, self.memory, self.curvature, self.radius = (
-            strength,
-            memory,
-            curvature,
-            radius,
-        )
+        self.strength = strength
+        self.memory = memory
+        self.curvature = curvature
+        self.radius = radius
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        rows, start = LabelledRows.of(task), _against_another(task.start)
+        rows = _LabelledRows.of(task)
+        start = _against_another(task.start)
         subspace = None
         if self.memory is not None:
             subspace = (
@@ -77,14 +76,15 @@ class SoftmaxStep(WithStrength):
             )
             subspace = subspace.decayed(self.memory.decay)
         coefficient, radius, largest = self._coefficient(state, task)
-        metric = Metric.of(subspace, coefficient, len(start))
+        metric = _Metric.of(subspace, coefficient, len(start))
         # The memory is about the weights of the state, from which the step starts unless they are
         # discounted.
-        origin = start if state.coef is None else _against_another(state.start(None, None))
-        centre = start + metric.towards(origin - start)
+        previous = start if state.coef is None else _against_another(state.start(None, None))
+        centre = start + metric.towards(previous - start)
         change, error = rows.minimum(metric, centre)
         weights = centre + change
-        before, after = rows.X @ origin, rows.X @ weights
+        before = rows.X @ previous
+        after = rows.X @ weights
         parts: dict[str, Any] = {"radius": largest}
         if subspace is not None:
             parts["memory"] = self._remembered(subspace, rows, before, after)
@@ -102,7 +102,8 @@ class SoftmaxStep(WithStrength):
         """Return λ, the radius that it was chosen by (NaN if by none), and the largest norm so
         far.
         """
-        radius, largest = math.nan if self.radius is None else self.radius, state.radius
+        radius = math.nan if self.radius is None else self.radius
+        largest = state.radius
         if self.strength.needs_radius and self.radius is None:
             largest = max(largest, task_norm(task.rows))
             radius = largest
@@ -110,7 +111,7 @@ class SoftmaxStep(WithStrength):
         return positive_coefficient(filter_, "ContinualLogistic"), radius, largest
 
     def _remembered(
-        self, subspace: Subspace, rows: "LabelledRows", before: Floats, after: Floats
+        self, subspace: Subspace, rows: "_LabelledRows", before: Floats, after: Floats
     ) -> Subspace:
         """Return the memory with the curvatures of a task, from its outputs before and after it was
         learned.
@@ -149,7 +150,7 @@ def _curvatures(before: Floats, after: Floats, kind: str) -> Floats:
     return np.asarray(fisher[1] if kind == "fisher" else 0.5 * (fisher[0] + fisher[1]))
 
 
-class Metric(NamedTuple):
+class _Metric(NamedTuple):
     """The penalty zᵀ(λR² + BᵀB)z of a change z, by the eigenvalues and eigenvectors of (BR⁻¹)ᵀBR⁻¹;
     R is diagonal.
 
@@ -163,7 +164,7 @@ class Metric(NamedTuple):
     root: Floats  # the diagonal of R (d,)
 
     @classmethod
-    def of(cls, subspace: Subspace | None, coefficient: float, d: int) -> "Metric":
+    def of(cls, subspace: Subspace | None, coefficient: float, d: int) -> "_Metric":
         """Return the metric of a memory of d weights; λ times the identity without one."""
         root = np.ones(d)
         if subspace is None:
@@ -172,7 +173,7 @@ class Metric(NamedTuple):
             root = subspace.penalty_root(coefficient) / math.sqrt(coefficient)
         B = subspace.rows(np.float64) / root
         values, U = leading(B @ B.T)
-        count = int(np.sum(values > NEGLIGIBLE * values.max(initial=0.0)))
+        count = int(np.sum(values > _NEGLIGIBLE * values.max(initial=0.0)))
         return cls(
             coefficient, values[:count], (U[:, :count] / np.sqrt(values[:count])).T @ B, root
         )
@@ -200,7 +201,7 @@ class Metric(NamedTuple):
             seen * (self.values / (self.coefficient + self.values))
         ) @ seen.T
         values, U = leading(gram)
-        count = max(1, int(np.sum(values > ROUNDING * values[0])))
+        count = max(1, int(np.sum(values > _ROUNDING * values[0])))
         root = np.sqrt(values[:count])
         return U[:, :count] * root, U[:, :count] / np.maximum(root, np.finfo(np.float64).tiny)
 
@@ -237,7 +238,7 @@ def _times(X: Any, factors: Floats) -> Any:
     return X.multiply(factors).tocsr() if is_sparse(X) else X * factors
 
 
-class LabelledRows(NamedTuple):
+class _LabelledRows(NamedTuple):
     """The rows of a task in float64, an intercept included, the numbers of their classes, and their
     weights.
     """
@@ -247,19 +248,22 @@ class LabelledRows(NamedTuple):
     weights: Floats  # (n,)
 
     @classmethod
-    def of(cls, task: TaskData) -> "LabelledRows":
+    def of(cls, task: TaskData) -> "_LabelledRows":
         """Return the rows of a task, whose residuals are those of one-hot targets."""
-        rows, weight = task.rows, task.weight
+        rows = task.rows
+        weight = task.weight
         X = rows.single if rows.single is not None else np.concatenate(list(rows.blocks()))
-        X, residual = X.astype(np.float64, copy=False), task.residual.astype(np.float64)
+        X = X.astype(np.float64, copy=False)
+        residual = task.residual.astype(np.float64)
         weights = np.ones(len(residual)) if weight is None else weight.astype(np.float64)
         if weight is not None:
             inverse = 1.0 / np.sqrt(weights)[:, None]
-            X, residual = _times(X, inverse), residual * inverse
+            X = _times(X, inverse)
+            residual = residual * inverse
         targets = residual + X @ task.start.astype(np.float64)
         return cls(X, np.argmax(targets, axis=1), weights)
 
-    def minimum(self, metric: Metric, centre: Floats) -> tuple[Floats, float]:
+    def minimum(self, metric: _Metric, centre: Floats) -> tuple[Floats, float]:
         """Return the change of weights from the centre of a penalty to the minimum, and its
         relative error.
         """
@@ -268,15 +272,15 @@ class LabelledRows(NamedTuple):
             metric.rows(self.X), self.X @ centre, self.labels, self.weights, metric.coefficient
         )
         step = self._by_rows(metric, objective) if is_sparse(self.X) else minimum(objective)
-        if not step.error <= ACCEPTED:
+        if not step.error <= _ACCEPTED:
             raise ConvergenceError(
                 f"the step with λ = {metric.coefficient:.3g} on a task of shape {self.X.shape} has"
-                f" a relative error of {step.error:.1g}, more than {ACCEPTED:g}; use"
+                f" a relative error of {step.error:.1g}, more than {_ACCEPTED:g}; use"
                 " standardize=True, or a larger alpha"
             )
         return metric.change(step.change), step.error
 
-    def _by_rows(self, metric: Metric, f: Objective) -> Step:
+    def _by_rows(self, metric: _Metric, f: Objective) -> Step:
         """Return the minimum for sparse rows: in coordinates of the rows, where these are few, or
         by products only.
         """
@@ -287,7 +291,7 @@ class LabelledRows(NamedTuple):
         change = f.B.T @ (U @ minimum(f._replace(B=S)).change)
         # Squares lose digits, so that the error is that of the gradient at the change itself.
         error = gradient_error(f, change)
-        return Step(change, error) if error <= ACCEPTED else by_products(f)
+        return Step(change, error) if error <= _ACCEPTED else by_products(f)
 
     def squared_error(self, outputs: Floats) -> float:
         """Return the weighted squared error of the class probabilities."""
@@ -300,8 +304,8 @@ def _check_coefficient(X: Any, coefficient: float) -> None:
     """Raise ValueError for a λ that is not resolved beside the loss of these rows."""
     # ‖X‖₂ ≤ ‖X‖_F ≤ √min(n, d)‖X‖₂: the cheaper norm, for a limit that is rough in any case.
     square = float((X * X).sum()) / max(1, min(X.shape))
-    if coefficient < SMALLEST * square:
+    if coefficient < _SMALLEST * square:
         raise ValueError(
-            f"the coefficient λ must be at least {SMALLEST:g} ‖X‖², ‖X‖² ≥ {square:.3g} for these"
+            f"the coefficient λ must be at least {_SMALLEST:g} ‖X‖², ‖X‖² ≥ {square:.3g} for these"
             f" rows, got {coefficient:.3g}; use a larger alpha, or standardize=True"
         )

@@ -14,7 +14,7 @@ from forgetless.estimators.counted import Encoded
 from forgetless.estimators.state import State, TaskData, sum_of_squares
 from forgetless.solvers.rows import Rows, columns_of, is_sparse
 
-NOTHING = "blocks must hold at least one row that is not zero, got none; leave this task out"
+_NOTHING = "blocks must hold at least one row that is not zero, got none; leave this task out"
 
 
 def standardized_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskData, State]:
@@ -25,7 +25,8 @@ def standardized_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskDa
     if reads_once(blocks):
         return _read_once(state, iter(blocks), check)
     units: Units | None = None
-    mean, before = np.zeros(()), 0.0
+    mean = np.zeros(())
+    before = 0.0
     for block in blocks() if callable(blocks) else blocks:
         X, y, weight, checked = check(state, *triple(block))
         previous = Units.of(state, X) if units is None else units
@@ -33,7 +34,7 @@ def standardized_blocks(state: State, blocks: Any, check: Check) -> tuple[TaskDa
         units = previous.with_rows(X, weight)
         mean = _mean(mean, units.total - before, units.total - previous.total, y, weight)
     if units is None or units.total == before:
-        raise ValueError(NOTHING)
+        raise ValueError(_NOTHING)
     state = state._replace(origin=checked.origin).in_units(units).starting(X, y, mean)
     used = units
 
@@ -50,12 +51,14 @@ def _read_once(state: State, blocks: Iterator[Any], check: Check) -> tuple[TaskD
     """
     first = next(blocks, None)
     if first is None:
-        raise ValueError(NOTHING)
+        raise ValueError(_NOTHING)
     X, y, weight, checked = check(state, *triple(first))
     previous = Units.of(state, X)
     final = previous.with_rows(X, weight)
     used = _about(final, X, weight)
-    total, mean, dense = 0.0, np.zeros(()), True
+    total = 0.0
+    mean = np.zeros(())
+    dense = True
     before = state
     # Only the weights are converted: the memory, perhaps in float32, is converted once, to the
     # final units.
@@ -96,7 +99,8 @@ def encoded_task(state: State, X: Encoded, y: Any, check: Check) -> tuple[TaskDa
     previous = Units.of(state, one)
     if not previous.centred or one.dtype != np.float64:
         return None
-    rows, n = X.summed(), X.shape[0]
+    rows = X.summed()
+    n = X.shape[0]
     gram = rows.gram()
     if not np.any(gram[:-1, :-1]):
         return None
@@ -133,7 +137,8 @@ def _converted(
     change = UnitChange.between(
         used, units._replace(scale=np.where(units.scale > 0, units.scale, 1.0))
     )
-    gram, right = change.gram(task.rows.gram), change.rows(task.right.T).T
+    gram = change.gram(task.rows.gram)
+    right = change.rows(task.right.T).T
     gram[constant, :], gram[:, constant], right[constant, :] = 0.0, 0.0, 0.0
     task = task._replace(
         start=change.weights(task.start), rows=Rows.of_gram(gram, task.rows.shape[0]), right=right
@@ -164,7 +169,8 @@ def _moments_of(gram: Any, units: Units) -> tuple[float, Any, Any]:
     """Return weight, mean and sum of squares around it of rows from their XᵀX in some units,
     intercept included.
     """
-    n, sums = float(gram[-1, -1]), gram[:-1, -1]
+    n = float(gram[-1, -1])
+    sums = gram[:-1, -1]
     with np.errstate(over="ignore", invalid="ignore"):
         spread = np.maximum(np.diag(gram)[:-1] - sums**2 / n, 0.0) * units.scale**2
         return n, units.mean + units.scale * sums / n, spread

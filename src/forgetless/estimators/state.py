@@ -291,7 +291,8 @@ class State(NamedTuple):
         if self.units is None or self.coef is None:
             return self._replace(units=units)
         change = UnitChange.between(self.units, units)
-        iterate, memory = self.iterate, self.memory
+        iterate = self.iterate
+        memory = self.memory
         return self._replace(
             units=units,
             iterate=(
@@ -328,7 +329,8 @@ class State(NamedTuple):
         """Return the state before the first task, which predicts the mean of its targets."""
         if self.coef is not None or not self.fit_intercept or not self.rule.starts_at_mean:
             return self
-        weights, targets = self.start(X, y), tuple(y.shape[1:])
+        weights = self.start(X, y)
+        targets = tuple(y.shape[1:])
         last = np.reshape(mean.astype(weights.dtype, copy=False), (1, -1))
         return self._replace(
             **self._split(np.concatenate([weights[:-1, :], last], axis=0), targets)
@@ -394,7 +396,8 @@ class State(NamedTuple):
             origin = origin._replace(
                 feature_names=np.array([*origin.feature_names, *more], dtype=object)
             )
-        iterate, memory = self.iterate, self.memory
+        iterate = self.iterate
+        memory = self.memory
         if iterate is not None:
             iterate = iterate._replace(weights=with_zeros(iterate.weights, d, count, 0))
         return self._replace(
@@ -441,7 +444,8 @@ def ranges_of(X: Any) -> Floats:
 def _clipped_sparse(X: Any, limits: Floats) -> Any:
     """Return a sparse matrix with its stored values clipped; zeros stay."""
     X = X.tocsr(copy=True)
-    low, high = np.minimum(limits[0], 0.0), np.maximum(limits[1], 0.0)
+    low = np.minimum(limits[0], 0.0)
+    high = np.maximum(limits[1], 0.0)
     np.clip(X.data, low[X.indices], high[X.indices], out=X.data)
     return X
 
@@ -458,7 +462,8 @@ class Learned:
     """
 
     def __init__(self, read: Callable[[State], Any], doc: str) -> None:
-        self.read, self.__doc__ = read, doc
+        self.read = read
+        self.__doc__ = doc
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

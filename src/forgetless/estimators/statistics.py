@@ -29,7 +29,7 @@ from forgetless.io import Fields
 STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
 """λ in units of the mean variance of the columns times the mean weight of a row."""
 
-GROWTH = 1.1
+_GROWTH = 1.1
 """λ is chosen again once the number of rows has grown by this factor."""
 
 EXACT = 1e-6
@@ -283,7 +283,8 @@ class Statistics(NamedTuple):
         """Return the statistics after some rows, with the solution on all of them."""
         if not math.isfinite(sums.trace):
             raise OverflowError("X is too large to be squared; rescale X towards 1")
-        d, total = len(self.mean), self.total + sums.total
+        d = len(self.mean)
+        total = self.total + sums.total
         # of the means, as if they were rows of this weight
         between = self.total * sums.total / total
         apart = math.sqrt(between) * (sums.mean - self.mean) if self.intercept else np.zeros(d)
@@ -327,7 +328,7 @@ class Statistics(NamedTuple):
 
     def _choices(self, diagonal: Floats) -> Floats:
         """Return the values of λ to choose from, for the diagonal of G."""
-        if self.strength > 0 and self.rows < GROWTH * self.chosen:
+        if self.strength > 0 and self.rows < _GROWTH * self.chosen:
             return np.array([self.strength])
         grid = STRENGTHS * (self.unit or mean_variance(diagonal, self.rows))
         return grid[grid >= 0.99 * self.least] if self.least <= grid[-1] else grid[-1:]
@@ -350,7 +351,8 @@ class Statistics(NamedTuple):
         """Return the statistics with the solution, from the eigenvalues of the matrix G."""
         assert self.gram is not None
         d = len(self.mean)
-        slopes, choices = self.weights[:d], self._choices(self.diagonal)
+        slopes = self.weights[:d]
+        choices = self._choices(self.diagonal)
         if len(choices) == 1:
             strength = float(choices[0])
             system = self.gram + strength * np.eye(d)
@@ -370,8 +372,10 @@ class Statistics(NamedTuple):
         if strengths is None:
             strengths = self._replace(chosen=0.0)._choices(self.diagonal)
         values, V = np.linalg.eigh(self.gram)
-        e, each = np.maximum(values, 0.0), strengths[:, None, None]
-        g, w = V.T @ self.gradient, V.T @ self.weights[: len(self.mean)]
+        e = np.maximum(values, 0.0)
+        each = strengths[:, None, None]
+        g = V.T @ self.gradient
+        w = V.T @ self.weights[: len(self.mean)]
         force = g - each * w  # (λ, d, c)
         steps = force / (e[:, None] + each)
         quadratic = self.squares + np.sum(each * w**2 - force * steps, axis=1)
@@ -388,7 +392,8 @@ class Statistics(NamedTuple):
         """Return the statistics with the solution, G being rowsᵀ·rows + diag(rest) with fewer rows
         than features.
         """
-        slopes, isotropic = self.weights[: len(self.mean)], not self.rest.any()
+        slopes = self.weights[: len(self.mean)]
+        isotropic = not self.rest.any()
         choices = self._choices(self.rest + np.einsum("ij,ij->j", rows, rows))
         targets = self._target_squares(rows.T @ (rows @ slopes) + self.rest[:, None] * slopes)
 
@@ -466,7 +471,8 @@ class Statistics(NamedTuple):
             )
         path = self.path()
         weights = np.exp(0.5 * (path.costs.min() - path.costs))
-        along, away = directions @ path.vectors, directions @ (slopes - reference)
+        along = directions @ path.vectors
+        away = directions @ (slopes - reference)
         spread = noise * (along**2) @ (1.0 / (path.values[:, None] + path.strengths))  # (n, λ)
         offset = away[:, None] + along @ path.steps[:, :, 0].T
         return np.asarray((spread + offset**2) @ (weights / weights.sum()))
@@ -475,14 +481,16 @@ class Statistics(NamedTuple):
         """Return xᵀ(G + λ)⁻¹x of rows (n, d) about the mean, and 1/n for the intercept, where there
         is one.
         """
-        d, constant = len(self.mean), np.zeros(len(rows))
+        d = len(self.mean)
+        constant = np.zeros(len(rows))
         if self.intercept:
             constant = rows[:, -1] ** 2 / max(self.total, TINY)
             rows = rows[:, :d] - rows[:, -1:] * self.mean
         if self.gram is not None:
             solution = _solve(_cholesky(self.gram + self.strength * np.eye(d)), rows.T).T
         else:
-            D, B = self.rest + self.strength, self.vectors
+            D = self.rest + self.strength
+            B = self.vectors
             system = (B / D) @ B.T
             system.flat[:: len(system) + 1] += 1.0
             inner = (
@@ -531,7 +539,9 @@ def _smallest(choices: Floats, previous: float, solution: Any) -> tuple[float, A
             other = solution(values[best + step])
             if not other[0] < current[0]:
                 break
-            best, current, moved = best + step, other, True
+            best = best + step
+            current = other
+            moved = True
         if moved:
             break
     return values[best], current

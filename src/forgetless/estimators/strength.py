@@ -84,7 +84,8 @@ class Strength:
         proportional = (
             type(self.schedule) in PROPORTIONAL.values() and 0.0 < radius * radius < math.inf
         )
-        at, first = (1.0 if proportional else radius), (t - 1) // CHUNK * CHUNK
+        at = 1.0 if proportional else radius
+        first = (t - 1) // CHUNK * CHUNK
         if self._resolved[0] != (k, at, first):
             self._resolved = (k, at, first), self._filters(k, at, first)
         assert self._resolved[1] is not None

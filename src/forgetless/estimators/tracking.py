@@ -43,11 +43,14 @@ class SteadyRule(Rule):
     towards_previous = True
 
     def __init__(self, schedule: Steady, options: Options, memory: LowRankMemory | None) -> None:
-        self.schedule, self.options, self.memory = schedule, options, memory
+        self.schedule = schedule
+        self.options = options
+        self.memory = memory
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        schedule, d = self.schedule, task.rows.shape[1]
+        schedule = self.schedule
+        d = task.rows.shape[1]
         unit = d * schedule.noise**2
         inverse = state.inverse_strength or schedule.distance**2 / unit
         change = Scheduled(Strength(Ridge(1.0 / inverse)), self.options, self.memory).step(
@@ -134,10 +137,8 @@ class Trackers(NamedTuple):
         for piece in pieces:
             strengths = unit / inverses
             changes, values = _steps(piece, weights, strengths)
-            weights, inverses = (
-                weights + changes,
-                _residual_factors(values, strengths, d) * inverses,
-            )
+            weights = weights + changes
+            inverses = _residual_factors(values, strengths, d) * inverses
         return Trackers(weights, inverses + DRIFTS)
 
 
@@ -155,10 +156,8 @@ def _steps(task: TaskData, weights: Floats, strengths: Floats) -> tuple[Floats, 
     eigenvalues.
     """
     q, d, c = weights.shape
-    rows, tasks = (
-        task.rows,
-        [task.relative_to(each) for each in weights],
-    )
+    rows = task.rows
+    tasks = [task.relative_to(each) for each in weights]
     values, vectors = leading(rows.gram)
 
     def solved(columns: list[Any]) -> Floats:

@@ -1,7 +1,7 @@
 """Factorisations of one task: Cholesky of the smaller Gram matrix, its eigenvectors, or the
 spectrum of X.
 
-A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``SAFE`` the
+A Gram matrix squares the condition of a task. LAPACK's estimate of it decides: up to ``_SAFE`` the
 loss of digits does not matter; beyond, the solution is refined with residuals computed from X
 itself, and from exact sums where even these are not accurate enough.
 """
@@ -20,10 +20,10 @@ from forgetless.filters import Filter
 from forgetless.solvers.rows import OneTask, Rows
 
 EPS = float(np.finfo(np.float64).eps)
-SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
-HOPELESS = 1e13  # condition beyond which refinement with a Cholesky factor does not converge
+_SAFE = 1e5  # condition of the Gram matrix up to which its Cholesky factor alone gives ten digits
+_HOPELESS = 1e13  # condition beyond which refinement with a Cholesky factor does not converge
 # entries up to which tasks are refined with exact sums, about 0.1 µs an entry
-EXACT_ENTRIES = 10**7
+_EXACT_ENTRIES = 10**7
 ACCURACY = 1e-8  # largest relative error of a step that is accepted
 
 
@@ -60,7 +60,7 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
     if info != 0:
         return None
     rcond, _ = lapack.dpocon(factor, norm1, uplo="L")
-    if rcond * HOPELESS < 1:
+    if rcond * _HOPELESS < 1:
         return None
 
     def gram_solve(b: Array) -> Array:
@@ -83,7 +83,7 @@ def cholesky(task: OneTask, coefficient: float, memory: int) -> Solved | None:
         def solve(b: Array) -> Array:  # Woodbury
             return (b - rows.adjoint(gram_solve(rows.forward(b)))) / coefficient
 
-    if rcond * SAFE >= 1 or not rows.readable:
+    if rcond * _SAFE >= 1 or not rows.readable:
         if rcond * ACCURACY < 10 * EPS:
             raise ConvergenceError(
                 f"the rows were read once and their XᵀX + {coefficient:.3g} is too ill-conditioned"
@@ -143,7 +143,7 @@ def _refine(
         floor = 4 * EPS * grain / (rcond * norm1 * size) if size > 0 else 0.0
         if not exact and floor > 0.1 * ACCURACY:
             entries = rows.shape[0] * rows.shape[1]
-            exact = not rows.in_parts and entries <= EXACT_ENTRIES and 32 * entries <= memory
+            exact = not rows.in_parts and entries <= _EXACT_ENTRIES and 32 * entries <= memory
         if exact:
             correction = solve(_exact_residual(rows.whole(), residual, change, coefficient))
         else:
@@ -183,7 +183,8 @@ def _exact_residual(X: Any, residual: Array, change: Array, coefficient: float) 
 
 def _exact_product(A: Array, x: Array, b: Array) -> tuple[Array, Array]:
     """Return b + A x as the sum of two vectors, correct to twice the working precision."""
-    high, low = np.empty(len(b)), np.empty(len(b))
+    high = np.empty(len(b))
+    low = np.empty(len(b))
     for i, row in enumerate(A):
         products, errors = _two_product(row, x)
         terms = [float(b[i]), *products.tolist(), *errors.tolist()]
@@ -221,7 +222,8 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     right = W.T @ (residual if rows.dual else _in_float64(rows, original, right))
     change = W @ (right * gain[:, None])
     if rows.dual:
-        weights, change = change, rows.adjoint(change)
+        weights = change
+        change = rows.adjoint(change)
         cancelled = _cancelled(float(theta[-1]), weights, change)
         after = np.sum(((1.0 - factors)[:, None] * right) ** 2, axis=0)
     else:
@@ -279,7 +281,8 @@ def _spectral_error(
     size = math.sqrt(float(np.sum(squares(change))))
     if not len(s) or size == 0:
         return 0.0
-    along, across = float(np.max(factors * (s[0] / s))), float(np.max(factors * (s[0] / s) ** 2))
+    along = float(np.max(factors * (s[0] / s)))
+    across = float(np.max(factors * (s[0] / s) ** 2))
     return 8 * EPS * (2.0 + along + across * math.sqrt(float(np.sum(after))) / float(s[0]) / size)
 
 

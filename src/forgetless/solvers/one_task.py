@@ -26,14 +26,14 @@ SMALL_SIDE = 200
 """Side up to which a Gram matrix is always cheapest: a solve costs less than a few calls from
 Python. The norm of a task is then a by-product of its solution."""
 
-FEW_ROWS = 50
+_FEW_ROWS = 50
 """Smaller side of a sparse task up to which its spectrum is cheaper than iterations."""
 
-GEMM = 40
+_GEMM = 40
 """Passes over a dense X that take as long as one column of its Gram matrix takes in a product of
 matrices, divided by the side: a pass is bound by memory, a product by arithmetic."""
 
-REMOTE = 1e-11
+_REMOTE = 1e-11
 """Relative error up to which a Gram matrix from a cluster is accepted; beyond, the rows are
 reduced."""
 
@@ -84,7 +84,7 @@ def _learn(task: OneTask, filter: Filter, limits: Limits) -> Solution:
     """
     rows = task.rows
     if filter.is_projection:
-        iterate = rows.sparse and rows.small_side > FEW_ROWS
+        iterate = rows.sparse and rows.small_side > _FEW_ROWS
         iterate = iterate or (rows.in_parts and rows.readable) or not _spectrum_fits(rows, limits)
         patience = limits.passes if iterate and (rows.readable or rows.remote) else 0
     else:
@@ -114,7 +114,7 @@ def _patience(rows: Rows, limits: Limits) -> int:
         return limits.passes if rows.readable or rows.remote else 0
     if rows.has_gram or rows.small_side <= SMALL_SIDE or (rows.in_parts and not rows.remote):
         return 0
-    passes = rows.small_side if rows.sparse else rows.small_side // GEMM
+    passes = rows.small_side if rows.sparse else rows.small_side // _GEMM
     return min(passes, limits.passes)
 
 
@@ -151,7 +151,7 @@ def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solve
         solved = _by_gram(task, filter, memory)
     except ConvergenceError:
         return None
-    limit = max(REMOTE, 30 * _direct.eps_of(task.residual))
+    limit = max(_REMOTE, 30 * _direct.eps_of(task.residual))
     return solved if solved is not None and solved.error <= limit else None
 
 
@@ -240,7 +240,7 @@ def task_norm(rows: Rows) -> float:
 
 
 # steps with φ up to 2^−90 are as good as linear in φ, and still far from the smallest floats
-WEAK = 90
+_WEAK = 90
 
 
 def _exponents(task: OneTask, filter: Filter) -> tuple[int, int, int]:
@@ -251,7 +251,8 @@ def _exponents(task: OneTask, filter: Filter) -> tuple[int, int, int]:
     if rows.remote:
         # the residuals are on the workers; ``reduced`` returns rows in memory, which are scaled
         return 0, 0, 0
-    size, product = _largest(residual), _largest(right)
+    size = _largest(residual)
+    product = _largest(right)
     b = _exponent(size, residual)
     if rows.single is None or not isinstance(filter, Ridge | GradientDescent):
         return 0, b, 0  # other filters are solved by the spectrum, which scales X itself
@@ -265,7 +266,7 @@ def _exponents(task: OneTask, filter: Filter) -> tuple[int, int, int]:
     largest = _largest_entry(rows)
     # log₂ φ, roughly
     power = math.log2(float(filter.slope())) + 2 * math.log2(largest) if largest else math.inf
-    return _exponent(largest, residual), b, max(0, -WEAK - math.ceil(power)) if power < 0 else 0
+    return _exponent(largest, residual), b, max(0, -_WEAK - math.ceil(power)) if power < 0 else 0
 
 
 def _exponent(size: float, like: Array) -> int:

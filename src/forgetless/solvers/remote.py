@@ -18,7 +18,7 @@ from forgetless.solvers.rows import Rows, columns_of, is_sparse, is_zero, plain,
 GRAM_SIDE = 1000
 
 
-class Seen(NamedTuple):
+class _Seen(NamedTuple):
     """The result of one pass over a task: sums over its rows."""
 
     # (4,): rows, stored entries, rows with positive weight, and blocks to learn from
@@ -61,10 +61,11 @@ def _rows_of(X: Any, y: Any, weight: Any, view: View) -> tuple[Any, Any, Any]:
 
 
 @np.errstate(all="ignore")  # overflows are detected in the sums
-def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
+def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> _Seen:
     """On a worker: the first pass over a block."""
     A, y, weight = _rows_of(X, y, weight, view)
-    n, entries = A.shape[0], A.data if is_sparse(A) else A
+    n = A.shape[0]
+    entries = A.data if is_sparse(A) else A
     total = sum_of_grams([A], A.shape[1]) if gram else None
     # A finite Gram matrix proves that all entries are finite; otherwise the entries themselves are
     # checked.
@@ -85,7 +86,7 @@ def _look(X: Any, y: Any, weight: Any, view: View, gram: bool) -> Seen:
     )
     counting = n if weight is None else int(np.count_nonzero(weight))
     filled = counting > 0 if view.intercept else not is_zero(A)
-    return Seen(
+    return _Seen(
         np.array([n, entries.size, counting, filled], dtype=np.float64),
         float(n) if weight is None else float(weight.sum()),
         np.asarray(A.T @ r, dtype=np.float64),
@@ -127,8 +128,9 @@ class RemoteRows(Rows):
 
     remote = True
 
-    def __init__(self, blocks: Sequence[Block], view: View, seen: Seen) -> None:
-        n, stored = int(seen.counts[0]), int(seen.counts[1])
+    def __init__(self, blocks: Sequence[Block], view: View, seen: _Seen) -> None:
+        n = int(seen.counts[0])
+        stored = int(seen.counts[1])
         super().__init__(None, (n, len(view.start)), stored)
         self._blocks = list(blocks)
         self._view = view
@@ -136,7 +138,7 @@ class RemoteRows(Rows):
             self.gram = seen.gram
 
     @classmethod
-    def looked_at(cls, blocks: Sequence[Block], view: View) -> tuple["RemoteRows", Seen]:
+    def looked_at(cls, blocks: Sequence[Block], view: View) -> tuple["RemoteRows", _Seen]:
         """Return the rows of some blocks after one pass over them, and the result of that pass."""
         gram = len(view.start) <= GRAM_SIDE
         (seen,) = computed(summed(_each(blocks, _look, view, gram), _added))

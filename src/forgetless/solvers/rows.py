@@ -115,7 +115,10 @@ class Rows:
         stored: int,
         single: Any = None,
     ) -> None:
-        self._stored_blocks, self.shape, self.stored, self.single = blocks, shape, stored, single
+        self._stored_blocks = blocks
+        self.shape = shape
+        self.stored = stored
+        self.single = single
 
     @classmethod
     def of(cls, X: Any) -> "Rows":
@@ -226,7 +229,8 @@ class Rows:
         if self.dual:
             X = X.astype(np.float64)
             return X @ X.T
-        n, step = self.shape[0], max(1, BLOCK_BYTES // (8 * self.shape[1]))
+        n = self.shape[0]
+        step = max(1, BLOCK_BYTES // (8 * self.shape[1]))
         return sum_of_grams((X[i : min(i + step, n), :] for i in range(0, n, step)), self.shape[1])
 
     @property
@@ -286,7 +290,8 @@ def normal_equations(
         return gram, product(part.astype(np.float64, copy=False).T, residual)
     # By parts, to avoid a copy of X with a column of ones.
     n, d = X.shape
-    gram, right = np.empty((d + 1, d + 1)), np.empty((d + 1, residual.shape[1]))
+    gram = np.empty((d + 1, d + 1))
+    right = np.empty((d + 1, residual.shape[1]))
     gram[:d, :d] = X.T @ X
     gram[:d, d] = gram[d, :d] = np.ones(n) @ X
     gram[d, d] = n

@@ -19,7 +19,9 @@ class Stacked(Rows):
 
     def __init__(self, above: Array, rows: Rows, gram_above: Array | None = None) -> None:
         q, (n, d) = int(above.shape[0]), rows.shape
-        self.above, self.below, self._gram_above = above, rows, gram_above
+        self.above = above
+        self.below = rows
+        self._gram_above = gram_above
 
         def both() -> Iterator[Any]:
             yield above

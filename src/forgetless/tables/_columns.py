@@ -27,15 +27,15 @@ from forgetless.tables._dates import format_of, parsed
 from forgetless.tables._numbers import SHARE, are_few, is_missing_sign, not_numbers, numbers_in
 
 MISSING = " is missing"
-OTHER = "=(other)"
-YEAR = 365.25 * DAY
-SEASON = 300 * DAY
+_OTHER = "=(other)"
+_YEAR = 365.25 * DAY
+_SEASON = 300 * DAY
 """Range of dates from which on the seasons of the year are features."""
 
-FIGURE = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%$€£¥)]?\s*$")
+_FIGURE = re.compile(r"\s*[-+(]?\s*[$€£¥]?\s*\d[\d.,'\s]*([eE][-+]?\d+)?\s*[%$€£¥)]?\s*$")
 """Strings that look like numbers."""
 
-PENDING = 10
+_PENDING = 10
 """Candidate categories that are counted, as a multiple of ``max_categories``."""
 
 
@@ -191,28 +191,29 @@ class Category:
     def learned(self, values: Values) -> "Category":
         """Return the encoder after some more rows."""
         values = values.as_strings()
-        parts, pending = list(self.parts), dict(self.pending)
+        parts = list(self.parts)
+        pending = dict(self.pending)
         own = set(parts)
         counts: Any = np.bincount(values.codes[values.codes >= 0], minlength=len(values.labels))
         rare = 0
-        named = sum(part.startswith("=") and part != OTHER for part in parts)
+        named = sum(part.startswith("=") and part != _OTHER for part in parts)
         for label, count in zip(values.labels, counts, strict=True):
             if f"={label}" in own:
                 continue
             key = _hash(label)
             total = pending.get(key, 0) + int(count)
-            if total >= self.least and named < self.most and f"={label}" != OTHER:
+            if total >= self.least and named < self.most and f"={label}" != _OTHER:
                 parts.append(f"={label}")
                 named += 1
                 pending.pop(key, None)
                 continue
             rare += int(count)
             if named < self.most:
-                if key in pending or len(pending) < PENDING * self.most:
+                if key in pending or len(pending) < _PENDING * self.most:
                     pending[key] = total
-                if OTHER not in own:
-                    parts.append(OTHER)
-                    own.add(OTHER)
+                if _OTHER not in own:
+                    parts.append(_OTHER)
+                    own.add(_OTHER)
             elif "#0" not in own:
                 parts += [f"#{i}" for i in range(self.buckets)]
                 own.add("#0")
@@ -225,7 +226,7 @@ class Category:
             rare=self.rare + rare,
             rows=self.rows + int(counts.sum()),
             figures=self.figures
-            + sum(int(c) for w, c in zip(values.labels, counts, strict=True) if FIGURE.match(w)),
+            + sum(int(c) for w, c in zip(values.labels, counts, strict=True) if _FIGURE.match(w)),
             parts=_with(tuple(parts), MISSING if missing else None),
         )
 
@@ -233,7 +234,7 @@ class Category:
         """Return the features of some rows."""
         values = values.as_strings()
         place = {part: i for i, part in enumerate(self.parts)}
-        first, other = place.get("#0", -1), place.get(OTHER, -1)
+        first, other = place.get("#0", -1), place.get(_OTHER, -1)
         missing = -1 if self.late else place.get(MISSING, -1)
         at = [place.get(f"={label}", -1) for label in values.labels]
         for i, label in enumerate(values.labels):
@@ -245,7 +246,7 @@ class Category:
 
     def note(self) -> str:
         """Return a note for the summary."""
-        named = [part for part in self.parts if part.startswith("=") and part != OTHER]
+        named = [part for part in self.parts if part.startswith("=") and part != _OTHER]
         notes = [f"{len(named)} categories"]
         if "#0" in self.parts:
             notes.append(
@@ -269,7 +270,7 @@ class Category:
         return self.figures > 0.8 * self.rows
 
 
-YEARLY = [" year sin", " year cos"]
+_YEARLY = [" year sin", " year cos"]
 
 
 @dataclass(frozen=True)
@@ -312,16 +313,18 @@ class Date:
         origin = self.origin
         if math.isnan(origin):
             origin = float(present.mean() if self.late else present.min())
-        count, missing = self.count + len(present), len(times) - len(present)
-        low, high = min(self.low, float(present.min())), max(self.high, float(present.max()))
+        count = self.count + len(present)
+        missing = len(times) - len(present)
+        low = min(self.low, float(present.min()))
+        high = max(self.high, float(present.max()))
         more = [" hour sin", " hour cos"] if np.any(present % DAY != 0) else []
-        more += YEARLY if high - low > SEASON else []
+        more += _YEARLY if high - low > _SEASON else []
         return dataclasses.replace(
             self,
             origin=origin,
             low=low,
             high=high,
-            since=self.since if YEARLY[0] in self.parts else self.high,
+            since=self.since if _YEARLY[0] in self.parts else self.high,
             count=count,
             mean=self.mean + (float(present.mean() - origin) - self.mean) * (len(present) / count),
             missing=self.missing + missing,
@@ -343,17 +346,17 @@ class Date:
         missing = np.isnan(times)
         features = np.zeros((len(times), len(self.parts)), order="F")
         origin = 0.0 if math.isnan(self.origin) else self.origin
-        features[:, 0] = np.where(missing, 0.0 if self.late else self.mean, times - origin) / YEAR
+        features[:, 0] = np.where(missing, 0.0 if self.late else self.mean, times - origin) / _YEAR
         times = np.where(missing, 0.0, times)
         weekday = ((times // DAY).astype(np.int64) + 3) % 7  # 1970 began on a Thursday
         features[np.arange(len(times)), 1 + weekday] = ~missing
-        turns = {"hour": times % DAY / DAY, "year": times % YEAR / YEAR}
+        turns = {"hour": times % DAY / DAY, "year": times % _YEAR / _YEAR}
         for i, part in enumerate(self.parts[8:], 8):
             if part == MISSING:
                 features[:, i] = missing - 1.0 if self.late else missing
             else:
                 _, turn, wave = part.split(" ")
-                off = missing | (times <= self.since) if part in YEARLY else missing
+                off = missing | (times <= self.since) if part in _YEARLY else missing
                 features[:, i] = np.where(off, 0.0, getattr(np, wave)(2 * math.pi * turns[turn]))
         return features
 

@@ -10,7 +10,7 @@ from forgetless._core.arrays import Floats
 
 ISO = "ISO 8601"
 
-FORMATS = (
+_FORMATS = (
     "%d.%m.%Y",
     "%d.%m.%Y %H:%M",
     "%d.%m.%Y %H:%M:%S",
@@ -44,13 +44,13 @@ FORMATS = (
 )
 """Tried in this order: where day and month are ambiguous, the first format that fits."""
 
-DECLARED = ("%Y%m%d", "%Y")
+_DECLARED = ("%Y%m%d", "%Y")
 """Also tried for a column that was declared to hold dates: these look like numbers."""
 
 _DATE_LIKE = re.compile(r"\d\s*[-./:, ]\s*\w|\w\s*[-./:, ]\s*\d")
 """A digit beside a sign that separates the parts of a date."""
 
-EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
@@ -65,7 +65,7 @@ def format_of(labels: Sequence[str], *, declared: bool = False) -> str | None:
     if not labels or (not declared and not all(_DATE_LIKE.search(label) for label in labels[:10])):
         return None
     format: str
-    for format in (ISO, *FORMATS, *(DECLARED if declared else ())):
+    for format in (ISO, *_FORMATS, *(_DECLARED if declared else ())):
         # Most formats fail on the first strings.
         if parsed(labels[:10], format) is not None and parsed(labels, format) is not None:
             return format
@@ -91,4 +91,4 @@ def _one(label: str, format: str) -> float:
         time = datetime.datetime.strptime(label, format)
     if time.tzinfo is not None:
         time = time.astimezone(datetime.UTC).replace(tzinfo=None)
-    return (time - EPOCH) / datetime.timedelta(microseconds=1)
+    return (time - _EPOCH) / datetime.timedelta(microseconds=1)

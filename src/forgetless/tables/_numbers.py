@@ -26,7 +26,7 @@ _FRAME = re.compile(
 _CODE = re.compile(r"\s*0\d")
 """Strings of digits with a leading zero are codes."""
 
-MISSING_SIGNS = frozenset(
+_MISSING_SIGNS = frozenset(
     [
         "-",
         "--",
@@ -48,7 +48,8 @@ MISSING_SIGNS = frozenset(
 """Strings in columns of numbers that stand for a missing value, beside those that pandas reads
 so."""
 
-FEW, SHARE = 5, 0.05
+_FEW = 5
+SHARE = 0.05
 """Other strings that a column of numbers may hold: so many different ones, in this fraction of the
 rows."""
 
@@ -76,7 +77,7 @@ def number_of(label: str, decimal: str = ".") -> float | None:
 
 def is_missing_sign(label: str) -> bool:
     """Return whether a string stands for a missing value among numbers."""
-    return label.strip().lower() in MISSING_SIGNS
+    return label.strip().lower() in _MISSING_SIGNS
 
 
 def decimal_sign(values: Values) -> str | None:
@@ -110,7 +111,7 @@ def are_few(counts: dict[str, int], total: int, share: float = SHARE) -> bool:
     apart.
     """
     others = [count for label, count in counts.items() if not is_missing_sign(label)]
-    return len(others) <= FEW and sum(others) <= share * total
+    return len(others) <= _FEW and sum(others) <= share * total
 
 
 def not_numbers(values: Values, decimal: str) -> dict[str, int]:

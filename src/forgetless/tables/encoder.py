@@ -31,9 +31,9 @@ from forgetless.tables._columns import (
 from forgetless.tables._dates import format_of
 from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers
 
-IMPUTE = ("mean", "zero", "error")
+_IMPUTE = ("mean", "zero", "error")
 
-ADDED = ("late", "decimal", "treated")
+_ADDED = ("late", "decimal", "treated")
 """Values of columns that files of version 1.0 do not have."""
 
 WIDEST = 2000
@@ -45,7 +45,8 @@ class BadValueError(ValueError):
 
     def __init__(self, message: str, column: str, value: str) -> None:
         super().__init__(message)
-        self.column, self.value = column, value
+        self.column = column
+        self.value = value
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -138,7 +139,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             order += [
                 (name, part) for part in range(len(previous[name].parts), len(columns[name].parts))
             ]
-        self.columns_, self.order_ = columns, order
+        self.columns_ = columns
+        self.order_ = order
         self.feature_names_in_ = np.array(list(inputs), dtype=object)
         self.n_features_in_ = len(inputs)
         return self
@@ -171,7 +173,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for name, column in self.columns_.items()
             for piece in _named_errors(name, column.encode, inputs[name])
         ]
-        n, d = len(next(iter(inputs.values()))), len(self.order_)
+        n = len(next(iter(inputs.values())))
+        d = len(self.order_)
         numbers = sum(
             len(column.parts)
             for column in self.columns_.values()
@@ -309,7 +312,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             seen[name] += 1
         if any(seen[name] != len(column.parts) for name, column in columns.items()):
             raise ValueError("the features of its encoder are not those of its columns")
-        encoder.columns_, encoder.order_ = columns, order
+        encoder.columns_ = columns
+        encoder.order_ = order
         encoder.feature_names_in_ = np.array(list(columns), dtype=object)
         encoder.n_features_in_ = len(columns)
         return encoder
@@ -317,8 +321,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # --- one column ---
 
     def _check_parameters(self) -> None:
-        if self.impute not in IMPUTE:
-            raise ValueError(f"impute must be one of {', '.join(IMPUTE)}, got {self.impute!r}")
+        if self.impute not in _IMPUTE:
+            raise ValueError(f"impute must be one of {', '.join(_IMPUTE)}, got {self.impute!r}")
         for name in ("max_categories", "min_count", "n_buckets", "text_features"):
             validate.integer(name, getattr(self, name), 1, "the default is a good start")
         taken: dict[str, str] = {}
@@ -357,7 +361,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_columns(self, columns: Mapping[str, Any], *, named: bool) -> None:
         """Raise ValueError if columns of earlier tasks are missing."""
-        have, want = len(columns), len(self.columns_)
+        have = len(columns)
+        want = len(self.columns_)
         if not named and have != want:
             raise ValueError(
                 f"X has {have} features, but TableEncoder is expecting {want} features as input"
@@ -426,7 +431,7 @@ def _column_of(plain: Any) -> Column:
     for part in dataclasses.fields(kind):
         default = getattr(empty, part.name)
         fields[part.name] = _checked(
-            plain.get(part.name, default if part.name in ADDED else None), default
+            plain.get(part.name, default if part.name in _ADDED else None), default
         )
         if fields[part.name] is None:
             raise ValueError(f"{part.name} of a column of its encoder is invalid")

@@ -29,17 +29,17 @@ from forgetless.io import check_source
 
 T = TypeVar("T")
 
-TEXT = (".csv", ".tsv", ".txt")
-EXCEL = (".xlsx", ".xlsm")
-KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".safetensors")
-READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .safetensors"
+_TEXT = (".csv", ".tsv", ".txt")
+_EXCEL = (".xlsx", ".xlsm")
+_KINDS = (*_TEXT, *_EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".safetensors")
+_READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .safetensors"
 
-SAMPLE = 2**16
+_SAMPLE = 2**16
 """Bytes from which the delimiter of a file is detected."""
 
-DELIMITERS = ",;\t|"
+_DELIMITERS = ",;\t|"
 
-RARE = ":^~ "
+_RARE = ":^~ "
 """Delimiters that are tried if there is none of these."""
 
 LARGE = 2**28
@@ -49,10 +49,10 @@ that for Parquet. Also the most bytes of text in a chunk of a compressed file.""
 CHUNK = 100_000
 """Most rows of a chunk."""
 
-RATIO = 1032
+_RATIO = 1032
 """No text is compressed by more than this factor in a .gz file."""
 
-BLOCK = 2**20
+_BLOCK = 2**20
 """Bytes of a compressed file that are counted at a time."""
 
 
@@ -60,7 +60,7 @@ class BadTableError(ValueError):
     """An ambiguous table."""
 
 
-class Dialect(NamedTuple):
+class _Dialect(NamedTuple):
     """Delimiter, decimal sign, compression, line of the header and encoding of a text file."""
 
     delimiter: str
@@ -76,7 +76,9 @@ class _Bounded(io.RawIOBase):
     """
 
     def __init__(self, file: Any, most: int, message: str) -> None:
-        self.file, self.left, self.message = file, most, message
+        self.file = file
+        self.left = most
+        self.message = message
 
     def readable(self) -> bool:
         return True
@@ -100,9 +102,9 @@ def kind_of(path: Path) -> str:
         return ".csv"
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes or [""])[-1]
-    if kind not in KINDS or (suffixes[-1] == ".gz" and kind not in TEXT):
+    if kind not in _KINDS or (suffixes[-1] == ".gz" and kind not in _TEXT):
         raise ValueError(
-            f"{path.name}: tables are read from {READABLE} files, not {kind or 'others'}"
+            f"{path.name}: tables are read from {_READABLE} files, not {kind or 'others'}"
         )
     return kind
 
@@ -111,14 +113,15 @@ def is_large(path: Path) -> bool:
     """Return whether a file should be read in chunks."""
     if str(path) == "-":
         return False
-    size, suffix = path.stat().st_size, path.suffix.lower()
+    size = path.stat().st_size
+    suffix = path.suffix.lower()
     if suffix != ".gz":
         return size > (LARGE // 4 if suffix == ".parquet" else LARGE)
-    if size <= LARGE // RATIO:
+    if size <= LARGE // _RATIO:
         return False
     total = 0
     with reading(path), gzip.open(path) as file:
-        while total <= LARGE and (block := file.read(BLOCK)):
+        while total <= LARGE and (block := file.read(_BLOCK)):
             total += len(block)
     return total > LARGE
 
@@ -127,7 +130,7 @@ def chunk_rows(path: Path, most: int = CHUNK) -> int:
     """Return the rows of a chunk of a large file: fewer than ``most`` where the first lines are
     long.
     """
-    if kind_of(path) not in TEXT:
+    if kind_of(path) not in _TEXT:
         return most
     with reading(path):
         start = _start(path)
@@ -249,7 +252,7 @@ def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[
         ".npz": _archive,
         ".safetensors": _archive,
     }
-    read = {**binary, **dict.fromkeys(EXCEL, _excel)}.get(kind)
+    read = {**binary, **dict.fromkeys(_EXCEL, _excel)}.get(kind)
     frames = _text(path, rows, text_columns) if read is None else read(path, rows)
     while True:
         with reading(path):  # around the reader alone, not around those who use its frames
@@ -267,7 +270,7 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
     """
     pandas = _pandas()
     raw = _standard_input() if str(path) == "-" else None
-    how, header = dialect(_start(path) if raw is None else raw[:SAMPLE], path)
+    how, header = dialect(_start(path) if raw is None else raw[:_SAMPLE], path)
     _check_header(path, how.line, header)
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
     options |= {
@@ -414,7 +417,7 @@ def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
     raise BadTableError(f"{path.name} has rows with more values than names; name every column")
 
 
-def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
+def dialect(start: bytes, path: Path) -> tuple[_Dialect, list[str]]:
     """Return the dialect and the header of a text file from its first bytes."""
     wide = (
         start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and start[:4] != codecs.BOM_UTF32_LE
@@ -424,30 +427,30 @@ def dialect(start: bytes, path: Path) -> tuple[Dialect, list[str]]:
     at, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
     bare = re.sub(r'"[^"]*"', "", first)  # delimiters inside quotes delimit nothing
     tabs = path.suffixes[-2:-1] == [".tsv"] or path.suffix.lower() == ".tsv"
-    usual = "\t" if tabs else max(DELIMITERS, key=bare.count)
-    delimiter = usual if usual in bare else max(usual + RARE, key=bare.count)
+    usual = "\t" if tabs else max(_DELIMITERS, key=bare.count)
+    delimiter = usual if usual in bare else max(usual + _RARE, key=bare.count)
     point = re.compile(r"(^|[;\t|])-?(?!\d{1,3}(\.\d{3})+($|[;\t|]))\d+\.\d+($|[;\t|])")
     comma = re.compile(r"(^|[;\t|])-?(\d+|\d{1,3}(\.\d{3})+),\d+($|[;\t|])")
     # Decimal commas where columns are not delimited by commas, and nothing is written with a
     # decimal point. A sample may end within a line.
-    body = lines[at : -1 if len(start) >= SAMPLE else None]
+    body = lines[at : -1 if len(start) >= _SAMPLE else None]
     decimal = "."
     if delimiter != "," and any(map(comma.search, body)) and not any(map(point.search, body)):
         decimal = ","
     header = next(csv.reader([first], delimiter=delimiter), []) if first else []
-    return Dialect(delimiter, decimal, path.suffix.lower() == ".gz", at, encoding), header
+    return _Dialect(delimiter, decimal, path.suffix.lower() == ".gz", at, encoding), header
 
 
 def notes_on(path: Path) -> list[str]:
     """Return notes on the interpretation of a file."""
     with reading(path):
-        if kind_of(path) in EXCEL:
+        if kind_of(path) in _EXCEL:
             first, *others = _workbook(path).sheet_names
             return (
                 [f"only the first of {1 + len(others)} sheets was read, {first}"] if others else []
             )
         if (
-            kind_of(path) not in TEXT
+            kind_of(path) not in _TEXT
             or str(path) == "-"
             or dialect(_start(path), path)[0].decimal != ","
         ):
@@ -457,7 +460,7 @@ def notes_on(path: Path) -> list[str]:
 
 def _start(path: Path) -> bytes:
     with gzip.open(path) if path.suffix.lower() == ".gz" else open(path, "rb") as file:
-        return file.read(SAMPLE)
+        return file.read(_SAMPLE)
 
 
 def records(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -479,7 +482,7 @@ def records(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def line_of(path: Path, row: int) -> str:
     """Return the line of row ``row`` ≥ 0 of a table in its file, for error messages."""
-    if kind_of(path) not in TEXT or str(path) == "-":
+    if kind_of(path) not in _TEXT or str(path) == "-":
         return f"row {row + 1}"
     line, _ = next(itertools.islice(records(path), row + 1, None), (row + 2, []))
     return f"line {line}"
@@ -489,7 +492,7 @@ def line_with(path: Path, column: str, value: str) -> str:
     """Return the line of a text file in which a column first has a value, e.g. "line 7"; "" if it
     is not known.
     """
-    if kind_of(path) not in TEXT or str(path) == "-":
+    if kind_of(path) not in _TEXT or str(path) == "-":
         return ""
     lines = records(path)
     header = [name.strip() for name in next(lines, (0, []))[1]]

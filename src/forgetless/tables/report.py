@@ -21,13 +21,13 @@ from forgetless.plots import results as plots
 from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 
-SHOWN_TASKS = 6
+_SHOWN_TASKS = 6
 """How many single tasks are drawn, spread over the stream."""
 
-SHOWN_FEATURES = 30
+_SHOWN_FEATURES = 30
 """How many coefficients are listed, those that move predictions most first."""
 
-EXPLAINED = {
+_EXPLAINED = {
     "feature": "A coefficient is what one unit of the feature adds to a prediction.",
     "±": (
         "± is one standard deviation, from the errors of rows not yet learned and what is"
@@ -39,14 +39,14 @@ EXPLAINED = {
 }
 """What the columns of the table of coefficients are."""
 
-FEW = 5
+_FEW = 5
 """Rows below which the error of one task says little."""
 
-NAMED = 5
+_NAMED = 5
 """How many tasks a sentence names."""
 
 
-class Measure(NamedTuple):
+class _Measure(NamedTuple):
     """How errors are stated: by ``key`` in figures, in tables, in sentences; and the prediction
     without features.
     """
@@ -69,15 +69,15 @@ class Measure(NamedTuple):
         return readable_number(value) if self.root else f"{value:.2%}"
 
 
-NUMBERS = Measure("rmse", "RMSE", "a root mean squared error", "mean", "mean", root=True)
-CLASSES = Measure(
+_NUMBERS = _Measure("rmse", "RMSE", "a root mean squared error", "mean", "mean", root=True)
+_CLASSES = _Measure(
     "error", "error rate", "an error rate", "most frequent class", "majority", root=False
 )
 
 
-def measure_of(run: StreamResult) -> Measure:
+def measure_of(run: StreamResult) -> _Measure:
     """Return the measure of the errors of a regressor or of a classifier."""
-    return CLASSES if run.estimator._has_classes else NUMBERS
+    return _CLASSES if run.estimator._has_classes else _NUMBERS
 
 
 def summary(run: StreamResult) -> dict[str, Any]:
@@ -86,7 +86,8 @@ def summary(run: StreamResult) -> dict[str, Any]:
 
     Those before learning count every row the same, those on held-out rows every task.
     """
-    estimator, measure = run.estimator, measure_of(run)
+    estimator = run.estimator
+    measure = measure_of(run)
     key = measure.key
     figures: dict[str, Any] = {
         "tasks": len(run.tasks),
@@ -133,7 +134,8 @@ def _prequential(run: StreamResult, before: Any) -> float:
 
 def sentences(run: StreamResult) -> list[str]:
     """Return sentences about the errors of a stream, with warnings at the end."""
-    s, measure = summary(run), measure_of(run)
+    s = summary(run)
+    measure = measure_of(run)
     texts = {
         name.replace(measure.key, "error"): measure.stated(s[name])
         for name in s
@@ -180,7 +182,8 @@ def sentences(run: StreamResult) -> list[str]:
 
 def warnings_of(run: StreamResult) -> list[str]:
     """Return warnings: predictions no better than a mean, drift, forgetting."""
-    lines, measure = [], measure_of(run)
+    lines = []
+    measure = measure_of(run)
     mean = measure.mean
     names = {
         "mean_before": f"the {mean} of all targets so far",
@@ -231,7 +234,8 @@ def warnings_of(run: StreamResult) -> list[str]:
 
 def _hints(run: StreamResult) -> str:
     """Return hints for a model that is no better than a mean: options not used yet."""
-    model, features = run.estimator, int(run.estimator.n_features_in_)
+    model = run.estimator
+    features = int(run.estimator.n_features_in_)
     fixed = model._fixed()
     memory = fixed.get("memory", LowRankMemory(features + 1))
     tried = {
@@ -291,10 +295,10 @@ def _named(run: StreamResult, which: Sequence[int]) -> str:
         else:
             ranges.append([t])
     text = []
-    for part in ranges[:NAMED]:
+    for part in ranges[:_NAMED]:
         first, last = (printable(run.tasks[t], 40) for t in (part[0], part[-1]))
         text.append(first if len(part) == 1 else f"{first} to {last}")
-    return ", ".join(text) + (f" and {len(ranges) - NAMED} more" if len(ranges) > NAMED else "")
+    return ", ".join(text) + (f" and {len(ranges) - _NAMED} more" if len(ranges) > _NAMED else "")
 
 
 def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
@@ -303,7 +307,7 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
     features = int(run.estimator.n_features_in_)
     if rows < 5 * features:
         return f"It had then seen {rows} rows of {features} features: too few to tell them apart."
-    if run.rows[worse].max() < FEW:
+    if run.rows[worse].max() < _FEW:
         return f"Of so few rows (at most {run.rows[worse].max()} a task) chance decides."
     if name == "last_before" and np.median((run.mean_before / run.last_before)[worse]) > 1.5:
         return (
@@ -323,7 +327,8 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
 
 def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
-    history, measure = run.estimator.history_, measure_of(run)
+    history = run.estimator.history_
+    measure = measure_of(run)
 
     def stated(errors: Any) -> list[float | None]:
         return [
@@ -369,7 +374,7 @@ def confusion(outcomes: Outcomes, most: int = 12) -> Table:
     return Table("Classes of held-out rows, and what they were predicted as", columns)
 
 
-def coefficients(model: Any, most: int = SHOWN_FEATURES) -> Table:
+def coefficients(model: Any, most: int = _SHOWN_FEATURES) -> Table:
     """Return the coefficients of a model by name, those first that move predictions most.
 
     The effect is that of one standard deviation of the feature, where the model knows it.
@@ -428,7 +433,7 @@ def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = (
         warnings=warned,
         pictures=_pictures(run),
         coefficients=table,
-        explanation=" ".join(text for name, text in EXPLAINED.items() if name in table.columns),
+        explanation=" ".join(text for name, text in _EXPLAINED.items() if name in table.columns),
         columns=run.model[0].summary() if hasattr(run.model, "steps") else None,
         confusion=None if run.outcomes is None else confusion(run.outcomes),
         tasks=per_task(run),
@@ -440,7 +445,8 @@ def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = (
 
 def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
     """Return the figures of errors for which there are data, each with its alternative text."""
-    measure, pictures = measure_of(run), []
+    measure = measure_of(run)
+    pictures = []
     with plots.publication() as mpl:
         mpl.use("Agg")
         if run.watched:
@@ -454,7 +460,7 @@ def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
             pictures.append(
                 (
                     _drawn(
-                        plots.plot_forgetting, run.tasks, errors, seen, measure.column, SHOWN_TASKS
+                        plots.plot_forgetting, run.tasks, errors, seen, measure.column, _SHOWN_TASKS
                     ),
                     text,
                 )
@@ -519,16 +525,19 @@ def _reliability(outcomes: Outcomes) -> tuple[list[float], list[float], list[flo
 
 # Alarms; ``benchmarks/alarms.py`` measures how often they are wrong where nothing has changed.
 
-DRIFT, WINDOW, FEWEST = 5.0, 20, 5
-"""Drift: the error of a task before it is learned, as a logarithm, lies more than ``DRIFT``
-deviations above the median of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``.
+_DRIFT = 5.0
+_WINDOW = 20
+FEWEST = 5
+"""Drift: the error of a task before it is learned, as a logarithm, lies more than ``_DRIFT``
+deviations above the median of up to ``_WINDOW`` tasks before it, of which there must be ``FEWEST``.
 The deviation is 1.4826 times the median absolute deviation of these, and at least √(2/n), which
 chance alone would do with n rows."""
 
-FORGETTING, SHARE = 4.0, 0.1
+_FORGETTING = 4.0
+_SHARE = 0.1
 """Forgetting: the error on the held-out rows of a task has grown since it was learned by more than
-``FORGETTING`` standard errors of that difference, taken on the same rows, and by more than
-``SHARE`` of it. The same of all tasks but the last together, where held-out rows of each are too
+``_FORGETTING`` standard errors of that difference, taken on the same rows, and by more than
+``_SHARE`` of it. The same of all tasks but the last together, where held-out rows of each are too
 few."""
 
 
@@ -553,13 +562,13 @@ def drifted(
     n_earlier = len(logs) - len(before)
     for t in range(len(before)):
         now = logs[n_earlier + t]
-        window = logs[max(n_earlier + t - WINDOW, 0) : n_earlier + t]
+        window = logs[max(n_earlier + t - _WINDOW, 0) : n_earlier + t]
         window = window[np.isfinite(window)]
         if len(window) < FEWEST or not np.isfinite(now):
             continue
         middle = float(np.median(window))
         deviation = max(1.4826 * float(np.median(np.abs(window - middle))), math.sqrt(2 / rows[t]))
-        if now > middle + DRIFT * deviation:
+        if now > middle + _DRIFT * deviation:
             tasks.append(t)
     return tasks
 
@@ -573,7 +582,7 @@ def forgotten(run: StreamResult) -> list[int]:
     grown, error = run.change.T
     learned = np.diag(run.errors)
     with np.errstate(invalid="ignore"):
-        clear = (grown > FORGETTING * error) & (grown > SHARE * learned)
+        clear = (grown > _FORGETTING * error) & (grown > _SHARE * learned)
     return [int(t) for t in np.flatnonzero(clear)]
 
 
@@ -585,10 +594,11 @@ def forgotten_together(run: StreamResult) -> bool:
     finite = np.isfinite(error)
     if not run.watched or not finite.any():
         return False
-    total, learned = float(grown[finite].sum()), float(np.diag(run.errors)[:-1][finite].sum())
+    total = float(grown[finite].sum())
+    learned = float(np.diag(run.errors)[:-1][finite].sum())
     return (
-        total > FORGETTING * math.sqrt(float(np.sum(error[finite] ** 2)))
-        and total > SHARE * learned
+        total > _FORGETTING * math.sqrt(float(np.sum(error[finite] ** 2)))
+        and total > _SHARE * learned
     )
 
 

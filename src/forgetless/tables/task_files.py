@@ -125,7 +125,8 @@ def chosen_columns(
 
 def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
     """Return the tasks of a table, encoded; an encoder that is not fitted learns them first."""
-    tasks.rows, tasks.classes = 0, False
+    tasks.rows = 0
+    tasks.classes = False
     fitted = hasattr(encoder, "columns_")
     text = encoder.text_columns_ if fitted else (*encoder.categorical, *encoder.text, *encoder.date)
     tasks.text_columns = {*text} - {tasks.task, *tasks.targets}
@@ -330,7 +331,8 @@ class TableTasks:
                 if self.rows
                 else "--order sorted learns them from the first to the last"
             )
-            first, last = printable(labels[0], 30), printable(labels[-1], 30)
+            first = printable(labels[0], 30)
+            last = printable(labels[-1], 30)
             self.notes.append(
                 f"tasks are learned in the order of the file, which is not that of {self.task}:"
                 f" {first} is first and {last} last; {hint}"
@@ -428,7 +430,9 @@ class TableTasks:
         X = frame[self.columns]
         column = frame[self.task]
         if not complete.all():
-            X, y, column = X[complete], y[complete], column[complete]
+            X = X[complete]
+            y = y[complete]
+            column = column[complete]
         return column, X, y[:, 0] if y.ndim > 1 and len(self.targets) == 1 else y
 
     def _target(self, column: Any, name: str, first_row: int) -> Floats:
@@ -449,7 +453,8 @@ class TableTasks:
         ]
         if bad or decimal is None:
             row = int(np.argmax(np.isin(values.codes, bad)))
-            place, value = line_of(self.path, first_row + row), printable(str(column.iloc[row]), 40)
+            place = line_of(self.path, first_row + row)
+            value = printable(str(column.iloc[row]), 40)
             raise ValueError(
                 f"{self.path.name}, {place}: the target {name!r} must be numbers, but holds"
                 f" strings, e.g. {value!r}; correct it, or leave it empty; --classes takes numbers"
