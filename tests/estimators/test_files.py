@@ -16,7 +16,6 @@ MODELS = [
     fl.ContinualRidge(0.3, memory=3),
     fl.ContinualRidge(0.3, memory=fl.LowRankMemory(3, diagonal=True, decay=0.1), fit_intercept=True),
     fl.ContinualRidge(schedule=fl.Ridge(np.arange(1.0, 21.0))),
-    fl.ContinualRidge(schedule=fl.schedules.unregularized_first(fl.schedules.fixed()), n_tasks=20),
     fl.ContinualRidge(schedule=fl.schedules.from_coefficients(range(20))),
     fl.ContinualGD(5, schedule="increasing", n_tasks=20),
     fl.ContinualGD(3, schedule=fl.schedules.constant(fl.GradientDescent(2, 0.01))),

@@ -209,7 +209,6 @@ def test_chunks_of_a_schedule_are_those_of_the_whole(rng, monkeypatch):
     options = [
         {"schedule": "increasing", "n_tasks": 25},
         {"schedule": "increasing"},
-        {"schedule": fl.schedules.unregularized_first(fl.schedules.increasing()), "n_tasks": 25},
         {"schedule": fl.Ridge(np.arange(1.0, 26.0))},
     ]
     for each in options:
