@@ -13,7 +13,7 @@ hypothesis.settings.load_profile("forgetless")
 def no_estimates_of_duration():
     """No warning that something will take long, which depends on the machine's speed; tests of it set a clock."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("forgetless.reporting.progress", "forgetless.advice.which_lambda"):
+        for module in ("forgetless.reporting.progress",):
             patch.setattr(f"{module}.PATIENCE", math.inf)
         yield
 

@@ -15,15 +15,15 @@ SOURCE = Path(fl.__file__).parent
 LAYERS = [
     {"errors", "_progress"},
     {"_core"},
-    {"reporting", "io"},
+    {"reporting", "io", "sweeps"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics", "ensembles"},
     {"solvers"},
     {"equation"},
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
-    {"advice", "reproduce", "checks", "tables"},
-    {"sweeps", "explorer", "files", "results"},
+    {"advice", "reproduce", "tables"},
+    {"explorer", "results"},
     {"cli"},
     {"__main__"},
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless.cli.shared import print_lines
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 from streams.data.idx import read_idx
 
 Array = NDArray[Any]

@@ -24,7 +24,7 @@ import torch
 
 from deep.methods import Method, stages
 from deep.training import ORDER, OutOfTime, Run
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 
 VERSION = 3
 FIRST_REPORTED = 1000

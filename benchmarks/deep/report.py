@@ -12,7 +12,7 @@ from deep.language import LANGUAGES
 from deep.methods import METHODS, METRICS
 from deep.protocol import counted
 from deep.streams import STREAMS
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 from forgetless.reporting.table import Table
 
 PAIRS = tuple(m.name for m in METHODS.values() if m.base and m.schedule in ("increasing", "decreasing"))

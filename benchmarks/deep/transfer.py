@@ -20,7 +20,7 @@ from deep.methods import METHODS
 from deep.protocol import VERSION, resumed
 from deep.streams import STREAMS, Stream, make
 from deep.training import Run, Settings, _State
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 from forgetless.reporting.table import Table
 from forgetless.torch.advice import GRIDS
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.environment import version
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 from streams.data import STREAMS, load_stream
 from streams.data.packaged import DataMissingError
 from streams.methods import methods

@@ -28,12 +28,12 @@ _LATER = {
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
     "WithoutReplacement": "orderings",
-    "advise": "advice.which_lambda",
+    "advise": "advice.ranking",
     "compare_bounds": "guarantees.comparison",
     "evaluate_stream": "estimators.evaluation",
     "expect": "engines.expectation",
     "explore": "explorer",
-    "load": "files",
+    "load": "io",
     "loss_gradient": "engines.adjoint",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
@@ -45,7 +45,6 @@ _LATER = {
 }
 
 _PARTS = (
-    "checks",
     "ensembles",
     "errors",
     "filters",
@@ -62,7 +61,6 @@ _PARTS = (
 
 if TYPE_CHECKING:
     from forgetless import (
-        checks,
         ensembles,
         errors,
         filters,
@@ -77,7 +75,7 @@ if TYPE_CHECKING:
     )
     from forgetless._progress import progress
     from forgetless.advice.optimal import optimal_schedule
-    from forgetless.advice.which_lambda import advise
+    from forgetless.advice.ranking import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
     from forgetless.engines.simulation import simulate
@@ -89,11 +87,11 @@ if TYPE_CHECKING:
     from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
-    from forgetless.files import load
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge
     from forgetless.guarantees.comparison import compare_bounds
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.upper import upper_bound
+    from forgetless.io import load
     from forgetless.orderings import (
         Cyclic,
         FixedOrder,
@@ -136,7 +134,6 @@ __all__ = [
     "WithReplacement",
     "WithoutReplacement",
     "advise",
-    "checks",
     "compare_bounds",
     "ensembles",
     "errors",

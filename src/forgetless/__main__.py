@@ -18,7 +18,7 @@ def run() -> None:
     except ImportError as error:
         from forgetless._core.environment import how
 
-        sys.exit(f"Error: the command line needs {error.name}; install it with: {how('cli')}")
+        sys.exit(f"Error: the command line needs {error.name}; install it with: {how('tables')}")
     signal.signal(signal.SIGINT, previous)
     start()
 

@@ -30,7 +30,7 @@ def test_models_are_shown(tmp_path, capsys, options):
     path = saved(tmp_path / "m.npz", fl.ContinualRidge(alpha=1.0), **options)
     code, out, err = run(capsys, "show", path)
     assert (code, err) == (0, "")
-    assert out.startswith("model, version ")
+    assert out.startswith("model, written by forgetless ")
     assert "tasks learned: 4" in out
     assert ("their mean squared error, with the first task" in out) == (not options)
     assert out.count("\n") > 6

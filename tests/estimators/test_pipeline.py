@@ -1,7 +1,6 @@
 """Pipelines that learn task by task: features that come later, refusals, files; against features declared at first."""
 
 import copy
-import dataclasses
 import itertools
 import math
 
@@ -14,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
-from forgetless.io.document import read, write
+from forgetless.io import read, write
 from forgetless.tables.pipeline import _checked_table
 from support.tables import LIBRARIES
 
@@ -174,7 +173,7 @@ def test_a_forged_encoder_is_refused(tmp_path):
         {"encoder": {**encoder, "order": encoder["order"][:-1]}},
         {"table": {"mean": 1}},
     ):
-        write(path, dataclasses.replace(document, header={**document.header, **forged}))
+        write(path, document.kind, {**document.header, **forged}, document.arrays)
         with pytest.raises(fl.errors.FileError, match="is damaged or not a forgetless file"):
             fl.load(path)
 

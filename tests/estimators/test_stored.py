@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 import forgetless as fl
-from forgetless.io.document import read
+from forgetless.io import read
 
 MODELS = [
     fl.ContinualRidge(0.3, fit_intercept=True),

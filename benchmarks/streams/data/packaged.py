@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.environment import needs
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -47,7 +47,7 @@ def version_of(package: str) -> str:
 
 def pandas() -> Any:
     """Return pandas, which reads the tables."""
-    with needs("reading real streams", "pandas", "frame"):
+    with needs("reading real streams", "pandas", "plot"):
         return import_module("pandas")
 
 

@@ -16,8 +16,8 @@ def how(extra: str) -> str:
     Examples
     --------
     >>> from forgetless._core.environment import how
-    >>> how("cli")
-    "pip install '.[cli]' in a checkout of forgetless, or pip install 'forgetless[cli]'"
+    >>> how("plot")
+    "pip install '.[plot]' in a checkout of forgetless, or pip install 'forgetless[plot]'"
     """
     return (
         f"pip install '.[{extra}]' in a checkout of forgetless, or pip install"

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from forgetless._core.text import printable
-from forgetless.cli import fit, lab, predict, schedules
+from forgetless.cli import fit, predict, schedules
 from forgetless.cli.shared import examples, print_json, print_lines
 
 GROUPS = {
@@ -24,20 +24,9 @@ GROUPS = {
         "show": "Print the content of a file.",
     },
     "Schedules": {
-        "advise": "Rank schedules on your tasks: which λ to use.",
-        "explore": "Draw a schedule and see its exact loss.",
         "reproduce": "Compute the paper's figure and table again.",
-        "sweep": "Compute many cells into a store, and read it.",
+        "explore": "Draw a schedule and see its exact loss.",
     },
-    "Laboratory": {
-        "lab expect": "Print exact expected losses.",
-        "lab simulate": "Print mean losses of random runs.",
-        "lab worst-case": "Print the loss of the worst solution.",
-        "lab compare-bounds": "Print the exact loss beside every bound.",
-        "lab upper-bound": "Print a bound for every collection of tasks.",
-        "lab bounds": "List the catalogue of bounds.",
-    },
-    "Shell": {"completion": "Print a script for completion."},
 }
 """The commands in the help text, by heading."""
 
@@ -55,7 +44,7 @@ class Commands(click.Group):
 @click.version_option(package_name="forgetless", prog_name="forgetless")
 @click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
 def cli(debug: bool) -> None:
-    """Continual linear regression that forgets less: exact losses, bounds, simulations.
+    """Continual linear regression that forgets less.
 
     Exit codes: 0 ok, 1 failure, 2 wrong usage, 130 interrupted.
     """
@@ -101,17 +90,6 @@ def _message(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-@cli.command(epilog=examples("forgetless completion bash >> ~/.bashrc"))
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print a completion script; add it to your shell's start-up file."""
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(cli, {}, "forgetless", "_FORGETLESS_COMPLETE").source())
-
-
 LABELS = {
     "n_tasks_seen_": "tasks learned",
     "nbytes_": "bytes of its state",
@@ -132,7 +110,10 @@ SHOWN = 20
 
 
 @click.command(
-    epilog=examples("forgetless show model.fl", "forgetless show model.fl --features 100 --json")
+    epilog=examples(
+        "forgetless show model.safetensors",
+        "forgetless show model.safetensors --features 9 --json",
+    )
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
@@ -144,8 +125,7 @@ SHOWN = 20
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def show(file: Path, features: int, as_json: bool) -> None:
-    """Show the content of FILE: its kind, version and provenance, and a summary of the model, tasks
-    or result in it.
+    """Show the content of FILE: its kind, and a summary of the model, tasks or result in it.
 
     Nothing in it is executed. Exit code 1 if it is damaged or not a file of forgetless.
     """
@@ -174,33 +154,17 @@ def show(file: Path, features: int, as_json: bool) -> None:
 
 
 def _read(file: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the object in a file; and its kind, version, size, note and provenance."""
-    from forgetless.files import build
-    from forgetless.io.document import read
+    """Return the object in a file; and its kind, version and size."""
+    from forgetless.io import load, read
 
     document = read(file)
-    content = build(document, file)
-    names = ("kind", "version", "note", "provenance")
-    return content, {
-        **{name: getattr(document, name) for name in names},
-        "n_bytes": file.stat().st_size,
-    }
+    about = {"kind": document.kind, "forgetless": document.written_by}
+    return load(file), {**about, "n_bytes": file.stat().st_size}
 
 
 def _lines(about: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{about['kind']}, version {about['version']} of the format, {about['n_bytes']:,} bytes"
-    ]
-    origin = about["provenance"]
-    if origin:
-        call = f"{origin['call']} of " if "call" in origin else ""
-        lines.append(
-            printable(
-                f"created {origin.get('created')} by {call}forgetless {origin.get('forgetless')}",
-                200,
-            )
-        )
-    return [*lines, printable(f"note: {about['note']}", 500)] if about["note"] else lines
+    written = printable(about["forgetless"], 40)
+    return [f"{about['kind']}, written by forgetless {written}, {about['n_bytes']:,} bytes"]
 
 
 def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
@@ -241,19 +205,15 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
 
 for command in (
     *(fit.fit, predict.predict, predict.evaluate, show),
-    *(schedules.advise, schedules.explore, schedules.reproduce, schedules.sweep, lab.lab),
+    *(schedules.reproduce, schedules.explore),
 ):
     cli.add_command(command)
 
 
 def run() -> None:
     """Entry point of the ``forgetless`` command."""
-    import os
-
     # characters that the terminal's encoding lacks are escaped
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if os.environ.get("_FORGETLESS_COMPLETE"):
-        cli.main(prog_name="forgetless")
     sys.exit(main())

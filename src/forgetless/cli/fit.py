@@ -20,7 +20,6 @@ from forgetless.cli.shared import (
     REPEAT,
     average_option,
     check_outputs,
-    complete_schedule,
     examples,
     load_pipeline,
     print_json,
@@ -52,13 +51,7 @@ _COLUMNS = [
 ]
 
 _MODEL = [
-    click.option(
-        "--schedule",
-        default="auto",
-        show_default=True,
-        help=f"{SCHEDULES}.",
-        shell_complete=complete_schedule,
-    ),
+    click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}."),
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
@@ -108,11 +101,12 @@ _MODEL = [
 
 @click.command(
     epilog=examples(
-        "forgetless fit sales.csv --task month --target sales --out model.fl --report report.html",
-        "forgetless fit november.csv --from model.fl --out model.fl",
+        "forgetless fit sales.csv --task month --target sales --out model.safetensors --report"
+        " report.html",
+        "forgetless fit november.csv --from model.safetensors --out model.safetensors",
         "forgetless fit orders.parquet --task week --target price --drop order_id --categorical"
-        " shop --out model.fl",
-        "zcat big.csv.gz | forgetless fit - --task day --target delay --out model.fl",
+        " shop --out model.safetensors",
+        "zcat big.csv.gz | forgetless fit - --task day --target delay --out model.safetensors",
     )
 )
 @click.argument("file", type=click.Path(path_type=Path))
@@ -156,7 +150,10 @@ _MODEL = [
     help="Of the held-out rows, and of --order random [default: 0, or as --from]",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Where to write the model (.fl)."
+    "--out",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Where to write the model.",
 )
 @click.option("--report", type=click.Path(path_type=Path), help="Where to write a report (.html).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
@@ -425,7 +422,7 @@ def _columns(file: Path, task: str | None, target: tuple[str, ...]) -> tuple[str
     """Return the columns of task and target; for archives their names are known."""
     from forgetless.tables.readers import read_chunks
 
-    if file.suffix.lower() in (".npz", ".fl"):
+    if file.suffix.lower() in (".npz", ".safetensors"):
         return task or "groups", target or ("y",)
     for role, name in (("task", task), ("target", target)):
         if not name:

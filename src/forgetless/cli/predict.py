@@ -18,14 +18,13 @@ from forgetless.cli.shared import (
     print_lines,
     unreadable_notes,
 )
-from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import frame
 
 
 @click.command(
     epilog=examples(
-        "forgetless evaluate model.fl december.csv",
-        "forgetless evaluate model.fl december.parquet --json",
+        "forgetless evaluate model.safetensors december.csv",
+        "forgetless evaluate model.safetensors december.parquet --json",
     )
 )
 @click.argument("model", type=click.Path(path_type=Path))
@@ -52,8 +51,7 @@ def evaluate(
     tasks = TableTasks(
         file, task, target, text_columns=text_columns, classes=fitted[-1]._has_classes
     )
-    with terminal_progress() as report_progress, located_errors(file):
-        report_progress(0, 0, "predicting")
+    with located_errors(file):
         parts = list(tasks)
         evaluation = evaluate_model(fitted, parts)
     strings = {
@@ -70,8 +68,8 @@ def evaluate(
 
 @click.command(
     epilog=examples(
-        "forgetless predict model.fl new.csv",
-        "forgetless predict model.fl new.parquet --id order_id --std --out predictions.csv",
+        "forgetless predict model.safetensors new.csv",
+        "forgetless predict model.safetensors new.parquet --id order --std --out predictions.csv",
     )
 )
 @click.argument("model", type=click.Path(path_type=Path))
@@ -101,8 +99,7 @@ def predict(
     begins with =, +, - or @, which a spreadsheet would execute, is written behind an apostrophe;
     numbers are not.
     """
-    from forgetless.files import load
-    from forgetless.io.atomic import replace_file
+    from forgetless.io import load, replace_file
     from forgetless.tables.readers import read_table
     from forgetless.tables.task_files import located_errors
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array
 from forgetless.engines.inputs import Labels
-from forgetless.io.document import Document, Fields, write
-from forgetless.io.provenance import Origin, RecordedOrigin, provenance_of
+from forgetless.io import Document, Fields, write
 from forgetless.metrics import ENSEMBLE_METRICS
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table, frame
@@ -59,14 +58,6 @@ class Curves(_Printed):
     steps: NDArray[np.int64]
     values: Mapping[str, Array] = field(repr=False)
     labels: Labels = field(default=(), kw_only=True)
-    origin: Origin | RecordedOrigin | None = field(default=None, kw_only=True, repr=False)
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """The call that computed it, its seed, a digest of its tasks, versions, system and time;
-        stored in files.
-        """
-        return provenance_of(self.origin)
 
     average_loss = _metric("average_loss", "Mean loss over all tasks.")
     seen_loss = _metric("seen_loss", "Mean loss over the tasks seen so far; NaN at step 0.")
@@ -157,15 +148,18 @@ class Curves(_Printed):
         """Draw a metric, by default the first, against the steps, one line for every schedule;
         returns the axes.
         """
-        from forgetless.plots import plot_metric
+        from forgetless.plots.results import plot_metric
 
         return plot_metric(self, metric or self._names()[0], ax)
 
-    def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a file with its provenance and a note; ``fl.load`` reads it, as NumPy
-        arrays.
-        """
-        write(path, _to_document(self, self._facts(), note))
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; ``fl.load`` reads it, as NumPy arrays."""
+        arrays = {f"value.{name}": value for name, value in self.values.items()}
+        weights = getattr(self, "weights", None)
+        if weights is not None:
+            arrays["weights"] = weights
+        header = {"labels": list(self.labels), **self._facts()}
+        write(path, type(self).__name__.lower(), header, {"steps": self.steps, **arrays})
 
     def _facts(self) -> dict[str, Any]:
         """Return what its file has in the header beside labels."""
@@ -291,8 +285,34 @@ class Expectation(Curves):
 
 def from_document(document: Document) -> Trace | Expectation:
     """Return the trace or expectation in a document; ValueError if it holds none."""
-    fields = _fields_from(document)
-    return Trace(**fields) if document.kind == "trace" else Expectation(**fields)
+    header = document.header
+    fields = Fields(document.arrays)
+    labels = tuple(header["labels"])
+    steps = fields.array("steps", "i", (None,), low=0)
+    runs = (None,) if document.kind == "trace" else ()
+    shape = (*((len(labels),) if labels else ()), *runs, len(steps))
+    values = {}
+    stored = fields.part("value.")
+    for name in ENSEMBLE_METRICS:
+        if name in stored:
+            tasks = (None,) if name.startswith("task") else ()
+            values[name] = stored.array(name, "f", (*shape, *tasks), finite=False)
+    stored.end()
+    sizes = {value.shape[: len(shape)] for value in values.values()}
+    if len(sizes) != 1 or 0 in min(sizes):
+        raise ValueError("it has no metrics, or metrics of different numbers of runs")
+    result: Trace | Expectation
+    if document.kind == "trace":
+        weights = fields.array("weights", "f", finite=False) if "weights" in fields else None
+        result = Trace(steps, values, weights, labels=labels)
+        if weights is not None and weights.shape[: len(shape)] not in sizes:
+            raise ValueError(f"weights have the shape {weights.shape}")
+    else:
+        errors = {name: float(header["errors"][name]) for name in values}
+        result = Expectation(steps, values, str(header["method"]), errors, labels=labels)
+    fields.end()
+    repr(result)  # raises where a label is not of its type
+    return result
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -338,7 +358,7 @@ class WorstCase(_Printed):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the loss against the steps, one line for every schedule; returns the axes."""
-        from forgetless.plots import plot_worst
+        from forgetless.plots.results import plot_worst
 
         return plot_worst(self, ax)
 
@@ -366,95 +386,3 @@ def _labelled(labels: Labels, shape: tuple[int, ...], columns: Mapping[str, Any]
         "schedule": np.broadcast_to(names.reshape(-1, *[1] * (len(shape) - 1)), shape),
         **columns,
     }
-
-
-def _to_document(curves: Any, facts: Mapping[str, Any], note: str) -> Document:
-    """Return the document of curves, with some more ``facts`` in its header."""
-    arrays = {f"value.{name}": value for name, value in curves.values.items()}
-    if getattr(curves, "weights", None) is not None:
-        arrays["weights"] = curves.weights
-    header = {"labels": list(curves.labels), **facts}
-    kind = type(curves).__name__.lower()
-    return Document(kind, header, {"steps": curves.steps, **arrays}, curves.provenance, note)
-
-
-def _fields_from(document: Document) -> dict[str, Any]:
-    """Return the fields of the trace or expectation in a document; ValueError if one of them is not
-    valid.
-    """
-    header, stored, is_trace = document.header, Fields(document.arrays), document.kind == "trace"
-    labels = _labels(header.get("labels"))
-    steps = stored.array("steps", "i", (None,), low=0).astype(np.int64)
-    if len(steps) == 0 or (np.diff(steps) <= 0).any():
-        raise ValueError("steps do not increase")
-    before: tuple[int | None, ...] = ((len(labels),) if labels else ()) + (
-        (None,) if is_trace else ()
-    )
-    values = _values(stored.part("value."), before, len(steps))
-    fields = {
-        "steps": steps,
-        "values": values,
-        "labels": labels,
-        "origin": RecordedOrigin(document.provenance),
-    }
-    if is_trace:
-        fields["weights"] = _weights(
-            stored, next(iter(values.values())).shape[: len(before)], len(steps)
-        )
-    else:
-        fields |= {
-            "method": _text(header.get("method"), "method"),
-            "errors": _errors(header.get("errors"), values),
-        }
-    stored.end()
-    return fields
-
-
-def _values(stored: Fields, before: tuple[int | None, ...], n_steps: int) -> dict[str, Any]:
-    values = {}
-    for name in ENSEMBLE_METRICS:
-        if name in stored:
-            shape = (*before, n_steps, *([None] if name.startswith("task") else []))
-            values[name] = stored.array(name, "f", shape, finite=False).astype(
-                np.float64, copy=False
-            )
-    stored.end()
-    if not values:
-        raise ValueError("no metric was stored")
-    if (
-        len({value.shape[: len(before)] for value in values.values()}) > 1
-        or 0 in next(iter(values.values())).shape
-    ):
-        raise ValueError("metrics have different numbers of runs, or none")
-    return values
-
-
-def _weights(stored: Fields, runs: tuple[int, ...], n_steps: int) -> Any:
-    if "weights" not in stored:
-        return None
-    weights = stored.array("weights", "f", finite=False)
-    if weights.shape[: len(runs) + 1] != (*runs, n_steps) or weights.ndim - len(runs) not in (2, 3):
-        raise ValueError(f"weights have the shape {weights.shape}")
-    return weights
-
-
-def _labels(stored: Any) -> tuple[str | int, ...]:
-    if not isinstance(stored, list) or not all(type(each) in (str, int) for each in stored):
-        raise ValueError("labels are neither text nor positions")
-    if len(set(stored)) < len(stored):
-        raise ValueError("two labels are the same")
-    return tuple(stored)
-
-
-def _errors(stored: Any, values: Mapping[str, Any]) -> dict[str, float]:
-    if not isinstance(stored, dict) or set(stored) != set(values):
-        raise ValueError("errors are not those of the metrics")
-    if not all(type(each) in (int, float) and 0 <= each <= 1 for each in stored.values()):
-        raise ValueError("errors are not between 0 and 1")
-    return {name: float(stored[name]) for name in values}
-
-
-def _text(stored: Any, name: str) -> str:
-    if not isinstance(stored, str) or len(stored) > 1000:
-        raise ValueError(f"{name} is not a short text")
-    return stored

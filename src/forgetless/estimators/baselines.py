@@ -15,7 +15,7 @@ from forgetless.estimators._units import UnitChange
 from forgetless.estimators.regressor import StreamingRegressor, store
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Change, Learned, State, TaskData
-from forgetless.io.document import Fields
+from forgetless.io import Fields
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import BLOCK_BYTES, Rows, is_sparse, sum_of_grams
 

@@ -1,5 +1,5 @@
-"""Models as documents: parameters in the header, the state as arrays, each of which is validated
-when it is read.
+"""Models in files: parameters in the header, the state as arrays, whose shapes are checked when
+they are read.
 
 Rows that a model was trained on are not among them.
 """
@@ -16,10 +16,10 @@ import numpy as np
 from forgetless._core.text import printable
 from forgetless.estimators._units import Units
 from forgetless.estimators.calibration import INVERSES, Calibration
-from forgetless.estimators.history import COLUMNS, SIZE, History
+from forgetless.estimators.history import COLUMNS, History
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
-from forgetless.io.document import Document, Fields, write
+from forgetless.io import Document, Fields, write
 from forgetless.schedules.base import Auto
 from forgetless.schedules.names import describe, from_plain
 
@@ -38,13 +38,10 @@ CLASSES = {
 PLAIN = {"Auto": Auto, "LowRankMemory": LowRankMemory}
 """Classes of parameters that are stored as their fields."""
 
-COUNTS = ("task", "n_rows")
-"""Columns of a history that hold integers."""
-
 
 def save(model: Any, path: Any, part: str) -> None:
     """Write a fitted model to a file: see ``StreamingRegressor.save``."""
-    write(path, to_document(model, part))
+    write(path, *to_document(model, part)[:3])
 
 
 def to_document(model: Any, part: str = "learn") -> Document:
@@ -58,6 +55,26 @@ def to_document(model: Any, part: str = "learn") -> Document:
     else:
         # parameters that contradict the state would make a file that cannot be loaded
         model._current()
+    header = {
+        "class": type(model).__name__,
+        "state": STATES[predict],
+        "parameters": _parameters(model, predict),
+    }
+    arrays: dict[str, Any] = {"coef": state.coef, "n_tasks": state.n_tasks, "ranges": state.ranges}
+    if state.calibration is not None:
+        arrays |= _named("calibration", state.calibration._asdict())
+    if type(state.intercept) is not float:
+        arrays["intercept"] = state.intercept
+    for name in ("feature_names", "classes"):
+        _store_labels(getattr(state.origin, name), name, header, arrays)
+    if not predict:
+        arrays |= _learning_arrays(state)
+    stored = {name: _numpy(value) for name, value in arrays.items() if value is not None}
+    return Document("model", header, stored)
+
+
+def _parameters(model: Any, predict: bool) -> dict[str, Any]:
+    """Return the parameters of a model as JSON values."""
     parameters = {name: _encoded(value) for name, value in model.get_params(deep=False).items()}
     # without its schedule the model must not be an automatic one
     if any(map(_is_note, parameters.values())):
@@ -66,22 +83,7 @@ def to_document(model: Any, part: str = "learn") -> Document:
         parameters = {
             name: None if _is_note(value) else value for name, value in parameters.items()
         }
-    header = {"class": type(model).__name__, "state": STATES[predict], "parameters": parameters}
-    arrays: dict[str, Any] = {"coef": state.coef, "n_tasks": state.n_tasks}
-    if state.calibration is not None:
-        arrays |= {
-            "calibration.losses": state.calibration.losses,
-            "calibration.rows": state.calibration.rows,
-        }
-    if type(state.intercept) is not float:
-        arrays["intercept"] = state.intercept
-    if state.ranges is not None:
-        arrays["ranges"] = state.ranges
-    for name in ("feature_names", "classes"):
-        _store_labels(getattr(state.origin, name), name, header, arrays)
-    if not predict:
-        arrays |= _learning_arrays(state)
-    return Document("model", header, {name: _numpy(value) for name, value in arrays.items()})
+    return parameters
 
 
 def _without_schedule(model: Any) -> dict[str, Any]:
@@ -102,23 +104,23 @@ def _learning_arrays(state: State) -> dict[str, Any]:
     arrays: dict[str, Any] = {
         "radius": float(state.radius),
         "inverse_strength": float(state.inverse_strength),
+        "n_groups": state.origin.n_groups,
+        "class_counts": state.class_counts,
+        "history.prequential": np.array([history.total, history.mean]),
+        **_named("history", history.columns()),
     }
-    parts = {
-        "history": {**history.columns(), "prequential": np.array([history.total, history.mean])}
-    }
-    if state.iterate is not None:
-        parts["iterate"] = state.iterate._asdict()
     if state.memory is not None:
-        parts["memory"] = state.memory.arrays()
-    if state.units is not None:
-        parts["units"] = state.units._asdict()
-    if state.origin.n_groups is not None:
-        arrays["n_groups"] = state.origin.n_groups
-    if state.class_counts is not None:
-        arrays["class_counts"] = state.class_counts
-    return arrays | {
-        f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()
-    }
+        arrays |= _named("memory", state.memory.arrays())
+    for name in ("iterate", "units"):
+        part = getattr(state, name)
+        if part is not None:
+            arrays |= _named(name, part._asdict())
+    return arrays
+
+
+def _named(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with the name of the part of a state that they belong to."""
+    return {f"{part}.{name}": value for name, value in values.items()}
 
 
 def _numpy(value: Any) -> Any:
@@ -163,9 +165,9 @@ def from_document(document: Document) -> Any:
     loaded = _weights(fields, header, model)
     if state == "predict":
         loaded = loaded._replace(origin=loaded.origin._replace(frozen=True), radius=math.nan)
-        model._state = model._planned(loaded)  # checks the parameters
     else:
-        model._state = model._planned(_with_learning_parts(loaded, fields, model))
+        loaded = _with_learning_parts(loaded, fields, model)
+    model._state = model._planned(loaded)  # checks the parameters
     fields.end()
     return model
 
@@ -173,143 +175,98 @@ def from_document(document: Document) -> Any:
 def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
     """Return the state for prediction."""
     fixed = model._fixed()
-    if not isinstance(fixed["fit_intercept"], bool):
-        raise ValueError("fit_intercept is not a boolean")
     coef = fields.array("coef", "f")
     if coef.ndim not in (1, 2) or coef.size == 0:
         raise ValueError(f"coef has the shape {coef.shape}")
     # as a step leaves it: products round by the order of rows in memory
     coef = np.ascontiguousarray(coef.T).T
-    d, targets = coef.shape[-1], coef.shape[:-1]
+    d = coef.shape[-1]
+    targets = coef.shape[:-1]
     # Python's float where none was learned: it leaves the dtype of predictions as it is
     intercept: Any = 0.0
-    if "intercept" in fields:
-        intercept = fields.array("intercept", "f", targets)
-        intercept = intercept if intercept.ndim else intercept[()]
-    elif fixed["fit_intercept"]:
-        raise ValueError("intercept is missing")
-    if not fixed["fit_intercept"] and np.any(intercept):
-        raise ValueError("intercept is not zero, although fit_intercept is False")
-    names = _labels(fields, header, "feature_names", d) if "feature_names" in header else None
-    classes = _classes(fields, header, targets) if model._has_classes else None
-    origin = Origin(fixed, n_features=d, feature_names=names, classes=classes)
-    ranges = fields.array("ranges", "f", (2, d)) if "ranges" in fields else None
-    n_tasks = fields.integer("n_tasks", 1)
-    calibration = (
-        _calibration(fields.part("calibration.")) if "calibration.rows" in fields else None
-    )
+    if fixed["fit_intercept"] or "intercept" in fields:
+        intercept = fields.array("intercept", "f", targets)[()]
+    classes = _labels(fields, header, "classes", targets)
+    if model._has_classes != (classes is not None):
+        raise ValueError("it has no classes, or classes of a regression")
     return State(
-        origin,
+        Origin(
+            fixed,
+            n_features=d,
+            feature_names=_labels(fields, header, "feature_names", (d,)),
+            classes=classes,
+        ),
         History([]),
         coef,
         intercept,
-        n_tasks,
-        ranges=ranges,
-        calibration=calibration,
+        fields.integer("n_tasks", 1),
+        ranges=fields.array("ranges", "f", (2, d)) if "ranges" in fields else None,
+        calibration=_calibration(fields) if "calibration.rows" in fields else None,
     )
 
 
 def _calibration(fields: Fields) -> Calibration:
-    losses = fields.array("losses", "f", INVERSES.shape, low=0.0)
-    calibration = Calibration(losses, fields.number("rows"))
-    fields.end()
-    return calibration
+    losses = fields.array("calibration.losses", "f", INVERSES.shape)
+    return Calibration(losses, fields.number("calibration.rows"))
 
 
-def _labels(fields: Fields, header: Mapping[str, Any], name: str, count: int) -> Any:
+def _labels(fields: Fields, header: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Any:
+    """Return what ``_store_labels`` stored; None if that is nothing."""
     if name in header:
-        labels = header[name]
-        if (
-            not isinstance(labels, list)
-            or not all(isinstance(label, str) for label in labels)
-            or len(labels) != count
-        ):
-            raise ValueError(f"{name} are not {count} strings")
-        return np.array(labels, dtype=object if name == "feature_names" else np.str_)
-    labels = fields.array(name, "biuf", (count,))
+        labels = np.array(header[name], dtype=object if name == "feature_names" else np.str_)
+        if labels.shape != shape or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"{name} are not {shape} strings")
+        return labels
+    if name not in fields:
+        return None
+    labels = fields.array(name, "biuf", shape)
     dtype = header.get(f"{name}_dtype")
     if dtype is None:
         return labels
-    if labels.dtype != np.int64 or np.dtype(dtype).kind not in "mM":
+    if np.dtype(dtype).kind not in "mM":
         raise ValueError(f"{name} are not times")
-    return labels.view(np.dtype(dtype))
-
-
-def _classes(fields: Fields, header: Mapping[str, Any], targets: tuple[int, ...]) -> Any:
-    classes = _labels(fields, header, "classes", targets[0] if targets else -1)
-    if len(np.unique(classes)) < len(classes) or np.any(np.sort(classes) != classes):
-        raise ValueError("classes must be different and sorted")
-    return classes
+    return labels.view(dtype)
 
 
 def _with_learning_parts(state: State, fields: Fields, model: Any) -> State:
-    """Return a state with everything that learning needs, each part validated."""
-    fixed, n_tasks = state.origin.fixed, state.n_tasks
-    d, c = len(state.weights), 1 if state.coef.ndim == 1 else len(state.coef)
+    """Return a state with everything that learning needs."""
+    fixed = state.origin.fixed
+    d = len(state.weights)
+    c = 1 if state.coef.ndim == 1 else len(state.coef)
     n_groups = fields.integer("n_groups", 1) if "n_groups" in fields else None
     memory = fields.part("memory.")
+    iterate = None
+    if fixed.get("average") is not None:
+        weights = fields.array("iterate.weights", "f", state.weights.shape)
+        iterate = Iterate(weights, fields.number("iterate.total"))
+    counts = fields.array("class_counts", "f", (c,), low=0.0) if model._has_classes else None
     state = state._replace(
         origin=state.origin._replace(n_groups=n_groups),
-        history=_history(fields.part("history."), n_tasks),
+        history=_history(fields),
         radius=fields.number("radius"),
         inverse_strength=fields.number("inverse_strength"),
         memory=model._read_memory(memory, d, c),
-        iterate=(
-            None
-            if fixed.get("average") is None
-            else _iterate(fields.part("iterate."), state.weights, n_tasks)
-        ),
-        units=(
-            _units(fields.part("units."), d, state.fit_intercept) if fixed["standardize"] else None
-        ),
-        class_counts=(
-            fields.array("class_counts", "f", (c,), low=0.0) if model._has_classes else None
-        ),
+        iterate=iterate,
+        units=_units(fields, d - state.fit_intercept) if fixed["standardize"] else None,
+        class_counts=counts,
     )
     memory.end()
     return state
 
 
-def _history(fields: Fields, n_tasks: int) -> History:
-    task = fields.array("task", "i", (None,), low=1, high=n_tasks)
-    columns = {"task": task, "n_rows": fields.array("n_rows", "i", task.shape, low=0)}
+def _history(fields: Fields) -> History:
     # Values that are unknown for a task are NaN; nothing is computed from these columns.
-    columns |= {
-        name: fields.array(name, "f", task.shape, finite=False)
-        for name in COLUMNS
-        if name not in COUNTS
-    }
-    if len(task) > SIZE:
-        raise ValueError(f"history.task has {len(task)} tasks, more than {SIZE}")
-    total, mean = fields.array("prequential", "f", (2,), low=0.0).tolist()
-    fields.end()
-    rows = list(zip(*(columns[name].tolist() for name in COLUMNS), strict=True))
+    columns = [fields.array(f"history.{name}", "if", (None,), finite=False) for name in COLUMNS]
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    total, mean = fields.array("history.prequential", "f", (2,), low=0.0).tolist()
     return History(rows, len(rows), total, mean)
 
 
-def _iterate(fields: Fields, average: Any, n_tasks: int) -> Iterate:
-    weights = fields.array("weights", "f", average.shape)
-    if weights.dtype != average.dtype:
-        raise ValueError(f"iterate has the dtype {weights.dtype}, the weights {average.dtype}")
-    # A sum of n powers of numbers up to 1, the last of which is 1.
-    total = float(fields.array("total", "f", (), low=1.0, high=n_tasks * (1 + 1e-9)))
-    fields.end()
-    return Iterate(weights, total)
-
-
-def _units(fields: Fields, n_weights: int, intercept: bool) -> Units:
-    d, total = n_weights - intercept, fields.number("total")
-    mean = fields.array("mean", "f", (d,)).astype(np.float64)
-    spread, scale = (
-        fields.array(name, "f", (d,), low=0.0).astype(np.float64) for name in ("spread", "scale")
-    )
-    centred = bool(fields.array("centred", "b", ()))
-    fields.end()
-    if not total > 0 or (centred and not intercept):
-        raise ValueError(
-            "units contradict the model: without rows, or centred without an intercept"
-        )
-    return Units(total, mean, spread, scale, centred)
+def _units(fields: Fields, d: int) -> Units:
+    names = ("mean", "spread", "scale")
+    mean, spread, scale = (fields.array(f"units.{name}", "f", (d,)) for name in names)
+    centred = bool(fields.array("units.centred", "b", ()))
+    return Units(fields.number("units.total"), mean, spread, scale, centred)
 
 
 def _is_note(value: Any) -> bool:

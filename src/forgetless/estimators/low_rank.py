@@ -17,7 +17,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, with_zeros
 from forgetless.estimators._units import UnitChange
-from forgetless.io.document import Fields
+from forgetless.io import Fields
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked
 

@@ -31,7 +31,7 @@ from forgetless.estimators.low_rank import LowRankMemory, Subspace
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.standard_blocks import encoded_task, standardized_blocks
 from forgetless.estimators.state import Learned, Origin, Plan, Settable, State, ranges_of
-from forgetless.io.document import Fields
+from forgetless.io import Fields
 from forgetless.solvers.rows import is_sparse, is_zero
 
 TALL = 50
@@ -433,7 +433,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         Examples
         --------
         >>> import tempfile, pathlib, forgetless as fl
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.fl"
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
         >>> fl.ContinualRidge(alpha=1.0).partial_fit([[1.0]], [2.0]).save(path)
         >>> fl.load(path).coef_.tolist()
         [1.0]

@@ -24,7 +24,7 @@ import numpy as np
 from forgetless._core.arrays import Floats, with_zeros
 from forgetless.estimators._units import UnitChange
 from forgetless.estimators.low_rank import LowRankMemory, leading
-from forgetless.io.document import Fields
+from forgetless.io import Fields
 
 STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
 """λ in units of the mean variance of the columns times the mean weight of a row."""

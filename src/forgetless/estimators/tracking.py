@@ -24,7 +24,7 @@ from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.statistics import Statistics, mean_variance
 from forgetless.estimators.strength import Strength
 from forgetless.filters import Ridge
-from forgetless.io.document import Fields
+from forgetless.io import Fields
 from forgetless.schedules.tracking import Steady
 from forgetless.solvers.rows import Rows
 

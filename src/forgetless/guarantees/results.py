@@ -2,16 +2,14 @@
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from forgetless.io import records
-from forgetless.io.document import Document, write
-from forgetless.io.provenance import RecordedOrigin, provenance_of
+from forgetless.io import Document, write
 from forgetless.reporting import html
 from forgetless.reporting.table import Noted, Table
-from forgetless.theory.bounds import QUANTITIES, Bound
+from forgetless.theory.bounds import Bound
 from forgetless.theory.hypotheses import REALIZABLE, Setting
 
 
@@ -83,32 +81,19 @@ class BoundComparison:
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
     next_loss: float | None = None
-    origin: Any = field(default=None, repr=False, compare=False)
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """The call that computed it with a digest of its tasks, versions, system and time; stored
-        in files.
-        """
-        return provenance_of(self.origin)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        values = {
-            each.name: getattr(self, each.name) for each in fields(self) if each.name != "origin"
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             **values,
             "bounds": [asdict(check) for check in self.bounds],
             "notes": list(self.notes),
         }
 
-    def save(self, path: str | Path, note: str = "") -> None:
-        """Write it to a file with its provenance and a note; ``fl.load`` reads it, and proves
-        nothing again.
-        """
-        header = records.to_plain(self, left_out=("origin",))
-        write(path, Document("bound-comparison", header, {}, self.provenance, note))
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; ``fl.load`` reads it, and proves nothing again."""
+        write(path, "bound-comparison", self.to_dict(), {})
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
@@ -116,7 +101,7 @@ class BoundComparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact losses and every bound that applies on one axis; returns the axes."""
-        from forgetless.plots import plot_bounds
+        from forgetless.plots.results import plot_bounds
 
         return plot_bounds(self, ax)
 
@@ -228,20 +213,14 @@ def _number(value: float | None) -> str:
 
 def from_document(document: Document) -> BoundComparison:
     """Return the comparison in a document; ValueError if it could not have been computed."""
-    added = {"next_loss": None}
-    header = {**added, **document.header} if isinstance(document.header, dict) else document.header
-    comparison: BoundComparison = records.from_plain(BoundComparison, header, left_out=("origin",))
-    if (
-        comparison.k < 1
-        or not min(comparison.radius, comparison.distance, comparison.residual) >= 0
-    ):
-        raise ValueError("k, radius, distance and residual are not those of tasks")
-    for check in comparison.bounds:
-        if check.kind not in ("upper", "lower") or check.quantity not in QUANTITIES:
-            raise ValueError(f"{check.name[:60]!r} is a bound of unknown kind or quantity")
-        if check.applies and not (check.value is not None and check.value >= 0):
-            raise ValueError(f"{check.name[:60]!r} applies without a value")
-    return replace(comparison, origin=RecordedOrigin(document.provenance))
+    header = document.header
+    parts = {
+        "bounds": tuple(BoundCheck(**check) for check in header["bounds"]),
+        "notes": tuple(header["notes"]),
+    }
+    comparison = BoundComparison(**{**header, **parts})
+    repr(comparison)  # raises where a value is not of its type
+    return comparison
 
 
 def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
@@ -305,7 +284,7 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
         """Draw the exact average loss of every schedule between its sharpest bounds; returns the
         axes.
         """
-        from forgetless.plots import plot_comparisons
+        from forgetless.plots.results import plot_comparisons
 
         return plot_comparisons(self, ax)
 

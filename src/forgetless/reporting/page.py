@@ -24,7 +24,7 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Any:
-    with needs("pages", "jinja2", "cli"):
+    with needs("pages", "jinja2", "tables"):
         import jinja2
         from markupsafe import Markup
 

@@ -155,7 +155,7 @@ def frame(columns: Mapping[str, Any]) -> Any:
     """Return a pandas data frame of equally long columns: lists, or arrays of any shape, read row
     by row.
     """
-    with needs("to_frame", "pandas", "frame"):
+    with needs("to_frame", "pandas", "plot"):
         import pandas
     flat = {
         name: np.ravel(cells) if isinstance(cells, np.ndarray) else cells

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forgetless import io as files
 from forgetless import plots, reproduce
-from forgetless.io import atomic as files
 from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 

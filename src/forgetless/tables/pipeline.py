@@ -21,7 +21,7 @@ from forgetless.estimators.counted import written
 from forgetless.estimators.evaluation import WIDEST, ClassCounts, TargetMeans
 from forgetless.estimators.held_out import Outcomes
 from forgetless.estimators.regressor import StreamingRegressor
-from forgetless.io.document import Document, write
+from forgetless.io import Document, write
 from forgetless.reporting.table import Table
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables.encoder import TableEncoder
@@ -131,7 +131,7 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
         encoder, model = steps
         document = files.to_document(model, state)
         header = {**document.header, "encoder": encoder.to_plain(), "table": self.table_}
-        write(path, Document("pipeline", header, document.arrays))
+        write(path, "pipeline", header, document.arrays)
 
 
 def make_pipeline(*steps: Any) -> TaskPipeline:

@@ -25,14 +25,14 @@ from forgetless._core.environment import needs
 from forgetless._core.validate import MEMORY_LIMIT, check_memory
 from forgetless._core.validate import readable as readable_bytes
 from forgetless.errors import FileError
-from forgetless.io.atomic import check_source
+from forgetless.io import check_source
 
 T = TypeVar("T")
 
 TEXT = (".csv", ".tsv", ".txt")
 EXCEL = (".xlsx", ".xlsm")
-KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".fl")
-READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .fl"
+KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".safetensors")
+READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .safetensors"
 
 SAMPLE = 2**16
 """Bytes from which the delimiter of a file is detected."""
@@ -210,7 +210,7 @@ def check_table(path: Path) -> None:
 
 
 def _pandas() -> Any:
-    with needs("reading tables", "pandas", "cli"):
+    with needs("reading tables", "pandas", "tables"):
         import pandas
     return pandas
 
@@ -247,7 +247,7 @@ def _guarded(path: Path, rows: int, text_columns: Collection[str]) -> Generator[
         ".feather": _feather,
         ".arrow": _feather,
         ".npz": _archive,
-        ".fl": _archive,
+        ".safetensors": _archive,
     }
     read = {**binary, **dict.fromkeys(EXCEL, _excel)}.get(kind)
     frames = _text(path, rows, text_columns) if read is None else read(path, rows)
@@ -512,7 +512,7 @@ def check_labelled(path: Path, column: Any, first_row: int) -> None:
 
 
 def _parquet(path: Path, rows: int) -> Iterator[Any]:
-    with needs("reading Parquet files", "pyarrow", "cli"):
+    with needs("reading Parquet files", "pyarrow", "tables"):
         from pyarrow.parquet import ParquetFile
 
     with ParquetFile(path, page_checksum_verification=True) as file:
@@ -529,7 +529,7 @@ def _frame(table: Any) -> Any:
 
 
 def _feather(path: Path, rows: int) -> Iterator[Any]:
-    with needs("reading Feather files", "pyarrow", "cli"):
+    with needs("reading Feather files", "pyarrow", "tables"):
         from pyarrow import feather
 
     table = _frame(feather.read_table(path, memory_map=False))

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless import plots
 from forgetless._core.text import printable, readable_number
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.estimators.held_out import Outcomes
 from forgetless.estimators.low_rank import LowRankMemory
-from forgetless.io.atomic import replace_file
+from forgetless.io import replace_file
+from forgetless.plots import results as plots
 from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 

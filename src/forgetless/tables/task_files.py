@@ -3,6 +3,7 @@ task.
 """
 
 import math
+import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -17,9 +18,7 @@ from forgetless._core.frames import format_number, format_time, read_once, value
 from forgetless._core.text import printable
 from forgetless._core.validate import check_memory
 from forgetless.errors import FileError
-from forgetless.io.atomic import check_source
-from forgetless.io.document import Fields, file_errors, read
-from forgetless.io.npz import read_npz
+from forgetless.io import Fields, check_source, file_errors, read
 from forgetless.solvers.rows import is_sparse
 from forgetless.tables._dates import format_of, parsed
 from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers, numbers_in
@@ -57,8 +56,8 @@ def read_tasks(
     Parameters
     ----------
     path : str or Path
-        ``.fl``, as ``TaskCollection.save`` writes it; ``.npz`` with arrays X (n, d), y (n,) or (n,
-        c) and groups (n,); or a table, as CSV, Parquet, Feather or Excel.
+        ``.safetensors``, as ``TaskCollection.save`` writes it; ``.npz`` with arrays X (n, d), y
+        (n,) or (n, c) and groups (n,); or a table, as CSV, Parquet, Feather or Excel.
     task, target : str, optional
         Names of the columns with the task and the target, with an encoder also of several targets;
         required for tables. All other columns are features, without an encoder numbers without
@@ -103,7 +102,7 @@ def read_tasks(
 
 def is_table(path: Path) -> bool:
     """Return whether a file is a table, and not an archive of arrays."""
-    return kind_of(path) not in (".npz", ".fl")
+    return kind_of(path) not in (".npz", ".safetensors")
 
 
 def chosen_columns(
@@ -168,12 +167,16 @@ def read_archive(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return X, y and groups of an ``.npz`` archive or of saved tasks; FileError where it does not
     hold them.
     """
-    if path.suffix.lower() == ".fl":
+    if path.suffix.lower() == ".safetensors":
         document = read(path, "tasks")
         with file_errors(path):
             X, y, rows = arrays_from(document)
         return X, y, np.repeat(np.arange(len(rows)), rows)
-    fields = Fields(read_npz(path))
+    with file_errors(path):
+        if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+            raise ValueError("it is not an archive of NumPy")
+        with np.load(path, allow_pickle=False) as archive:
+            fields = Fields(dict(archive))
     missing = {name for name in ("X", "y", "groups") if name not in fields}
     if missing:
         raise FileError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from forgetless._core import linalg, validate
 from forgetless._core.arrays import Array, Floats, as_float, group_labels
-from forgetless.io.document import Document, Fields, write
+from forgetless.io import Document, Fields, write
 from forgetless.tasks.task import Task, make_task
 
 
@@ -312,11 +312,16 @@ class TaskCollection:
         """
         return _digest_of(self._tasks)
 
-    def save(self, path: str | Path, note: str = "") -> None:
-        """Write all rows to a file, with a note; ``fl.load`` reads it, and so do commands if its
-        suffix is ``.fl``.
+    def save(self, path: str | Path) -> None:
+        """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
+        ``.safetensors``.
         """
-        write(path, to_document(self._tasks, note))
+        arrays = {
+            "X": np.concatenate([X for X, _ in self._tasks]),
+            "y": np.concatenate([y for _, y in self._tasks]),
+            "rows": np.array([len(X) for X, _ in self._tasks], dtype=np.int64),
+        }
+        write(path, "tasks", {}, arrays)
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -369,17 +374,6 @@ def from_document(document: Document) -> TaskCollection:
 def _range(counts: Sequence[int]) -> str:
     low, high = min(counts), max(counts)
     return str(low) if low == high else f"{low}..{high}"
-
-
-def to_document(tasks: Iterable[Any], note: str) -> Document:
-    """Return the document of pairs (X, y)."""
-    pairs = [(X, y) for X, y in tasks]
-    arrays = {
-        "X": np.concatenate([X for X, _ in pairs]),
-        "y": np.concatenate([y for _, y in pairs]),
-        "rows": np.array([len(X) for X, _ in pairs], dtype=np.int64),
-    }
-    return Document("tasks", {}, arrays, note=note)
 
 
 def arrays_from(document: Document) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:

@@ -1,1 +1,0 @@
-"""Files: atomic writes, documents with checksums, provenance."""

@@ -1,0 +1,331 @@
+"""A function at every point of a grid, in many processes, with the results in one SQLite file.
+
+``run`` computes the cells that the file lacks and commits each of them as it arrives, so that the
+same call resumes after Ctrl-C, a crash or a loss of power. joblib starts the processes on this
+machine. Inside ``joblib.parallel_config("dask")`` the cells run on a dask cluster instead.
+
+A worker process can die: of a bug in compiled code, or for want of memory. On this machine one
+death breaks joblib's whole pool, and nobody knows which of the cells in flight was guilty. So they
+are run again in halves, until a cell that kills its worker is alone; after ``MAX_DEATHS`` deaths
+alone it is recorded as failed. A dask scheduler does this by itself.
+"""
+
+import hashlib
+import inspect
+import itertools
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.parallel import get_active_backend
+
+from forgetless._core.environment import needs
+from forgetless._core.text import error_text
+from forgetless._progress import track
+from forgetless.errors import StoreError
+
+__all__ = ["Results", "load", "run"]
+
+MAX_DEATHS = 3
+"""Workers that may die while they compute one cell and nothing else."""
+
+PATIENCE = 60.0
+"""Seconds to wait for another process that is writing to the store."""
+
+TABLE = """CREATE TABLE IF NOT EXISTS cell (
+    key TEXT PRIMARY KEY, version TEXT, source TEXT, arguments TEXT,
+    result TEXT, error TEXT, seconds REAL)"""
+
+COLUMNS = ("error", "seconds")
+"""Columns that every row has beside arguments and results."""
+
+Arguments = dict[str, Any]
+Cells = list[tuple[str, Arguments]]
+
+
+class Outcome(NamedTuple):
+    """The result of a cell as JSON, or the text of its error."""
+
+    key: str
+    result: str | None
+    error: str | None
+    seconds: float
+
+
+class Results(list[dict[str, Any]]):
+    """Rows, one for every computed cell: its arguments, its result, its error and its seconds.
+
+    A result that is a dict has a column for each of its keys, any other one the column ``result``.
+    """
+
+    def to_frame(self) -> Any:
+        """Return them as a pandas data frame."""
+        with needs("to_frame", "pandas", "plot"):
+            import pandas
+        return pandas.DataFrame(list(self))
+
+
+def run(
+    function: Callable[..., Any],
+    grid: Mapping[str, Sequence[Any]] | Sequence[Arguments],
+    store: str | Path,
+    *,
+    n_jobs: int = -1,
+    version: str | None = None,
+) -> Results:
+    """Compute a function at every point of a grid, and return the rows of the store.
+
+    Cells that the store holds already are not computed again, except those that failed. A cell that
+    raises an exception is stored with the text of it, and does not stop the others. Several calls,
+    also on several machines that share the file, may work on one store at the same time.
+
+    Parameters
+    ----------
+    function : callable
+        Called with the arguments of a cell by name. It returns JSON values, or NumPy scalars and
+        arrays, which become numbers and lists.
+    grid : dict of lists, or list of dicts
+        Every combination of the values, or the arguments of every cell. Arguments are JSON values.
+    store : str or Path
+        The SQLite file, which is created if there is none.
+    n_jobs : int, default -1
+        Number of processes; -1 for all processors, 1 to compute in this process. Not used on a dask
+        cluster.
+    version : str, optional
+        Name of the computation. The source code of ``function`` belongs to it: other code under the
+        same version raises an error. The code of what ``function`` calls is not looked at, so give
+        a new version where that changes.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    StoreError
+        If the file is not a store, or holds results of other code under this version.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import forgetless as fl
+    >>> store = pathlib.Path(tempfile.mkdtemp()) / "powers.db"
+    >>> def power(x, n):
+    ...     return {"value": x**n}
+    >>> rows = fl.sweeps.run(power, {"x": [2, 3], "n": [1, 5]}, store, n_jobs=1, version="a")
+    >>> [row["value"] for row in rows]
+    [2, 32, 3, 243]
+    """
+    source = _source_hash(function, version)
+    cells = _cells(grid, version)
+    with _opened(Path(store)) as connection:
+        _check_source(connection, store, version, source)
+        rows = [(key, version, source, json.dumps(arguments)) for key, arguments in cells]
+        insert = "INSERT OR IGNORE INTO cell (key, version, source, arguments) VALUES (?, ?, ?, ?)"
+        with connection:  # one transaction
+            connection.executemany(insert, rows)
+        query = "SELECT key FROM cell WHERE result IS NOT NULL"
+        known = {key for (key,) in connection.execute(query)}
+        missing = [cell for cell in cells if cell[0] not in known]
+        backend, _ = get_active_backend()
+        if hasattr(backend, "client"):
+            outcomes = _from_dask(backend.client, function, missing)
+        else:
+            outcomes = _from_processes(function, missing, n_jobs)
+        for outcome in track(outcomes, "cells", len(missing)):
+            # A result of another driver stays, whatever happened to the same cell here.
+            connection.execute(
+                "UPDATE cell SET result = ?, error = ?, seconds = ?"
+                " WHERE key = ? AND result IS NULL",
+                (outcome.result, outcome.error, outcome.seconds, outcome.key),
+            )
+    return load(store)
+
+
+def load(store: str | Path) -> Results:
+    """Return the rows of a store, in the order of the grids that were run.
+
+    Parameters
+    ----------
+    store : str or Path
+        A file that ``run`` wrote or is writing.
+
+    Returns
+    -------
+    Results
+    """
+    if not Path(store).is_file():
+        raise StoreError(f"there is no store {store}; forgetless.sweeps.run creates one")
+    query = "SELECT arguments, result, error, seconds FROM cell ORDER BY rowid"
+    with _opened(Path(store)) as connection:
+        stored = connection.execute(query).fetchall()
+    rows = Results()
+    for arguments, result, error, seconds in stored:
+        if result is None and error is None:  # not computed yet
+            continue
+        value = None if result is None else json.loads(result)
+        columns = value if isinstance(value, dict) else {"result": value}
+        rows.append({**json.loads(arguments), **columns, "error": error, "seconds": seconds})
+    return rows
+
+
+@contextmanager
+def _opened(store: Path) -> Iterator[sqlite3.Connection]:
+    """Open a store, in which every statement is a transaction of its own; StoreError on failure."""
+    try:
+        connection = sqlite3.connect(store, timeout=PATIENCE, isolation_level=None)
+        with closing(connection):
+            connection.execute(TABLE)
+            yield connection
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"{store} cannot be used as a store of a sweep: {error}; give another name, or free"
+            " the disk and repeat the call, which resumes"
+        ) from error
+
+
+def _source_hash(function: Callable[..., Any], version: str | None) -> str:
+    """Return the SHA-256 of the source code of a function; empty where there is none."""
+    try:
+        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
+    except (OSError, TypeError) as error:
+        if version is not None:
+            return ""
+        raise TypeError(
+            f"the source code of {function!r} cannot be read, so that a change of it would not be"
+            " noticed; pass version='…' and change it with the function"
+        ) from error
+
+
+def _check_source(
+    connection: sqlite3.Connection, store: str | Path, version: str | None, source: str
+) -> None:
+    query = "SELECT arguments FROM cell WHERE version IS ? AND source != ? LIMIT 1"
+    if connection.execute(query, (version, source)).fetchone() is not None:
+        raise StoreError(
+            f"{store} holds results of another function, or of other source code, under"
+            f" version={version!r}; pass another version to compute new ones, or another store"
+        )
+
+
+def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str | None) -> Cells:
+    """Return the keys and arguments of all cells, each once.
+
+    A key is JSON with sorted names. Arguments are read back from it, so that the function gets what
+    the store holds, such as lists for tuples.
+    """
+    if isinstance(grid, Mapping):
+        for name, values in grid.items():
+            if isinstance(values, str | Mapping):
+                raise TypeError(f"grid[{name!r}] must be a list of values, got {values!r}")
+        points = [
+            dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+        ]
+    else:
+        points = list(grid)
+    cells = {}
+    for point in points:
+        if {*COLUMNS, "result"} & {*point}:
+            raise ValueError(f"arguments may not be called error, result or seconds, got {point!r}")
+        try:
+            key = json.dumps([version, point], sort_keys=True, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"arguments of cells must be JSON values (text, finite numbers, booleans, None,"
+                f" lists, dicts), got {point!r}: {error}"
+            ) from error
+        cells[key] = json.loads(json.dumps(point))
+    return list(cells.items())
+
+
+def _outcome(function: Callable[..., Any], key: str, arguments: Arguments) -> Outcome:
+    """Return the outcome of one cell; runs in a worker."""
+    start = time.perf_counter()
+    result = None
+    message = None
+    try:
+        value = function(**arguments)
+        if isinstance(value, Mapping) and {*arguments, *COLUMNS} & {*value}:
+            raise ValueError(
+                f"names of results must differ from those of arguments, {' and '.join(COLUMNS)},"
+                f" got {', '.join(map(str, value))}"
+            )
+        result = json.dumps(value, default=_plain)
+    except (Exception, SystemExit) as error:
+        message = error_text(error)
+    return Outcome(key, result, message, time.perf_counter() - start)
+
+
+def _plain(value: Any) -> Any:
+    """Return what NumPy has as JSON values."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"a result of type {type(value).__name__} is not a JSON value")
+
+
+def _dead(key: str, reason: object) -> Outcome:
+    return Outcome(key, None, f"its worker process died again and again: {reason}", 0.0)
+
+
+def _from_processes(function: Callable[..., Any], cells: Cells, n_jobs: int) -> Iterator[Outcome]:
+    """Yield the outcomes of cells from processes of this machine, as they arrive."""
+    deaths: Counter[str] = Counter()
+    groups = [cells]  # the last one is run first
+    while groups:
+        waiting = dict(groups.pop())
+        started: dict[str, Arguments] = {}
+        pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+        try:
+            for outcome in pool(_calls(function, dict(waiting), started)):
+                del waiting[outcome.key]
+                yield outcome
+        except TerminatedWorkerError as error:
+            suspects = [cell for cell in waiting.items() if cell[0] in started]
+            groups.append([cell for cell in waiting.items() if cell[0] not in started])
+            if len(suspects) == 1:
+                key = suspects[0][0]
+                deaths[key] += 1
+                if deaths[key] == MAX_DEATHS:
+                    yield _dead(key, error)
+                    continue
+            half = len(suspects) // 2
+            groups += [suspects[half:], suspects[:half]]
+
+
+def _calls(
+    function: Callable[..., Any], cells: dict[str, Arguments], started: dict[str, Arguments]
+) -> Iterator[Any]:
+    """Yield calls for joblib, which takes them when a worker is free, and note which it took."""
+    for key, arguments in cells.items():
+        started[key] = arguments
+        yield delayed(_outcome)(function, key, arguments)
+
+
+def _from_dask(client: Any, function: Callable[..., Any], cells: Cells) -> Iterator[Outcome]:
+    """Yield the outcomes of cells from a dask cluster, as they arrive.
+
+    Not through joblib, which waits for ever for a cell that kills its workers (joblib 1.6). The
+    scheduler runs a cell again whose worker died, and gives up after
+    ``distributed.scheduler.allowed-failures`` deaths.
+    """
+    from distributed import KilledWorker, as_completed
+
+    futures = {
+        client.submit(_outcome, function, key, arguments, pure=False): key
+        for key, arguments in cells
+    }
+    for future in as_completed(list(futures)):
+        key = futures.pop(future)  # forgotten by the cluster, too, once it is stored
+        try:
+            outcome = future.result()
+        except KilledWorker as error:
+            outcome = _dead(key, error)
+        yield outcome

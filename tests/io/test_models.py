@@ -1,0 +1,254 @@
+"""Models in files: they go on as if they had never stopped; damaged and forged files raise FileError or do no harm."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+
+import forgetless as fl
+from forgetless.errors import ConvergenceError, FileError
+from forgetless.io import read, write
+from support.campaigns import SEED, seed_for
+
+MODELS = {
+    "ridge": fl.ContinualRidge(0.3, fit_intercept=True),
+    "schedule": fl.ContinualRidge(schedule=fl.schedules.increasing(scale=0.5), n_tasks=99, loss="mean"),
+    "coefficients": fl.ContinualRidge(schedule=fl.Ridge(np.arange(1.0, 21.0))),
+    "average": fl.ContinualRidge(alpha=1.0, average=2, standardize=True, fit_intercept=True),
+    "auto": fl.ContinualRidge(schedule="auto"),
+    "next": fl.ContinualRidge(schedule=fl.schedules.auto(objective="next")),
+    "steady": fl.ContinualRidge(schedule=fl.schedules.steady(0.5, 0.1)),
+    "memory": fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(2, diagonal=True, decay=0.1), fit_intercept=True),
+    "budget": fl.ContinualGD(3, schedule="increasing", n_tasks=99),
+    "joint": fl.JointRidge(0.2, fit_intercept=True),
+    "rls": fl.RecursiveLeastSquares(0.2),
+    "classes": fl.ContinualRidgeClassifier(),
+    "untuned": fl.ContinualRidgeClassifier(memory=2),
+    "logistic": fl.ContinualLogistic(memory=2, standardize=True),
+}
+
+
+def tasks(seed, targets=()):
+    rng = np.random.default_rng(seed)
+    return [(rng.standard_normal((4, 3)), rng.standard_normal((4, *targets))) for _ in range(4)]
+
+
+def labelled(model, y):
+    return (np.where(y > 0, "u", "v"), ["u", "v"]) if is_classifier(model) else (y,)
+
+
+def learned(name, targets=()):
+    model = clone(MODELS[name])
+    for X, y in tasks(0, targets):
+        model.partial_fit(X, *labelled(model, y))
+    return model
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The bytes of one file of every kind, by name."""
+    path = tmp_path_factory.mktemp("models") / "m"
+    contents = {}
+    for name in MODELS:
+        learned(name).save(path)
+        contents[name] = path.read_bytes()
+    learned("ridge").save(path, state="predict")
+    return {**contents, "predict": path.read_bytes()}
+
+
+@pytest.mark.parametrize("targets", [(), (2,)], ids=str)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_loaded_model_goes_on_as_if_it_had_never_stopped(tmp_path, name, targets):
+    if targets and is_classifier(MODELS[name]):
+        targets = ()
+    model = learned(name, targets)
+    model.save(tmp_path / "m")
+    other = fl.load(tmp_path / "m")
+    assert repr(other) == repr(model)
+    model = copy.deepcopy(model)  # rows that wait to be cut are mixed there too
+    for X, y in tasks(1, targets):
+        np.testing.assert_array_equal(model.predict(X), other.predict(X))
+        for each in (model, other):
+            each.partial_fit(X, *labelled(model, y)[:1])
+        np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.intercept_, other.intercept_)
+    for column, values in model.history_.items():
+        np.testing.assert_array_equal(values, other.history_[column])
+    # Products round by how rows lie in memory.
+    assert model._state.coef.strides == other._state.coef.strides
+
+
+DATES = np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]").tolist()
+
+
+@pytest.mark.parametrize("labels", [[1.0, 2.0], [False, True], ["v", "ü"], [3, 7], DATES], ids=str)
+def test_labels_of_all_kinds_come_back(tmp_path, labels):
+    model = fl.ContinualRidgeClassifier().fit(np.eye(2), np.array(labels, dtype="M8[D]" if labels is DATES else None))
+    model.save(tmp_path / "m")
+    back = fl.load(tmp_path / "m")
+    assert back.predict(np.eye(2)).tolist() == labels
+    assert back.classes_.dtype == model.classes_.dtype
+
+
+def test_names_of_features_and_float32_come_back(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(tasks(0)[0][0], columns=["a", "ä", "\x1b"])
+    fl.ContinualRidge(alpha=1.0).partial_fit(frame, np.ones(4)).save(tmp_path / "m")
+    assert fl.load(tmp_path / "m").feature_names_in_.tolist() == ["a", "ä", "\x1b"]
+    fl.ContinualRidge(alpha=1.0).partial_fit(frame.to_numpy(np.float32), np.ones(4)).save(tmp_path / "m")
+    assert fl.load(tmp_path / "m").coef_.dtype == np.float32
+
+
+def test_what_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        fl.ContinualRidge(alpha=1.0).save(tmp_path / "m")
+    with pytest.raises(ValueError, match="state must be one of learn, predict"):
+        learned("ridge").save(tmp_path / "m", state="all")
+    for change in ({"fit_intercept": False}, {"memory": 4}, {"average": 2}, {"standardize": True}):
+        with pytest.raises(ValueError, match=f"{next(iter(change))} was .* for the first task"):
+            learned("memory").set_params(**change).save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_function_as_schedule_must_be_set_again(tmp_path):
+    def rising(k, radius):
+        return fl.Ridge(np.arange(1.0, k + 1))
+
+    model = fl.ContinualRidge(schedule=rising, n_tasks=9).partial_fit(*tasks(0)[0])
+    model.save(tmp_path / "m")
+    with pytest.warns(UserWarning, match=r"schedule=.*rising.* could not be stored; set it again"):
+        other = fl.load(tmp_path / "m")
+    X, y = tasks(1)[0]
+    np.testing.assert_array_equal(other.predict(X), model.predict(X))
+    other.set_params(schedule=rising)
+    np.testing.assert_array_equal(other.partial_fit(X, y).coef_, model.partial_fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("tries", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_damaged_files_raise_or_load_the_same(stored, tmp_path, tries, campaign):
+    rng = np.random.default_rng(seed_for(tries))
+    counts = {"rejected": 0, "loaded the same": 0}
+    path = tmp_path / "m"
+    names = list(stored)
+    for number in range(tries):
+        content = stored[names[number % len(names)]]
+        path.write_bytes(content)
+        original = fl.load(path)
+        broken = bytearray(content)
+        for _ in range(int(rng.integers(1, 4))):
+            broken[int(rng.integers(len(broken)))] ^= 1 << int(rng.integers(8))
+        if number % 10 == 9:
+            broken = broken[: int(rng.integers(len(broken)))]
+        path.write_bytes(broken)
+        try:
+            model = fl.load(path)
+        except FileError:
+            counts["rejected"] += 1
+            continue
+        np.testing.assert_array_equal(model.coef_, original.coef_)
+        assert repr(model) == repr(original)
+        counts["loaded the same"] += 1
+    assert counts["rejected"] > 0.9 * tries
+    campaign(f"seed {SEED}: {tries} damaged model files: {counts}, 0 loaded otherwise")
+
+
+def outcome_of(path):
+    """Load a model and use it; return the outcome. Any other exception is a defect."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = fl.load(path)
+    except FileError:
+        return "rejected"
+    X, y = tasks(1)[0]
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            before = model.coef_.copy()
+            assert len(model.predict(X)) == 4
+            assert len(repr(model.history_)) + model.nbytes_ > 0
+            model.partial_fit(X, *labelled(model, y)[:1])
+    # Weights of 1e300, say, or 2³¹ tasks, for which a schedule does not fit into memory; nothing has changed.
+    except (ValueError, ArithmeticError, MemoryError, ConvergenceError):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(model.coef_, before)
+        return "loaded, then learning rejected"
+    return "loaded and learned"
+
+
+def distortions(array):
+    """Yield arrays that a file can hold, similar to one but wrong in dtype, shape or values."""
+    yield array.astype(np.float64 if array.dtype == np.float32 else np.float32)
+    yield array[None]
+    yield array.reshape(-1)[:0]
+    yield array.reshape(-1)[:-1]
+    yield np.concatenate([array.reshape(-1)] * 2)
+    if array.dtype.kind in "iuf":
+        for value in (-1, 0, 1, 2**31 - 1, 2**62):
+            yield np.full_like(array, value, dtype=np.int64 if array.dtype.kind == "i" else np.float64)
+        for value in (np.nan, -np.inf, 1e300):
+            yield np.full(array.shape, value)
+    yield np.zeros(array.shape, dtype=bool)
+    yield np.zeros(array.shape, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("tries", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_forged_arrays_with_a_valid_checksum_do_no_harm(stored, tmp_path, tries, campaign):
+    rng = np.random.default_rng(seed_for(tries))
+    counts = {}
+    path = tmp_path / "m"
+    names = list(stored)
+    for number in range(tries):
+        path.write_bytes(stored[names[number % len(names)]])
+        kind, header, arrays, _ = read(path)
+        for _ in range(int(rng.integers(1, 3))):
+            name = str(rng.choice(list(arrays)))
+            with np.errstate(all="ignore"):
+                choice = list(distortions(arrays[name]))
+            at = int(rng.integers(-2, len(choice)))
+            if at < 0:
+                arrays[("more.", "")[at] + name] = arrays.pop(name)  # missing, or unchanged
+            else:
+                arrays[name] = choice[at]
+        write(path, kind, header, arrays)
+        outcome = outcome_of(path)
+        counts[outcome] = counts.get(outcome, 0) + 1
+    assert counts["rejected"] > tries / 3
+    campaign(f"seed {SEED}: {tries} forged model files: {counts}, 0 crashes")
+
+
+HEADERS = [
+    {"class": "os"},
+    {"class": ["ContinualRidge"]},
+    {"class": "ContinualGD"},
+    {"parameters": []},
+    {"parameters": {"alpha": [1.0]}},
+    {"parameters": {"alpha": -1.0}},
+    {"parameters": {"__class__": 1}},
+    {"parameters": {"memory": 3}},
+    {"parameters": {"memory": {"kind": "LowRankMemory", "ranks": 1}}},
+    {"parameters": {"average": 2}},
+    {"parameters": {"standardize": True}},
+    {"parameters": {"schedule": {"kind": "os.system"}}},
+    {"parameters": {"schedule": {"kind": "Ridge", "coefficient": "x"}}},
+    {"parameters": {"schedule": "no-such"}},
+    {"state": "predict"},
+    {"state": None},
+    {"feature_names": ["a", 3, "c"]},
+    {"feature_names": ["a"]},
+    {"classes": ["a", "b"]},
+]
+
+
+@pytest.mark.parametrize("change", HEADERS, ids=str)
+def test_forged_headers_raise(stored, tmp_path, change):
+    path = tmp_path / "m"
+    path.write_bytes(stored["ridge"])
+    kind, header, arrays, _ = read(path)
+    if isinstance(change.get("parameters"), dict):
+        change = {"parameters": {**header["parameters"], **change["parameters"]}}
+    write(path, kind, {**header, **change}, arrays)
+    with pytest.raises(FileError, match="m is damaged"):
+        fl.load(path)

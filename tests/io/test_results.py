@@ -1,0 +1,110 @@
+"""Tasks and results in files: what is read is what was written; forged files raise FileError."""
+
+import json
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless import cli
+from forgetless.errors import FileError
+from forgetless.io import read, write
+from forgetless.tables import read_tasks
+from support.collections import random_pairs
+
+TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
+NAMED = {"λ = 2": 2.0, "rising": "increasing:0.5"}
+RESULTS = {
+    "tasks": TASKS,
+    "empty task": fl.TaskCollection([(np.eye(2), np.ones((2, 2))), (np.zeros((0, 2)), np.zeros((0, 2)))]),
+    "trace": fl.simulate(TASKS, 2.0, 9, n_trials=3, seed=1, metrics=fl.metrics.ALL_METRICS),
+    "traces": fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=4, record=[0, 9], keep_weights=False),
+    "expectation": fl.expect(TASKS, 2.0, 9, metrics=fl.metrics.METRICS, record="all", start=np.ones(3)),
+    "expectations": fl.expect(TASKS, [1.0, lambda k, radius: fl.Ridge(radius)], 9, ordering="cyclic"),
+    "comparison": fl.compare_bounds(TASKS, "increasing", 9),
+}
+
+
+@pytest.fixture(params=RESULTS)
+def saved(request, tmp_path):
+    RESULTS[request.param].save(tmp_path / "result.safetensors")
+    return RESULTS[request.param], tmp_path / "result.safetensors"
+
+
+def same(one, other):
+    assert type(one) is type(other)
+    if isinstance(one, fl.results.BoundComparison):
+        assert one == other
+        return
+    assert repr(one) == repr(other)
+    if isinstance(one, fl.TaskCollection):
+        for (X, y), (X2, y2) in zip(one, other, strict=True):
+            np.testing.assert_array_equal(X, X2)
+            np.testing.assert_array_equal(y, y2)
+        return
+    assert one.labels == other.labels
+    np.testing.assert_array_equal(one.steps, other.steps)
+    assert one.values.keys() == other.values.keys()
+    for name, value in one.values.items():
+        np.testing.assert_array_equal(value, other.values[name])
+    if isinstance(one, fl.results.Trace):
+        assert (one.weights is None) == (other.weights is None)
+        np.testing.assert_array_equal(np.asarray(one.weights, float), np.asarray(other.weights, float))
+    else:
+        assert (one.method, one.errors) == (other.method, other.errors)
+
+
+def test_what_is_read_is_what_was_written(saved):
+    result, path = saved
+    loaded = fl.load(path)
+    same(result, loaded)
+    loaded.save(path.with_name("again"))
+    same(result, fl.load(path.with_name("again")))
+
+
+def test_show_prints_kind_and_summary(saved, capsys):
+    result, path = saved
+    kinds = {"TaskCollection": "tasks", "BoundComparison": "bound-comparison"}
+    kind = kinds.get(type(result).__name__, type(result).__name__.lower())
+    assert cli.app.main(["show", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{kind}, written by forgetless {fl.__version__}, {path.stat().st_size:,} bytes\n")
+    assert repr(result).splitlines()[0] in shown
+    assert cli.app.main(["show", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == kind
+
+
+def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
+    TASKS.save(tmp_path / "tasks.safetensors")
+    same(TASKS, read_tasks(tmp_path / "tasks.safetensors"))
+    RESULTS["trace"].save(tmp_path / "trace.safetensors")
+    with pytest.raises(FileError, match=r"trace\.safetensors holds 'trace', not 'tasks'"):
+        read_tasks(tmp_path / "trace.safetensors")
+
+
+def test_forged_arrays_raise(saved):
+    _, path = saved
+    kind, header, arrays, _ = read(path)
+    for name, array in arrays.items():
+        for wrong in (array[None], array.reshape(-1)[:0], array.astype(bool)):
+            if wrong.shape == array.shape == (0,):
+                continue
+            write(path, kind, header, {**arrays, name: wrong})
+            with pytest.raises(FileError, match=r"result\.safetensors is damaged"):
+                fl.load(path)
+    write(path, kind, header, {**arrays, "more": np.ones(2)})
+    if arrays:
+        with pytest.raises(FileError, match="more does not belong there"):
+            fl.load(path)
+    write(path, kind, {}, {})
+    with pytest.raises(FileError):
+        fl.load(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"radius": "x"}, {"bounds": [3]}, {"errors": {"average_loss": "x"}}, {"extra": 1}], ids=str
+)
+def test_forged_comparisons_raise(tmp_path, change):
+    write(tmp_path / "m", "bound-comparison", {**RESULTS["comparison"].to_dict(), **change}, {})
+    with pytest.raises(FileError, match="m is damaged"):
+        fl.load(tmp_path / "m")

@@ -1,0 +1,247 @@
+"""Sweeps: every cell once, whatever is killed; results, errors and versions in the store."""
+
+import contextlib
+import functools
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.errors import StoreError
+from support import cells
+from support.campaigns import SEED
+from support.processes import alive, descendants
+
+TESTS = Path(__file__).parent
+
+
+def double(x, by=2.0):
+    return {"value": x * by}
+
+
+def test_every_combination_is_a_row(tmp_path):
+    rows = fl.sweeps.run(double, {"x": [1, 2], "by": [2.0, 0.5]}, tmp_path / "s.db", n_jobs=2)
+    assert [(row["x"], row["by"], row["value"]) for row in rows] == [
+        (1, 2.0, 2.0),
+        (1, 0.5, 0.5),
+        (2, 2.0, 4.0),
+        (2, 0.5, 1.0),
+    ]
+    assert all(row["error"] is None and row["seconds"] >= 0 for row in rows)
+    assert fl.sweeps.load(tmp_path / "s.db") == rows
+    frame = rows.to_frame()
+    assert list(frame.columns) == ["x", "by", "value", "error", "seconds"]
+    assert frame["value"].sum() == 7.5
+
+
+def test_a_list_of_arguments_and_closures(tmp_path):
+    offset = 10
+
+    def shifted(x):
+        return x + offset
+
+    rows = fl.sweeps.run(shifted, [{"x": 1}, {"x": 5}, {"x": 1}], tmp_path / "s.db", n_jobs=2)
+    assert [(row["x"], row["result"]) for row in rows] == [(1, 11), (5, 15)]
+
+
+def test_only_new_cells_are_computed(tmp_path):
+    calls = []
+
+    def noted(x):
+        calls.append(x)
+        if x == 2:
+            raise ValueError("not yet" if calls.count(2) == 1 else "no")
+        return np.float32(x)
+
+    store = tmp_path / "s.db"
+    rows = fl.sweeps.run(noted, {"x": [1, 2]}, store, n_jobs=1)
+    assert [(row["result"], row["error"]) for row in rows] == [(1.0, None), (None, "ValueError: not yet")]
+    rows = fl.sweeps.run(noted, {"x": [0, 1, 2]}, store, n_jobs=1)
+    assert calls == [1, 2, 0, 2]  # what failed is computed again
+    assert [(row["x"], row["error"]) for row in rows] == [(1, None), (2, "ValueError: no"), (0, None)]
+
+
+def test_results_that_cannot_be_stored_are_errors(tmp_path):
+    def result(kind):
+        return {"set": {1}, "name": {"kind": 1}, "nan": np.array([np.nan, 1.0])}[kind]
+
+    rows = fl.sweeps.run(result, {"kind": ["set", "name", "nan", "missing"]}, tmp_path / "s.db", n_jobs=1)
+    errors = [row["error"] for row in rows]
+    assert "set is not a JSON value" in errors[0]
+    assert "must differ from those of arguments" in errors[1]
+    assert errors[2] is None
+    assert np.isnan(rows[2]["result"][0])
+    assert errors[3] == "KeyError: 'missing'"
+
+
+def test_a_changed_function_needs_a_new_version(tmp_path):
+    store = tmp_path / "s.db"
+
+    def first(x):
+        return x
+
+    def second(x):
+        return -x
+
+    fl.sweeps.run(first, {"x": [1]}, store, n_jobs=1)
+    with pytest.raises(StoreError, match="another function, or of other source code, under version=None"):
+        fl.sweeps.run(second, {"x": [2]}, store, n_jobs=1)
+    rows = fl.sweeps.run(second, {"x": [1]}, store, n_jobs=1, version="2")
+    assert [row["result"] for row in rows] == [1, -1]
+    with pytest.raises(StoreError, match="version='2'"):
+        fl.sweeps.run(first, {"x": [1]}, store, n_jobs=1, version="2")
+
+
+def test_a_function_without_source_needs_a_version(tmp_path):
+    half = functools.partial(double, by=0.5)
+    with pytest.raises(TypeError, match="pass version="):
+        fl.sweeps.run(half, {"x": [1]}, tmp_path / "s.db", n_jobs=1)
+    rows = fl.sweeps.run(half, {"x": [1]}, tmp_path / "s.db", n_jobs=1, version="half")
+    assert rows[0]["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"x": "abc"}, "must be a list of values, got 'abc'"),
+        ({"x": [np.arange(2)]}, "must be JSON values"),
+        ({"x": [float("nan")]}, "must be JSON values"),
+        ([{"seconds": 1}], "may not be called"),
+    ],
+)
+def test_bad_grids(tmp_path, grid, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        fl.sweeps.run(double, grid, tmp_path / "s.db", n_jobs=1)
+
+
+def test_files_that_are_no_store(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, and long enough to be seen as none" * 20)
+    other = tmp_path / "other.db"
+    with contextlib.closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE cell (name TEXT)")
+    for store in (path, other, tmp_path / "missing.db"):
+        with pytest.raises(StoreError, match="store"):
+            fl.sweeps.load(store)
+    with pytest.raises(StoreError, match="give another name"):
+        fl.sweeps.run(double, {"x": [1]}, path, n_jobs=1)
+    assert not (tmp_path / "missing.db").exists()
+
+
+def test_a_cell_that_kills_its_worker_is_recorded(tmp_path):
+    rows = fl.sweeps.run(cells.fatal, {"x": list(range(8))}, tmp_path / "s.db", n_jobs=2)
+    assert [row["result"] for row in rows] == [0, 1, 2, None, None, 5, 6, 7]
+    assert rows[3]["error"].startswith("its worker process died again and again")
+    assert rows[4]["error"] == "SystemExit: given up"
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_cell_that_kills_its_worker_on_a_cluster(tmp_path):
+    with cells.cluster():
+        rows = fl.sweeps.run(cells.fatal, {"x": list(range(6))}, tmp_path / "s.db")
+    assert [row["result"] for row in rows] == [0, 1, 2, None, None, 5]
+    assert rows[3]["error"].startswith("its worker process died again and again")
+
+
+def test_two_drivers_on_one_store(tmp_path):
+    store = tmp_path / "s.db"
+    drivers = [started(store, "loky", 3) for _ in range(2)]
+    assert [driver.wait() for driver in drivers] == [0, 0]
+    assert cells.without_seconds(fl.sweeps.load(store)) == undisturbed(tmp_path, 3)
+
+
+@pytest.mark.parametrize("engine", ["loky", "dask"])
+def test_killed_drivers_and_workers(tmp_path, engine):
+    disturbed(tmp_path, engine, n_seeds=8, n_kills=2, seed=0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["loky", "dask"])
+def test_many_killed_drivers_and_workers(tmp_path, engine, campaign):
+    drivers, workers = disturbed(tmp_path, engine, n_seeds=50, n_kills=40, seed=SEED)
+    campaign(f"sweep of 200 cells, {engine}: {drivers} drivers and {workers} workers killed, the same table")
+
+
+def started(store, engine, n_seeds):
+    """Return a driver in a process of its own."""
+    command = [sys.executable, "-m", "support.cells", str(store), engine, str(n_seeds)]
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, stderr=subprocess.DEVNULL)
+
+
+def undisturbed(folder, n_seeds):
+    """Return the rows of a sweep that nothing happens to."""
+    grid = {**cells.GRID, "seed": cells.GRID["seed"][:n_seeds]}
+    with joblib.parallel_config("threading"):
+        return cells.without_seconds(fl.sweeps.run(cells.slow, grid, folder / "calm.db", n_jobs=8))
+
+
+def disturbed(folder, engine, n_seeds, n_kills, seed):
+    """Run a sweep with kills, compare its table with that of a calm one, and return the numbers of kills."""
+    rng = np.random.default_rng(seed)
+    store = folder / "store.db"
+    kills = {"driver": 0, "worker": 0}
+    left = set()
+    driver = started(store, engine, n_seeds)
+    try:
+        for number in range(n_kills):
+            # At least two results between two kills, so that chance does not look like a cell that kills.
+            wait_for(store, computed(store) + int(rng.integers(2, 4)), driver)
+            workers = [pid for pid in descendants(driver.pid) if is_worker(pid)]
+            left |= set(workers)
+            if number % 2 and workers:
+                kill(int(rng.choice(workers)))
+                kills["worker"] += 1
+            else:
+                driver.kill()
+                driver.wait()
+                for pid in workers:
+                    kill(pid)
+                kills["driver"] += 1
+                driver = started(store, engine, n_seeds)
+        assert driver.wait() == 0
+    finally:
+        driver.kill()
+        driver.wait()
+        for pid in left:
+            kill(pid)
+    assert cells.without_seconds(fl.sweeps.load(store)) == undisturbed(folder, n_seeds)
+    assert sum(kills.values()) == n_kills
+    return kills["driver"], kills["worker"]
+
+
+def is_worker(pid):
+    """Return whether a process computes cells, and does not look after others."""
+    with contextlib.suppress(OSError):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"popen_loky" in command or b"spawn_main" in command
+    return False
+
+
+def kill(pid):
+    with contextlib.suppress(ProcessLookupError):
+        if alive(pid) and is_worker(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def computed(store):
+    """Return the number of cells that the store has."""
+    try:
+        return len(fl.sweeps.load(store))
+    except StoreError:
+        return 0
+
+
+def wait_for(store, count, driver):
+    """Wait until a store has so many cells, while its driver works."""
+    while computed(store) < count:
+        assert driver.poll() is None, "the driver has ended before it was killed"
+        time.sleep(0.01)
