@@ -15,7 +15,7 @@ import forgetless as fl
 from harness import gemm_gflops, medians, ratio, table
 
 PROBLEMS = [(2, 2, 1, 10_000, 1000), (20, 10, 5, 10_000, 200), (200, 50, 10, 2000, 50), (2000, 20, 50, 500, 8)]
-BARS = {"default": (1200, 250, 500, 5000), "numba": (2000, 500, 500, 6000), "array": (300, 100, 150, 4000)}
+BARS = {"default": (1200, 250, 500, 5000), "numba": (2000, 500, 500, 6000)}
 
 
 def data(d, M, n):
@@ -56,28 +56,24 @@ def main() -> None:
         setup = d >= 2000
         ready = fl.TaskCollection(pairs)
 
-        def ours(backend, metrics, pairs=pairs, ready=ready, setup=setup, k=k, trials=trials):
+        def ours(metrics, pairs=pairs, ready=ready, setup=setup, k=k, trials=trials):
             tasks = fl.TaskCollection(pairs) if setup else ready
             schedule = fl.schedules.increasing()
-            return fl.simulate(
-                tasks, schedule, k, n_trials=trials, seed=1, record="last", metrics=metrics, backend=backend
-            )
+            return fl.simulate(tasks, schedule, k, n_trials=trials, seed=1, record="last", metrics=metrics)
 
         def default(pairs=pairs, k=k, trials=trials):
             return fl.simulate(fl.TaskCollection(pairs), fl.schedules.increasing(), k, n_trials=trials, seed=1)
 
         contestants = {"script": literal(pairs, k, n_steps), "default": default}
-        for backend in ("numba", "array"):
-            contestants[backend] = lambda b=backend, f=ours: f(b, "average_loss")
-            contestants[backend + " all"] = lambda b=backend, f=ours: f(b, fl.metrics.METRICS)
+        contestants["numba"] = lambda f=ours: f("average_loss")
+        contestants["numba all"] = lambda f=ours: f(fl.metrics.METRICS)
         seconds = medians(contestants, arguments.repeats)
         script = seconds["script"] / n_steps * k * trials
         flops = 4.0 * n * min(d, M * n) * k * trials
         cells = [f"{d}, {M}, {n}, {k:,}, {trials}", f"{script:.0f} s"]
         cells.append(f"{ratio(script / seconds['default'])} (bar {BARS['default'][number]})")
-        for backend in ("numba", "array"):
-            cells.append(f"{ratio(script / seconds[backend])} (bar {BARS[backend][number]})")
-            cells.append(ratio(script / seconds[backend + " all"]))
+        cells.append(f"{ratio(script / seconds['numba'])} (bar {BARS['numba'][number]})")
+        cells.append(ratio(script / seconds["numba all"]))
         cells.append(f"{1e3 * seconds['numba']:.0f} ms, {flops / seconds['numba'] * 1e-9:.1f} of {peak:.0f}")
         rows.append(cells)
         print(cells, flush=True)
@@ -86,8 +82,6 @@ def main() -> None:
         "script",
         "default call",
         "numba",
-        "all metrics",
-        "NumPy",
         "all metrics",
         "numba: time, GFLOP/s of GEMM's",
     ]

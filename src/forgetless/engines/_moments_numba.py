@@ -1,5 +1,4 @@
-"""The moment recursion compiled by numba: many schedules as the lanes of SIMD, or one with BLAS for
-its products.
+"""The moment recursion compiled by numba, with BLAS for its products.
 
 ``maps`` are the arrays of the operator: L and R (Σr, Q), offsets (M + 1,) and the probability of
 every singular vector.
@@ -9,82 +8,7 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._core.compiled import jit, n_threads, spread
-from forgetless.engines.independent import LANES_FROM, OperatorArrays
-
-# Problems handled together: with their moments and products they fit into the second-level cache up
-# to Q ≈ 20
-_LANES = 64
-
-
-@jit(fastmath={"reassoc", "contract"}, nogil=True)
-def _advance_lanes(first: int, last: int, S: Floats, maps: OperatorArrays, phi: Floats) -> None:  # noqa: C901, PLR0912
-    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place, for the problems first..last −
-    1.
-
-    The formula is that of ``independent``; all inner loops run over the lanes, and only lower
-    triangles are updated.
-    """
-    L, R, offsets, weights = maps
-    Q, n_tasks = S.shape[0], len(offsets) - 1
-    width = 0
-    for m in range(n_tasks):
-        width = max(width, offsets[m + 1] - offsets[m])
-    T, K = np.empty((width, Q, _LANES)), np.empty((width, _LANES))
-    A, X = np.empty((Q, Q, _LANES)), np.zeros((Q, Q, _LANES))
-    factor = np.zeros((width, _LANES))
-    for start in range(first, last, _LANES):
-        n = min(_LANES, last - start)
-        X[:, :, :n] = S[:, :, start : start + n]
-        for t in range(phi.shape[1]):
-            A[:, :, :] = 0.0
-            for m in range(n_tasks):
-                low, r = offsets[m], offsets[m + 1] - offsets[m]
-                for j in range(r):
-                    factor[j, :n] = phi[low + j, t, start : start + n]
-                for j in range(r):
-                    for y in range(Q):
-                        row = T[j, y]
-                        row[:] = 0.0
-                        for x in range(Q):
-                            w, source = R[low + j, x], X[x, y] if x >= y else X[y, x]
-                            for i in range(_LANES):
-                                row[i] += w * source[i]
-                for j in range(r):
-                    for o in range(r):
-                        total = K[o]
-                        total[:] = 0.0
-                        for y in range(Q):
-                            w, row = R[low + o, y], T[j, y]
-                            for i in range(_LANES):
-                                total[i] += w * row[i]
-                        for i in range(_LANES):
-                            total[i] *= -0.5 * factor[o, i]
-                    # T_j becomes Y_j: only K, computed above, still depends on the old values.
-                    p = weights[low + j]
-                    for y in range(Q):
-                        row = T[j, y]
-                        for o in range(r):
-                            w, total = L[low + o, y], K[o]
-                            for i in range(_LANES):
-                                row[i] += w * total[i]
-                        for i in range(_LANES):
-                            row[i] *= p * factor[j, i]
-                for x in range(Q):
-                    for j in range(r):
-                        u, other = L[low + j, x], T[j, x]
-                        for y in range(x + 1):
-                            v, row, sums = L[low + j, y], T[j, y], A[x, y]
-                            for i in range(_LANES):
-                                sums[i] += u * row[i] + v * other[i]
-            for x in range(Q):
-                for y in range(x + 1):
-                    source, sums = X[x, y], A[x, y]
-                    for i in range(_LANES):
-                        source[i] -= sums[i]
-        for x in range(Q):
-            for y in range(x + 1):
-                S[x, y, start : start + n] = X[x, y, :n]
-                S[y, x, start : start + n] = X[x, y, :n]
+from forgetless.engines.independent import OperatorArrays
 
 
 @jit(fastmath={"reassoc", "contract"}, nogil=True)
@@ -212,20 +136,17 @@ def advance_averaged(
 
 
 def advance(S: Floats, maps: OperatorArrays, phi: Floats) -> None:
-    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place: many problems as lanes, few one
-    by one.
-    """
-    n_problems = S.shape[2]
-    if n_problems < LANES_FROM:
-        for b in range(n_problems):
+    """Make all steps of factors (Σr, T, B) on S (Q, Q, B) in place, one problem after the other."""
+
+    def work(first: int, last: int) -> None:
+        for b in range(first, last):
             moments = np.ascontiguousarray(S[:, :, b])
             _advance_one(moments, maps, np.ascontiguousarray(phi[:, :, b].T))
             S[:, :, b] = moments
-        return
-    groups = -(-n_problems // _LANES)
-    threads = _threads(S, phi, groups)
-    size = -(-groups // threads) * _LANES
-    spread(lambda first, last: _advance_lanes(first, last, S, maps, phi), n_problems, size, threads)
+
+    n_problems = S.shape[2]
+    threads = _threads(S, phi, n_problems)
+    spread(work, n_problems, -(-n_problems // threads), threads)
 
 
 def backwards_averaged(

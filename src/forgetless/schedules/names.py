@@ -9,6 +9,7 @@ import numpy as np
 
 from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.schedules import presets
+from forgetless.schedules.base import Preset
 from forgetless.schedules.exchangeable import Minimax, MinimaxBudget
 from forgetless.schedules.tracking import Steady
 
@@ -26,7 +27,10 @@ PROPORTIONAL: dict[str, type] = {
 
 NAMES: dict[str, type] = {"none": Projection, "ridge": Ridge, **PROPORTIONAL, "steady": Steady}
 
-_KINDS = {kind.__name__: kind for kind in (*NAMES.values(), GradientDescent, presets.Coefficients)}
+_KINDS = {
+    kind.__name__: kind
+    for kind in (*NAMES.values(), GradientDescent, presets.Coefficients, presets.Constant)
+}
 
 
 def from_name(text: str, **implied: Any) -> Any:
@@ -82,7 +86,9 @@ def usage() -> str:
 def describe(schedule: Any) -> dict[str, Any]:
     """Return a schedule or filter of this package by name and parameters; TypeError for others."""
     if isinstance(schedule, presets.Constant):
-        return describe(schedule.filter)
+        return {"kind": "Constant", "filter": describe(schedule.filter)}
+    if isinstance(schedule, Preset) and hasattr(schedule, "coefficients"):
+        return {"kind": "Coefficients", "coefficients": list(schedule.coefficients)}
     kind = type(schedule).__name__
     if _KINDS.get(kind) is not type(schedule):
         raise TypeError(f"{kind} has no name in a file")
@@ -96,6 +102,8 @@ def from_plain(plain: Any) -> Any:
     if not isinstance(plain, dict) or not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"schedule must name one of {', '.join(_KINDS)}, got {kind!r}")
     values = {name: value for name, value in plain.items() if name != "kind"}
+    if kind == "Constant":
+        values["filter"] = from_plain(values.get("filter"))
     try:
         return _KINDS[kind](**values)
     except TypeError as error:
