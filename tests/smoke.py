@@ -31,7 +31,6 @@ def check_metadata(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         metadata = Metadata.from_email(archive.read(name), validate=True)
-        assert any(entry.endswith("guarantees/data/fixed-64.fl") for entry in archive.namelist())
         assert "forgetless/py.typed" in archive.namelist()
         assert "forgetless/explorer/assets/page/app.js" in archive.namelist()
         assert any(entry.startswith("forgetless/reporting/templates/") for entry in archive.namelist())

@@ -99,9 +99,18 @@ def test_no_next_task_is_an_error():
 
 
 def test_the_command_line_prints_it(tmp_path, capsys):
-    fl.theory.constructions.two_tasks(1.0).save(tmp_path / "two.fl")
+    fl.theory.constructions.two_tasks(1.0).save(tmp_path / "t.safetensors")
     for k, order, present in ((1, "without-replacement", True), (2, "without-replacement", False), (2, "cyclic", True)):
         for command in ("expect", "simulate"):
-            arguments = ["lab", command, str(tmp_path / "two.fl"), "--k", str(k), "--ordering", order, "--json"]
+            arguments = [
+                "lab",
+                command,
+                str(tmp_path / "t.safetensors"),
+                "--k",
+                str(k),
+                "--ordering",
+                order,
+                "--json",
+            ]
             assert cli.main(arguments) == 0
             assert ("next_loss" in json.loads(capsys.readouterr().out)) == present
