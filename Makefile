@@ -85,13 +85,6 @@ build/%/.installed: pyproject.toml constraints.txt
 test-browser: .venv-browser/.installed
 	$(ONE_THREAD) .venv-browser/bin/pytest -m browser tests/explorer
 
-# docs/explorer.png, from the page itself.
-explorer-picture: .venv-browser/.installed
-	.venv-browser/bin/python tests/explorer/browser/picture.py
-
-bench-explorer: .venv-browser/.installed
-	.venv-browser/bin/python benchmarks/explorer.py
-
 .venv-browser/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv-browser
 	.venv-browser/bin/python $(INSTALL) --constraint constraints.txt --editable '.[test]' playwright
@@ -173,7 +166,6 @@ bench: setup
 	$(BIN)/python benchmarks/upper_bounds.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/auto.py
-	$(BIN)/python benchmarks/scale.py
 
 # Real streams, whose data lie inside packages that are not imported; images and words need Debian's lists and its
 # package dataset-fashion-mnist. ARGS="bikes polls --minutes 5"

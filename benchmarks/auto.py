@@ -59,7 +59,7 @@ def walked(seed, load, n, noise, drift):
 
 def flights(column):
     """Return the flights of the example, with an intercept as a feature."""
-    from flights import features, read_flights
+    from streams.data.flights import features, read_flights
 
     rows, _ = read_flights(0.2)
     labels = rows[column].to_numpy()

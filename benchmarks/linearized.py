@@ -1,4 +1,4 @@
-"""When does the linearized network predict the network? Widths and schedules; and one ridge step by products alone.
+"""When does the linearized network predict the network? Widths and schedules.
 
     python benchmarks/linearized.py [FOLDER WITH FASHION-MNIST]
 
@@ -9,7 +9,6 @@ full-batch gradient steps; its linearization at the start learns the same sequen
 
 import math
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -110,34 +109,7 @@ def compare(tasks: list, widths: tuple[int, ...]) -> str:
     return table(title, "python benchmarks/linearized.py", header, rows)
 
 
-def by_products(folder: Path | None, widths: tuple[int, ...]) -> str:
-    (x, y), rows = pairs(folder, 200, 1)[0], []
-    for width in widths:
-        net = Wide(width)
-        linear = flt.linearize(net)
-        begin = time.perf_counter()
-        torch.autograd.grad(0.5 * (net(x) - y).square().sum(), list(net.parameters()))
-        gradient = time.perf_counter() - begin
-        target, start = linear.residual(x, y), np.zeros(linear.n_parameters)
-        square = fl.ContinualRidge(alpha=1.0, radius=None).partial_fit(linear.operator(x), target).radius_ ** 2
-        for c in (13 / 3, 0.01):
-            begin = time.perf_counter()
-            u = fl.step(start, (linear.operator(x), target), fl.Ridge(c * square))
-            products = time.perf_counter() - begin
-            stored, apart = "too large", ""
-            if linear.n_parameters < 500_000:
-                begin = time.perf_counter()
-                wanted = fl.step(start, (linear.features(x), target), fl.Ridge(c * square))
-                stored = f"{time.perf_counter() - begin:.2f} s"
-                apart = f"{np.linalg.norm(u - wanted) / np.linalg.norm(wanted):.0e}"
-            rows.append([f"{linear.n_parameters:,}", f"{c:.3g} R²", f"{products:.2f} s", f"{products / gradient:.0f}",
-                         stored, apart])  # fmt: skip
-    header = ["parameters", "λ", "by products", "in gradients", "by the stored Jacobian", "relative difference"]
-    return table("One ridge step on 200 rows", "python benchmarks/linearized.py", header, rows)
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    print(compare(pairs(folder, ROWS, M), (8, 32, 128, 512, 2048)), end="\n\n", flush=True)
-    print(by_products(folder, (128, 2048, 16384)))
+    print(compare(pairs(folder, ROWS, M), (8, 32, 128, 512, 2048)))

@@ -142,7 +142,7 @@ def coverage(names):
             path = Path(place) / "t.csv"
             read().dropna(subset=[target]).to_csv(path, index=False)
             parts = list(TableTasks(path, task, (target,)))
-        ridge = fl.ContinualRidge(schedule="auto", loss="mean", memory=100, fit_intercept=True, standardize=True)
+        ridge = fl.ContinualRidge(memory=100)
         model, far = fl.tables.make_pipeline(fl.tables.TableEncoder(), ridge), []
         for t, part in enumerate(parts):
             if t >= max(3, len(parts) // 4):  # tasks to come, once some have been seen

@@ -8,7 +8,6 @@ import matplotlib as mpl
 from sphinx.application import Sphinx
 
 import forgetless
-from forgetless.explorer.page import page
 
 project = "forgetless"
 author = "The forgetless developers"
@@ -114,7 +113,7 @@ def _attributes(_: Sphinx, __: str, ___: str, ____: object, _____: object, lines
 def _explorer(app: Sphinx, error: Exception | None) -> None:
     """Put the explorer beside the pages: one file that needs nothing else."""
     if error is None:
-        Path(app.outdir, "explore.html").write_text(page(), encoding="utf-8")
+        forgetless.explore(out=Path(app.outdir, "explore.html"), show=False)
 
 
 def setup(app: Sphinx) -> None:

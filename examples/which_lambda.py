@@ -25,7 +25,7 @@ def main() -> None:
     """Print the advice, its losses beside the usual choices, and the optimal coefficients."""
     print(
         f"{'labels':<7}{'k':>5} "
-        f" {'advice':<38}{'loss':>11}{'constant':>11}{'no reg.':>11}{'theorem':>11}"
+        f" {'advice':<58}{'loss':>11}{'constant':>11}{'no reg.':>11}{'theorem':>11}"
     )
     for name, noise in (("clean", 0.0), ("noisy", 0.5)):
         tasks = tasks_with(noise)
@@ -36,7 +36,7 @@ def main() -> None:
                 losses[shape] for shape in ("constant", "no regularization", "increasing, theorem")
             ]
             cells = "".join(f"{loss:>11.3g}" for loss in (advice.options[0].loss, *others))
-            print(f"{name:<7}{k:>5}  {advice.options[0].title:<38}{cells}")
+            print(f"{name:<7}{k:>5}  {advice.options[0].code:<58}{cells}")
     print("\nλ_t of the optimal schedule, k = 64, first step on the left, highest bar = largest:")
     for name, noise in (("clean", 0.0), ("noisy", 0.5)):
         best = fl.optimal_schedule(tasks_with(noise), 64, monotone=True)

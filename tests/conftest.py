@@ -1,8 +1,4 @@
 import math
-import os
-
-# Asked for by scikit-learn's array-API checks, and only heeded when SciPy is imported for the first time.
-os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import hypothesis
 import numpy as np
@@ -17,7 +13,7 @@ hypothesis.settings.load_profile("forgetless")
 def no_estimates_of_duration():
     """No warning that something will take long, which depends on the machine's speed; tests of it set a clock."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("forgetless.reporting.progress", "forgetless.advice.which_lambda"):
+        for module in ("forgetless.reporting.progress",):
             patch.setattr(f"{module}.PATIENCE", math.inf)
         yield
 
@@ -26,6 +22,13 @@ def no_estimates_of_duration():
 def rng(request):
     """A generator of its own for every test, from the test's name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture(params=["never", "always"])
+def backend(request, monkeypatch):
+    """Whether the compiled loops of numba are used, for a test that runs with and without them."""
+    monkeypatch.setenv("FORGETLESS_NUMBA", request.param)
+    return request.param
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_recursive_least_squares_forgets_nothing_where_one_model_fits(rng):
 
 
 def test_baselines_refuse_more_memory_than_allowed(rng, monkeypatch):
-    monkeypatch.setattr("forgetless._core.environment.FACTORIZATION_LIMIT", 1000)
+    monkeypatch.setattr("forgetless._core.validate.FACTORIZATION_LIMIT", 1000)
     for model in (fl.JointRidge(), fl.RecursiveLeastSquares()):
         with pytest.raises(MemoryError, match=r"\(50, 50\).*ContinualRidge"):
             model.partial_fit(rng.standard_normal((2, 50)), rng.standard_normal(2))

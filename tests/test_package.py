@@ -22,7 +22,7 @@ LAYERS = [
     {"equation"},
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
-    {"advice", "reproduce", "checks", "tables"},
+    {"advice", "reproduce", "tables"},
     {"explorer", "results"},
     {"cli"},
     {"__main__"},
@@ -65,7 +65,7 @@ def test_the_deep_part_stands_alone():
     """It uses the equation, schedules, filters and what is below them, and only the command line uses it."""
     for here, there in imports():
         if here[0] == "torch" and there and there[0] != "torch":
-            assert there[0] in {"equation", "schedules", "filters", "plots", "errors", "_core", "io", "reporting"}, (
+            assert there[0] in {"equation", "schedules", "filters", "plots", "errors", "_core", "_progress"}, (
                 f"{'.'.join(here)} imports {'.'.join(there)}"
             )
         if there and there[0] == "torch":

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GALLERY = sorted((DOCS / "gallery").glob("plot_*.py"))
 
-PARTS = ("filters", "schedules", "orderings", "metrics", "checks", "plots", "reproduce", "sweeps", "tables")
+PARTS = ("filters", "schedules", "orderings", "metrics", "plots", "reproduce", "sweeps", "tables")
 """Public parts with names of their own; those of ``forgetless.torch`` are read from its source, for it needs torch.
 
 That everything listed exists, and has its page, is what ``make docs`` finds out.

@@ -24,12 +24,11 @@ _LATER = {
     "RandomReshuffling": "orderings",
     "RecursiveLeastSquares": "estimators.baselines",
     "Ridge": "filters",
-    "Stages": "filters",
     "Task": "tasks",
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
     "WithoutReplacement": "orderings",
-    "advise": "advice.which_lambda",
+    "advise": "advice.ranking",
     "compare_bounds": "guarantees.comparison",
     "evaluate_stream": "estimators.evaluation",
     "expect": "engines.expectation",
@@ -46,7 +45,6 @@ _LATER = {
 }
 
 _PARTS = (
-    "checks",
     "ensembles",
     "errors",
     "filters",
@@ -63,7 +61,6 @@ _PARTS = (
 
 if TYPE_CHECKING:
     from forgetless import (
-        checks,
         ensembles,
         errors,
         filters,
@@ -78,7 +75,7 @@ if TYPE_CHECKING:
     )
     from forgetless._progress import progress
     from forgetless.advice.optimal import optimal_schedule
-    from forgetless.advice.which_lambda import advise
+    from forgetless.advice.ranking import advise
     from forgetless.engines.adjoint import loss_gradient
     from forgetless.engines.expectation import expect, worst_case
     from forgetless.engines.simulation import simulate
@@ -90,7 +87,7 @@ if TYPE_CHECKING:
     from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
-    from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+    from forgetless.filters import Filter, GradientDescent, Projection, Ridge
     from forgetless.guarantees.comparison import compare_bounds
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.upper import upper_bound
@@ -132,13 +129,11 @@ __all__ = [
     "RandomReshuffling",
     "RecursiveLeastSquares",
     "Ridge",
-    "Stages",
     "Task",
     "TaskCollection",
     "WithReplacement",
     "WithoutReplacement",
     "advise",
-    "checks",
     "compare_bounds",
     "ensembles",
     "errors",

@@ -1,12 +1,6 @@
 """Errors that a caller may want to catch."""
 
-__all__ = ["CheckError", "ConvergenceError", "FileError", "NoExactLawError", "StoreError"]
-
-
-class CheckError(AssertionError):
-    """A filter, schedule or ordering lacks a property that the engines rely on; see
-    :mod:`forgetless.checks`.
-    """
+__all__ = ["ConvergenceError", "FileError", "NoExactLawError", "StoreError"]
 
 
 class ConvergenceError(ArithmeticError):

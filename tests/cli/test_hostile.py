@@ -1,7 +1,6 @@
 """Labels and names of strangers: in a terminal, in pages and in figures they are words, never commands."""
 
 import io
-import json
 import os
 import pty
 import re
@@ -15,8 +14,9 @@ import html5lib
 import numpy as np
 import pytest
 
-from forgetless import cli, plots
+from forgetless import cli
 from forgetless._core.text import figure_label, printable
+from forgetless.plots.results import plot_forgetting
 
 HOSTILE = [
     "[/]",
@@ -72,30 +72,17 @@ def in_terminal(folder, *words, width=80):
     return process.wait(timeout=300), written.decode()
 
 
-ON_TASKS = ("data.parquet", "--task", "t", "--target", "y", "--k", 30)
 COMMANDS = [
     ("fit", "data.parquet", "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"),
     ("predict", "m.npz", "data.parquet"),
     ("evaluate", "m.npz", "data.parquet"),
     ("show", "m.npz"),
-    ("lab", "expect", *ON_TASKS),
-    ("lab", "simulate", *ON_TASKS, "--trials", 3),
-    ("lab", "compare-bounds", *ON_TASKS),
-    ("lab", "worst-case", *ON_TASKS),
-    ("lab", "upper-bound", "--k", 30),
-    ("advise", *ON_TASKS),
-    ("explore", "data.parquet", "--task", "t", "--target", "y", "--out", "page.html"),
-    (
-        "lab",
-        "bounds",
-    ),
-    ("explore", *ON_TASKS, "--out", "page.html"),
-    ("completion", "bash"),
+    ("explore", "data.parquet", "--task", "t", "--target", "y", "--no-browser", "--out", "page.html"),
     ("reproduce", "reduction", "--out", "results"),
 ]
 
 
-FEW = ("fit", "predict", "show", "advise")
+FEW = ("fit", "predict", "show", "explore")
 """What most people use; the others are for long runs."""
 
 
@@ -123,8 +110,8 @@ def harmless(text):
     [
         ("fit", "data.parquet", "--task", "\x1b[31mno", "--target", "y", "--out", "m.npz"),
         ("fit", "\x1b[31m.csv", "--task", "t", "--target", "y", "--out", "m.npz"),
-        ("lab", "expect", *ON_TASKS, "--schedule", "\x1b]0;PWNED\x07"),
-        ("lab", "expect", *ON_TASKS, "--\x1b[31m"),
+        ("explore", "data.parquet", "--task", "t", "--target", "y", "--schedule", "\x1b]0;PWNED\x07"),
+        ("explore", "--\x1b[31m"),
         ("no\x1b[31m",),
     ],
 )
@@ -152,13 +139,6 @@ def test_a_report_and_its_figure_hold_labels_as_words(table, capsys, tmp_path, m
     harmless(re.sub(r"data:image/png;base64,[^\"]*", "", text))
 
 
-def test_json_keeps_every_letter_of_what_it_holds(table, capsys):
-    words = [*map(str, ON_TASKS)]
-    words[0] = str(table)
-    assert cli.main(["lab", "expect", *words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["step"][-1] == 30
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 def test_labels_are_drawn_as_they_are(name):
     import matplotlib as mpl
@@ -168,7 +148,7 @@ def test_labels_are_drawn_as_they_are(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "Glyph")
-        ax = plots.plot_forgetting([name, "other"], errors, np.ones(2))
+        ax = plot_forgetting([name, "other"], errors, np.ones(2))
         ax.figure.savefig(io.BytesIO(), format="png")
     shown = [text.get_text().strip().replace("\\$", "$") for text in ax.get_legend().get_texts()]
     assert shown[0] == printable(name, 14)
@@ -177,11 +157,11 @@ def test_labels_are_drawn_as_they_are(name):
 
 
 def test_a_terminal_that_knows_few_letters():
-    command = [Path(sys.executable).parent / "forgetless", "lab", "bounds"]
+    command = [Path(sys.executable).parent / "forgetless", "explore", "--format≥"]
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    assert b"\\u2265" in done.stdout
+    assert done.returncode == 2, done.stderr
+    assert b"\\u2265" in done.stderr
 
 
 @pytest.mark.parametrize("place", ["no/such/out", ".", "/dev/null", "pipe", "kept"])

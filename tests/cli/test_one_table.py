@@ -62,34 +62,6 @@ def test_the_tasks_of_a_table_are_those_that_fit_learns(folder, capsys):
     weights = fl.simulate(tasks, fl.Ridge(0.3), 6, ordering="cyclic", n_trials=1, record="last").weights[0, -1]
     # Means of missing prices change while fit learns, and the encoder of the tasks has seen all of them.
     np.testing.assert_allclose(weights[:-1], model.coef_, atol=0.02)
-    expected = fl.expect(tasks, fl.Ridge(0.3), 20)
-    options = ("--k", 20, "--schedule", "ridge:0.3", "--drop", "order", "--record", "last", "--json")
-    code, out, err = run(capsys, "lab", "expect", "sales.csv", *ROLES, *options)
-    assert (code, err) == (0, "")
-    assert json.loads(out)["average_loss"] == pytest.approx(expected.average_loss.tolist(), rel=1e-12)
-    code, out, _ = run(capsys, "lab", "simulate", "sales.csv", *ROLES, *options)
-    assert (code, json.loads(out)["step"]) == (0, [20])
-    code, out, _ = run(capsys, "lab", "compare-bounds", "sales.csv", *ROLES, *options[:6], "--json")
-    assert json.loads(out)["average_loss"] == pytest.approx(expected.average_loss[0], rel=1e-12)
-
-
-def test_advice_on_a_table_of_any_kind(folder, capsys):
-    sales(range(7, 9), seed=1).to_csv("new.csv", index=False)
-    words = ("advise", "sales.csv", *ROLES, "--k", 12, "--drop", "order", "--categorical", "shop")
-    for more in ((), ("--validation", "new.csv")):
-        code, out, err = run(capsys, *words, *more)
-        assert (code, err) == (0, "")
-        namespace = {}
-        exec("\n".join(line.strip() for line in out.split("To use it:")[1].splitlines()), namespace)
-        stated = json.loads(run(capsys, *words, *more, "--json")[1])
-        assert namespace["loss"] == pytest.approx(stated["loss"], rel=0.2 if more else 1e-9)
-        model = namespace["model"]
-        for _, rows in sales().drop(columns="order").groupby("month"):
-            model.partial_fit(rows[["shop", "price", "date"]], rows["sales"])
-        assert model[-1].n_tasks_seen_ == 6
-    code, _, err = run(capsys, *words, "--validation", "new.csv", "--standardize")
-    assert code == 2
-    assert "leave out --standardize or --validation" in err
 
 
 def test_standardized_tasks_have_the_units_of_the_estimator(folder):
@@ -100,33 +72,6 @@ def test_standardized_tasks_have_the_units_of_the_estimator(folder):
     sizes = np.mean(X**2, axis=0)
     assert np.all(np.isclose(sizes, 1) | np.isclose(sizes, 0)), "days of the week that do not occur are constant"
     assert np.all(X[:, -1] == 1)
-
-
-def test_the_explorer_reads_a_table_of_any_kind(folder, capsys):
-    code, _, err = run(capsys, "explore", "sales.csv", *ROLES, "--drop", "order", "--out", "page.html")
-    assert (code, err) == (0, "")
-    page = (folder / "page.html").read_text(encoding="utf-8")
-    assert "encoder = fl.tables.TableEncoder(drop=['order'])" in page
-    assert "loss='sum', intercept=True, encoder=encoder)" in page
-
-
-def test_rows_left_out_are_reported_on_standard_error(folder, capsys):
-    table = sales()
-    table.loc[:2, "sales"] = np.nan
-    table.to_csv("gaps.csv", index=False)
-    code, out, err = run(capsys, "lab", "expect", "gaps.csv", *ROLES, "--k", 5, "--drop", "order", "--json")
-    assert (code, err) == (0, "3 rows without a target were left out\n")
-    json.loads(out)
-
-
-def test_columns_of_very_different_sizes_are_noticed(folder, capsys):
-    table = sales()
-    table.assign(price=1e6 * table["price"]).to_csv("scales.csv", index=False)
-    words = ("lab", "expect", "scales.csv", *ROLES, "--k", 3, "--drop", "order")
-    note = "with --standardize λ is that of fit, which scales them"
-    assert note in run(capsys, *words)[2]
-    assert run(capsys, *words, "--standardize")[2] == ""
-    assert run(capsys, "lab", "expect", "sales.csv", *ROLES, "--k", 3, "--drop", "order")[2] == ""
 
 
 # --- the order of tasks, row numbers ---
@@ -338,7 +283,7 @@ def test_links_in_a_circle_are_one_sentence(folder, capsys):
         ("fit", "sales.csv", "--from", "a.csv", "--out", "m.fl"),
         ("predict", "a.csv", "sales.csv"),
         ("evaluate", "a.csv", "sales.csv"),
-        ("advise", "a.csv", *ROLES, "--k", 5),
+        ("explore", "a.csv", *ROLES),
         ("show", "a.csv"),
     ):
         code, out, err = run(capsys, *words)

@@ -121,36 +121,6 @@ def test_fit_of_an_average(folder, frame, capsys):
     assert model._state.iterate.total == pytest.approx((1 + 4 + 9 + 16) / 16)
 
 
-def test_levels_of_tasks(folder, frame, capsys):
-    """Stations that differ by a constant, which rows of known stations are predicted with."""
-    frame["pm25"] += frame["station"].map({"north": 0.0, "south": 5.0, "east": -4.0, "west": 9.0})
-    frame.to_csv("levels.csv", index=False)
-    for options, name in ((), "plain"), (("--task-levels",), "levels"):
-        run(capsys, "fit", "levels.csv", *FIT[:-1], f"{name}.fl", *options)
-        code, out, _ = run(capsys, "evaluate", f"{name}.fl", "levels.csv", "--json")
-        error = json.loads(out)["rmse"]
-        assert code == 0
-        assert error < 0.2 if options else error > 3.0
-    code, out, err = run(capsys, "predict", "levels.fl", "levels.csv")
-    values = np.array([float(line) for line in out.split()[1:]])
-    assert (code, err) == (0, "")
-    assert np.sqrt(np.mean((values - frame["pm25"]) ** 2)) < 0.2
-    frame.assign(station="new").to_csv("new.csv", index=False)
-    frame.drop(columns="station").to_csv("without.csv", index=False)
-    model = fl.load("levels.fl")
-    for file, note in (("new.csv", ""), ("without.csv", "has no column 'station': predictions are without the levels")):
-        code, out, err = run(capsys, "predict", "levels.fl", file)
-        assert note in err
-        values = [float(line) for line in out.split()[1:]]
-        np.testing.assert_allclose(values, model.predict(frame[FEATURES]), rtol=1e-9)
-    code, _, err = run(capsys, "fit", "data.csv", *FIT, "--schedule", "fixed-budget:5", "--task-levels")
-    assert code == 2
-    assert "--task-levels needs explicit L2" in err
-    code, _, err = run(capsys, "fit", "data.csv", "--from", "levels.fl", "--out", "more.fl", "--task-levels")
-    assert code == 2
-    assert "--task-levels was decided" in err
-
-
 def test_classes_are_predicted_as_words(folder, frame, capsys):
     model = fl.ContinualRidgeClassifier().fit(frame[FEATURES], frame["station"])
     model.save("model.npz")
@@ -315,7 +285,6 @@ def test_a_model_worse_than_the_mean_says_so(folder, capsys):
         (("fit", "data.csv", *FIT, "--report", "model.npz"), 2, "--report and --out are the same file"),
         (("predict", "model.npz", "data.csv", "--out", "data.csv"), 2, "--out and FILE are the same file"),
         (("fit", "data.csv", *FIT, "--target", "pm25"), 1, "targets must be different columns"),
-        (("fit", "words.csv", *FIT[:2], "--target", "wind", "--out", "m.npz", "--task-levels"), 2, "holds classes"),
         (
             ("fit", "words.csv", *FIT[:2], "--target", "wind", "--out", "m.npz", "--schedule", "fixed-budget:5"),
             2,

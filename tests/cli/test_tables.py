@@ -206,15 +206,3 @@ def test_a_model_of_python_has_no_table_to_go_on_with(folder, capsys):
     code, _, err = run(capsys, "fit", "november.csv", "--from", "m.npz", "--out", "m.npz")
     assert code == 1
     assert "was not written by forgetless fit" in err
-
-
-def test_every_help_has_examples_and_schedules_are_completed(capsys):
-    commands = {(name,): command for name, command in cli.app.cli.commands.items() if name != "lab"}
-    commands |= {("lab", name): command for name, command in cli.app.cli.commands["lab"].commands.items()}
-    for name in commands:
-        code, out, _ = run(capsys, *name, "--help")
-        assert code == 0
-        assert f"Examples:\n    forgetless {' '.join(name)}" in out
-    for name in (("fit",), ("lab", "compare-bounds")):
-        option = next(each for each in commands[name].params if each.name == "schedule")
-        assert [item.value for item in option.shell_complete(None, "incr")] == ["increasing", "increasing-budget"]

@@ -48,10 +48,9 @@ def increasing(targets):
 
 
 def test_scores_are_those_of_the_formulas():
-    targets, calls = [0.0, 1.0, 4.0], []
-    advice = flt.advise(make, targets, train, score, budget=21, progress=lambda *args: calls.append(args))
+    targets = [0.0, 1.0, 4.0]
+    advice = flt.advise(make, targets, train, score, budget=21)
     assert advice.n_runs == 21
-    assert [call[:2] for call in calls] == [(i, 21) for i in range(21)]
     assert advice.without[0] == pytest.approx(mean_score(4.0, targets), abs=1e-9)
     for c in GRIDS["merge"]:
         w = 0.0

@@ -113,17 +113,16 @@ def test_advice_on_an_ensemble():
     advice = fl.advise(ensemble, 20)
     losses = {option.shape: option.loss for option in advice.options}
     assert advice.options[0].shape == "optimal"
-    assert isinstance(advice.best, type(fl.schedules.steady(1.0)))
+    assert advice.best.start == "closed form"
     for shape in ("constant", "no regularization", "increasing, theorem"):
         option = next(option for option in advice.options if option.shape == shape)
         assert option.loss == pytest.approx(fl.expect(ensemble, option.schedule, 20).average_loss[0], rel=1e-12)
-    excess = {shape: loss - advice.least for shape, loss in losses.items()}
+    excess = {shape: loss - 10.0 for shape, loss in losses.items()}  # ½nσ², which no schedule avoids
     assert excess["constant"] / excess["optimal"] == pytest.approx(1.05, abs=0.01)  # the table of the docs
     assert excess["no regularization"] / excess["optimal"] == pytest.approx(4.7, abs=0.05)
     assert excess["increasing, theorem"] / excess["optimal"] == pytest.approx(2.5, abs=0.05)
-    assert "λ_t rises from 100 to 356.5" in advice.why
-    assert "5 % larger with the best constant λ" in advice.why
-    assert advice.why.split()[0] in repr(advice)
+    assert np.multiply(advice.options[0].strengths, ensemble.radius**2) == pytest.approx([100, 356.5], rel=1e-3)
+    assert "times as much with the best constant λ" in advice.why
 
 
 def test_weak_optima_are_searched():
@@ -136,11 +135,6 @@ def test_weak_optima_are_searched():
     assert schedule.loss <= fl.expect(ensemble, fl.schedules.steady(1e-4), 5).average_loss[0]
 
 
-def test_the_course_of_an_optimum_that_is_not_monotone():
-    advice = fl.advise(Rotated(np.arange(6.0).reshape(2, 3), 0.3, teachers.given(np.eye(3))), 4, objective="distance")
-    assert "λ_t varies between 0.27 and" in advice.why
-
-
 def test_steady_among_the_candidates_of_a_collection():
     tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.5])])
     assert "mine" in {option.shape for option in fl.advise(tasks, 4, also={"mine": fl.schedules.steady(0.3)}).options}
@@ -149,5 +143,5 @@ def test_steady_among_the_candidates_of_a_collection():
 def test_advice_when_teachers_differ():
     advice = fl.advise(Gaussian(20, 5, 0.1, teachers.exchangeable(1.0, 0.5)), 8, also={"mine": 3.0})
     assert advice.options[0].shape == "optimal"
-    assert "local minimum" in advice.why
+    assert advice.best.stationarity < 1e-5
     assert {"mine", "constant"} <= {option.shape for option in advice.options}

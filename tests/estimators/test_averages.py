@@ -15,7 +15,7 @@ from support.streams import learned, stream
 
 KINDS = [
     fl.ContinualRidge(0.3),
-    fl.ContinualRidge(0.0, fit_intercept=True, loss="mean"),
+    fl.ContinualRidge(0.0, fit_intercept=True),
     fl.ContinualRidge(schedule="increasing", n_tasks=20),
     fl.ContinualGD(3),
 ]
@@ -67,25 +67,6 @@ def test_tasks_given_in_any_way_are_averaged_alike(given, rng):
             model.partial_fit(sparse.csr_array(X) if given == "sparse" else X.tolist(), y)
     np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9)
     np.testing.assert_allclose(model.history_["mse_before"], known.history_["mse_before"], rtol=1e-9)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_tasks_of_one_row_take_a_short_path_to_the_same(intercept, dtype, rng, monkeypatch):
-    model, usual = (fl.ContinualRidge(0.5, average=1, fit_intercept=intercept) for _ in range(2))
-    for t in range(6):
-        X, y = rng.standard_normal((1, 3)).astype(dtype), rng.standard_normal(1).astype(dtype)
-        if t:
-            assert model._current().rule.step_row(model._current(), X, y) is not None
-        model.partial_fit(X, y)
-        usual.partial_fit(X, y, sample_weight=1.0)  # weights take the usual path
-    tolerance = 1e-12 if dtype == np.float64 else 1e-5
-    np.testing.assert_allclose(weights(model), weights(usual), rtol=tolerance)
-    np.testing.assert_allclose(model._state.iterate.weights, usual._state.iterate.weights, rtol=tolerance)
-    assert model._state.iterate.total == usual._state.iterate.total
-    assert model.coef_.dtype == dtype == np.asarray(model.intercept_).dtype or not intercept
-    for name in ("mse_before", "mse_after"):
-        np.testing.assert_allclose(model.history_[name], usual.history_[name], rtol=100 * tolerance)
 
 
 @pytest.mark.parametrize("how", ["file", "pickle", "copy", "deepcopy"])

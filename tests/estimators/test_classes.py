@@ -28,7 +28,7 @@ def parts(rng):
         {"memory": fl.LowRankMemory(6, dtype="float64")},
         {"memory": fl.LowRankMemory(6, diagonal=True, dtype="float64"), "fit_intercept": False},
         {"alpha": 0.3, "average": 1.0},
-        {"memory": fl.LowRankMemory(3, dtype="float64"), "class_weight": "balanced", "loss": "mean"},
+        {"memory": fl.LowRankMemory(3, dtype="float64")},
     ],
     ids=str,
 )
@@ -66,22 +66,6 @@ def test_probabilities_are_the_softmax_of_scores(rng):
     np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
 
 
-def test_weights_of_classes(rng):
-    X, y = rows_of(rng, [0, 1])
-    few = np.r_[0:8, 8:10]  # eight rows of one class, two of the other
-    balanced = fl.ContinualRidgeClassifier(0.5, class_weight="balanced").partial_fit(X[few], y[few])
-    given = fl.ContinualRidgeClassifier(0.5, class_weight={"e": 0.625, "b": 2.5}).partial_fit(X[few], y[few])
-    by_row = fl.ContinualRidgeClassifier(0.5).partial_fit(X[few], y[few], sample_weight=[0.625] * 8 + [2.5] * 2)
-    np.testing.assert_allclose(balanced.coef_, by_row.coef_)
-    np.testing.assert_allclose(given.coef_, by_row.coef_)
-    twice = fl.ContinualRidgeClassifier(0.5, class_weight={"e": 2.0}).partial_fit(X, y, sample_weight=0.5)
-    plain = fl.ContinualRidgeClassifier(0.5).partial_fit(X, y, sample_weight=[1.0] * 8 + [0.5] * 8)
-    np.testing.assert_allclose(twice.coef_, plain.coef_)
-    # Of the rows so far, the task included: a class that was common in earlier tasks weighs little in this one.
-    later = balanced.partial_fit(X[8:], y[8:])
-    assert later.class_counts_.tolist() == [10, 8]
-
-
 @pytest.mark.parametrize("standardize", [True, False])
 def test_the_default_does_not_depend_on_units(rng, standardize):
     """The same classes, whatever rows are multiplied with."""
@@ -106,15 +90,6 @@ def test_the_default_learns_classes_one_after_the_other(rng):
     assert wrong < 0.02 < others
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [({"class_weight": "even"}, "class_weight must be"), ({"class_weight": {"a": -1.0}}, r"class_weight\['a'\] must")],
-)
-def test_wrong_weights_are_refused(rng, options, said):
-    with pytest.raises(ValueError, match=said):
-        fl.ContinualRidgeClassifier(**options).partial_fit(*rows_of(rng, [0, 1]))
-
-
 def test_labels_of_another_kind_and_blocks(rng):
     X, y = rows_of(rng, [0, 1])
     model = fl.ContinualRidgeClassifier().partial_fit(sparse.csr_array(X), y)
@@ -122,7 +97,5 @@ def test_labels_of_another_kind_and_blocks(rng):
         model.partial_fit(X, np.arange(len(X)) % 2)
     with pytest.raises(ValueError, match=r"labels \['d'\] of new classes"):
         model.partial_fit_blocks([(X, np.array(["d"] * len(X)))])
-    with pytest.raises(ValueError, match="class_weight needs tasks as arrays"):
-        model.set_params(class_weight="balanced").partial_fit_blocks([(X, y)])
     assert model.classes_.tolist() == ["b", "e"]
     assert model.n_tasks_seen_ == 1

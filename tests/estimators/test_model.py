@@ -91,8 +91,8 @@ def test_rows_of_weight_zero_are_absent(rng):
     weight = np.array([1.0, 0.0, 2.0, 0.0, 1.0, 1.0])
     kept = weight > 0
     for kind in (np.asarray, sparse.csr_array):
-        full = fl.ContinualRidge(alpha=1.0, loss="mean").fit(kind(A), b, sample_weight=weight)
-        few = fl.ContinualRidge(alpha=1.0, loss="mean").fit(kind(A[kept]), b[kept], sample_weight=weight[kept])
+        full = fl.ContinualRidge(alpha=1.0).fit(kind(A), b, sample_weight=weight)
+        few = fl.ContinualRidge(alpha=1.0).fit(kind(A[kept]), b[kept], sample_weight=weight[kept])
         np.testing.assert_allclose(full.coef_, few.coef_, rtol=1e-12)
         assert full.history_["n_rows"].tolist() == [4]
 
@@ -101,7 +101,7 @@ def test_large_weighted_tasks_are_read_in_blocks(rng, monkeypatch):
     monkeypatch.setattr("forgetless.estimators._input.BLOCK_BYTES", 8 * 5 * 7)
     A, b, weight = rng.standard_normal((40, 4)), rng.standard_normal(40), rng.uniform(0, 2, 40)
     whole = fl.ContinualRidge(0.4, fit_intercept=True).fit(A, b, sample_weight=weight)
-    monkeypatch.setattr("forgetless._core.environment.FACTORIZATION_LIMIT", 1500)
+    monkeypatch.setattr("forgetless._core.validate.FACTORIZATION_LIMIT", 1500)
     small = fl.ContinualRidge(0.4, fit_intercept=True).fit(A, b, sample_weight=weight)
     np.testing.assert_allclose(small.coef_, whole.coef_, rtol=1e-10)
 
@@ -110,7 +110,7 @@ def test_wide_sparse_tasks_never_become_dense(rng):
     d = 200_000
     A = sparse_rows(rng, (300, d), density=1e-4)
     b = rng.standard_normal(300)
-    for model in (fl.ContinualRidge(alpha=5.0), fl.ContinualGD(50), fl.ContinualRidge(alpha=5.0, solver="krylov")):
+    for model in (fl.ContinualGD(50), fl.ContinualRidge(alpha=5.0)):
         tracemalloc.start()
         model.partial_fit(A, b).partial_fit(A, b)
         peak = tracemalloc.get_traced_memory()[1]

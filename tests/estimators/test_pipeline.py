@@ -20,7 +20,7 @@ from support.tables import LIBRARIES
 MODELS = {
     "ridge": lambda: fl.ContinualRidge(alpha=0.3, fit_intercept=True),
     "standardised": lambda: fl.ContinualRidge(alpha=0.3, fit_intercept=True, standardize=True),
-    "auto": lambda: fl.ContinualRidge(schedule="auto", loss="mean", fit_intercept=True, standardize=True),
+    "auto": lambda: fl.ContinualRidge(schedule="auto", fit_intercept=True, standardize=True),
     "rank": lambda: fl.ContinualRidge(alpha=0.3, memory=fl.LowRankMemory(4, diagonal=True, dtype="float64"), average=2),
     "descent": lambda: fl.ContinualGD(n_steps=9, standardize=True),
     "joint": lambda: fl.JointRidge(fit_intercept=True, standardize=True),

@@ -98,17 +98,6 @@ def test_growth_of_an_error_and_its_uncertainty_come_from_the_same_rows():
     assert np.all(run.change[:-1, 1] > 0)
 
 
-def test_progress_is_a_bar_or_told_or_refused():
-    told = []
-    evaluated(made(), stream(3), progress=lambda *what: told.append(what))
-    assert [what[:2] for what in told] == [(0, 0), (1, 0), (2, 0)]
-    assert told[2][2].startswith("tasks, now ")
-    bar, none = (evaluated(made(), stream(3), progress=progress) for progress in (True, None))
-    np.testing.assert_array_equal(bar.errors, none.errors)
-    with pytest.raises(TypeError, match="progress must be True or a callable"):
-        evaluated(made(), stream(3), progress="yes")
-
-
 def test_too_few_rows_are_given_as_the_reason():
     run = evaluated(made(), stream(4, n=3, d=20))
     assert "too few to tell them apart" in page._why(run, [1], "mean_before")

@@ -21,7 +21,7 @@ MODELS = [
     fl.ContinualRidge(0.3, memory=2, fit_intercept=True),
     fl.ContinualRidge(0.3, memory=fl.LowRankMemory(3, diagonal=True, decay=0.1)),
     fl.ContinualRidge(schedule="auto", memory=fl.LowRankMemory(2, dtype="float64")),
-    fl.ContinualRidge(schedule="auto", loss="mean"),
+    fl.ContinualRidge(schedule="auto"),
     fl.ContinualRidge(schedule="auto", fit_intercept=True),
     fl.ContinualGD(4),
     fl.ContinualGD(4, schedule="increasing", n_tasks=50, fit_intercept=True),

@@ -44,12 +44,11 @@ class Literal:
             rows = np.column_stack([rows, np.ones(len(rows))])
         w = np.zeros(rows.shape[1]) if self.w is None else self.w
         root = np.sqrt(weight)[:, None]
-        scale = weight.sum() if self.options["loss"] == "mean" else 1.0
         self.n += 1
         if self.coefficient == 0:
             self.w = literal.projection_step(w, root * rows, root[:, 0] * y)
         else:
-            self.w = literal.ridge_step(w, root * rows, root[:, 0] * y, self.coefficient * scale)
+            self.w = literal.ridge_step(w, root * rows, root[:, 0] * y, self.coefficient)
         self.path.append(self.w)
 
     @property
@@ -90,15 +89,13 @@ class Life(RuleBasedStateMachine):
     @initialize(
         alpha=st.sampled_from([0.0, 1e-3, 1.0, 50.0]),
         intercept=st.booleans(),
-        loss=st.sampled_from(["sum", "mean"]),
         increasing=st.booleans(),
         average=st.sampled_from([None, 0, 1.5, 2]),
     )
-    def begin(self, alpha, intercept, loss, increasing, average):
+    def begin(self, alpha, intercept, increasing, average):
         self.options = {
             "alpha": alpha,
             "fit_intercept": intercept,
-            "loss": loss,
             "schedule": None,
             "average": average,
         }

@@ -46,11 +46,10 @@ def learned_as(kind, model, X, y):
 
 @pytest.mark.parametrize("targets", [(), (3,)])
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("kind", ["arrays", "tall", "sparse", "blocks", "generator", "weights", "mean", "wide"])
+@pytest.mark.parametrize("kind", ["arrays", "tall", "sparse", "blocks", "generator", "weights", "wide"])
 def test_trackers_are_ridge_steps_with_the_strengths_of_the_recursion(rng, kind, intercept, targets, monkeypatch):
     monkeypatch.setattr(evidence, "CHUNK", 8 * 30 * 2)  # wide tasks in chunks of three rows
-    options = {"loss": "mean" if kind == "mean" else "sum", "memory": 3 if kind == "wide" else 100}
-    model = following(fit_intercept=intercept, standardize=False, **options)
+    model = following(fit_intercept=intercept, standardize=False, memory=3 if kind == "wide" else 100)
     tasks = drawn(rng, n=9 if kind == "tall" else 4, d=30 if kind == "wide" else D, targets=targets)
     pieces = [slice(0, 3), slice(3, None)] if kind == "wide" else [slice(None)]
     for number, (X, y) in enumerate(tasks):
@@ -64,7 +63,7 @@ def test_trackers_are_ridge_steps_with_the_strengths_of_the_recursion(rng, kind,
             np.testing.assert_allclose(memory.trackers.inverses, inverse + tracking.DRIFTS, rtol=1e-12)
             assert all(np.array_equal(each, statistics.weights) for each in memory.trackers.weights)
             continue
-        unit = mean_variance(statistics.diagonal, statistics.rows) * (len(y) if kind == "mean" else 1.0)
+        unit = mean_variance(statistics.diagonal, statistics.rows)
         A = np.column_stack([X, np.ones(len(X))]) if intercept else X
         root = np.sqrt(np.arange(1.0, 1 + len(y)))[:, None] if kind == "weights" else 1.0
         A, b = root * A, root * y.reshape(len(y), -1)
@@ -202,7 +201,7 @@ def test_the_other_objective_has_no_trackers_and_either_can_follow(rng):
 # --- schedules.steady ---
 
 
-@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"loss": "mean"}, {"distance": 3.0}, {"drift": 0.0}])
+@pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"distance": 3.0}, {"drift": 0.0}])
 @pytest.mark.parametrize("n", [1, 3, 9])
 def test_steady_is_its_recursion(rng, n, options):
     noise, drift, distance = 0.5, options.pop("drift", 0.1), options.pop("distance", 1.0)
@@ -213,9 +212,8 @@ def test_steady_is_its_recursion(rng, n, options):
         A = np.column_stack([X, np.ones(n)]) if options.get("fit_intercept") else X
         unit = A.shape[1] * noise**2
         w, inverse = (np.zeros(A.shape[1]), distance**2 / unit) if not strengths else (w, inverse)
-        scale = n if options.get("loss") == "mean" else 1.0
         strengths.append(1 / inverse)
-        w, factor = step(A, y, w, scale / inverse)
+        w, factor = step(A, y, w, 1 / inverse)
         inverse = (1 - factor) * inverse + drift**2 / unit
     np.testing.assert_allclose(model.history_["strength"], strengths, rtol=1e-10)
     np.testing.assert_allclose(model.coef_, w[:D], rtol=1e-8, atol=1e-10)

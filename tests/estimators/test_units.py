@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
 from forgetless.estimators._units import UnitChange, Units
@@ -15,7 +14,7 @@ from forgetless.estimators._units import UnitChange, Units
 D = 5
 MODELS = {
     "ridge": lambda **more: fl.ContinualRidge(alpha=0.3, **more),
-    "auto": lambda **more: fl.ContinualRidge(schedule="auto", loss="mean", **more),
+    "auto": lambda **more: fl.ContinualRidge(schedule="auto", **more),
     "rank": lambda **more: fl.ContinualRidge(alpha=0.3, memory=fl.LowRankMemory(3, dtype="float64"), **more),
     "diagonal": lambda **more: fl.ContinualRidge(
         schedule="auto", memory=fl.LowRankMemory(2, diagonal=True, decay=0.1), **more
@@ -259,8 +258,6 @@ def test_single_precision_keeps_what_lies_below_a_large_mean():
 
 def test_what_standardize_cannot_do_is_refused():
     X, y = next(tasks(1))
-    with pytest.raises(ValueError, match="standardize needs the rows of X"):
-        fl.ContinualRidge(alpha=1.0, standardize=True).partial_fit(aslinearoperator(X), y)
     with pytest.raises(TypeError, match="standardize must be True or False, got 'yes'"):
         fl.ContinualRidge(alpha=1.0, standardize="yes").partial_fit(X, y)
     model = fl.ContinualRidge(alpha=1.0).partial_fit(X, y)

@@ -194,15 +194,3 @@ def test_squared_hinge_with_a_margin_makes_few_errors(rng):
             errors.append(u[order[k]] @ w <= 0)
         assert np.mean(losses) <= D**2 / (2 * (k + 1)) * (1 + 1e-12)
         assert np.mean(errors) <= 2 * np.mean(losses) + 1e-12
-
-
-def test_advice_reports_both_guarantees(rng):
-    """Noisy labels: the oracle bound; labels that fit: the smallest worst case. No claim where an order has neither."""
-    noisy = fl.TaskCollection(random_pairs(rng, M=6, d=3, rows=(1, 1), realizable=False))
-    advice = fl.advise(noisy, 12)
-    assert "fl.oracle_bound; derived" in advice.guarantee
-    assert {"minimax", "minimax, noise"} <= {option.shape for option in advice.options}
-    fitted = fl.TaskCollection(random_pairs(rng, M=6, d=3, rows=(1, 1)))
-    assert "smallest worst case that any algorithm has" in fl.advise(fitted, 12).guarantee
-    assert "minimax" not in fl.advise(fitted, 12, ordering="cyclic").guarantee
-    assert "minimax" not in fl.advise(noisy, 12, ordering="cyclic").guarantee

@@ -29,14 +29,13 @@ def random_tasks(rng, few=False):
 
 
 def random_case(rng, number, few=False):
-    """A whole problem: tasks, scheme, order, metric, average; every kind comes in turn. ``few`` can be enumerated."""
+    """A whole problem: tasks, scheme, order, metric; every kind comes in turn. ``few`` can be enumerated."""
     pairs, counts = random_tasks(rng, few)
     scheme = SCHEMES[number % 3]
     kind = ("with", "cyclic", "one")[(number // 3) % 3]
     k = int(np.exp(rng.uniform(0, np.log(400 if kind == "with" else 60))))
     k = 2 + k % (5 if kind == "with" else 20) if few else k  # of one step nothing is forgotten
     metric = METRICS[(number // 9) % 3]
-    average = float(rng.choice([0, 1, 2, 3.5])) if metric == "average_loss" and number % 2 else None
     square = fl.TaskCollection(pairs).radius ** 2
     if scheme == "ridge":
         values, other = square * 10.0 ** rng.uniform(-4, 2, k), None
@@ -58,7 +57,6 @@ def random_case(rng, number, few=False):
         "other": other,
         "order": None if order is None else order.tolist(),
         "metric": metric,
-        "average": average,
     }
 
 
@@ -87,7 +85,6 @@ def expected(case):
         ordering=ordering,
         metrics=case["metric"],
         record=np.arange(case["k"] + 1),
-        average=case["average"],
     )
     return np.asarray(found.values[case["metric"]]), found.errors[case["metric"]]
 
@@ -113,17 +110,12 @@ def _share(case, value, s):
 
 
 def _loss(tasks, case, values, order):
-    w, after, mean, total = np.zeros(tasks.n_features, dtype=complex), [], 0.0, 0.0
+    w, after = np.zeros(tasks.n_features, dtype=complex), []
     for t, m in enumerate(order):
         V, s = tasks[m].singular_vectors, tasks[m].singular_values
         w = w - V.T @ (_share(case, values[t], s) * (V @ w - tasks[m].targets))
         after.append(w)
-        weight = (t + 1.0) ** (case["average"] or 0.0)
-        mean, total = mean + weight * w, total + weight
-    losses = lambda w: [_task_loss(task, w) for task in tasks]  # noqa: E731
-    if case["average"] is not None:
-        return sum(losses(mean / total)) / tasks.n_tasks
-    final = losses(w)
+    final = [_task_loss(task, w) for task in tasks]
     if case["metric"] == "average_loss":
         return sum(final) / tasks.n_tasks
     seen = sum(final[m] for m in order) / len(order)

@@ -4,7 +4,8 @@ import mpmath
 import numpy as np
 from scipy import sparse
 
-from forgetless.solvers.rows import Rows
+from forgetless.solvers import one_task
+from forgetless.solvers.rows import Limits, OneTask, Rows
 
 
 def spectral(X, r, filter_):
@@ -48,3 +49,11 @@ def hard_task(kind, shape, rng):
     if kind == "repeated feature":
         X[:, 1] = X[:, 0]
     return X / np.linalg.norm(X, 2)
+
+
+def learn_by(solver, X, r, filter_):
+    """The step by the solver that fits ("auto"), by products alone ("iterative"), or by a spectrum ("svd")."""
+    task = OneTask(Rows.of(X), r, X.T @ r)
+    if solver == "svd":
+        return one_task._by_spectrum(task, filter_, 2**31)
+    return one_task.learn(task, filter_, Limits(memory=0) if solver == "iterative" else Limits())

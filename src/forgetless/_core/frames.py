@@ -1,5 +1,5 @@
-"""Tables of pandas, polars, pyarrow or any library that narwhals reads, dicts of lists and arrays,
-column by column.
+"""Tables of pandas, or of a library that converts to pandas, dicts of lists and arrays, column by
+column.
 """
 
 import datetime
@@ -10,7 +10,6 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -126,24 +125,23 @@ def columns_of(table: Any, name: str = "X") -> dict[str, Any]:
         hasattr(table, "__array__") and not hasattr(table, "columns")
     ):
         return _columns_of_array(np.asarray(table), name)
-    try:
-        series = list(nw.from_native(table, eager_only=True).iter_columns())
-    except TypeError:
+    table = _in_pandas(table)
+    if not hasattr(table, "iloc"):
         raise TypeError(
             f"{name} must be a table (pandas, polars, pyarrow), a dict of lists or an array, got"
             f" {type(table).__name__}"
-        ) from None
-    except ValueError as error:
-        raise ValueError(f"{name} cannot be used as a table: {error}") from None
-    names = [str(column.name) for column in series]
-    repeated = (
-        [each for each in names if names.count(each) > 1] if len(set(names)) < len(names) else []
-    )
-    if repeated:
-        raise ValueError(
-            f"{name} has several columns named {repeated[0]!r}; give each its own name"
         )
-    return dict(zip(names, series, strict=True))
+    columns: dict[str, Any] = {}
+    for i, label in enumerate(map(str, table.columns)):
+        if label in columns:
+            raise ValueError(f"{name} has several columns named {label!r}; give each its own name")
+        columns[label] = table.iloc[:, i]
+    return columns
+
+
+def _in_pandas(data: Any) -> Any:
+    """Return a table or a column of polars or pyarrow as one of pandas; others as they are."""
+    return data.to_pandas() if hasattr(data, "to_pandas") else data
 
 
 def _columns_of_array(array: NDArray[Any], name: str) -> dict[str, Any]:
@@ -192,22 +190,16 @@ def integers_of(column: Any) -> NDArray[Any] | None:
             else None
         )
     column = _series_or_array(column)
-    if not isinstance(column, np.ndarray):
-        column = column.to_numpy() if column.dtype.is_integer() else np.zeros(0)
-    return column if column.dtype.kind in "iu" else None
+    return np.asarray(column) if column.dtype.kind in "iu" else None
 
 
 def _series_or_array(column: Any) -> Any:
-    """Return a column as a series of narwhals or as an array, of objects where it is a list."""
-    if isinstance(column, np.ndarray | nw.Series):
+    """Return a column as a series of pandas or as an array, of objects where it is a list."""
+    column = _in_pandas(column)
+    if hasattr(column, "dtype"):
         return column
-    try:
-        return nw.from_native(column, series_only=True)
-    except TypeError:
-        integers = len(column) > 0 and all(type(value) is int for value in column)
-        return (
-            np.array(column) if integers else np.fromiter(column, dtype=object, count=len(column))
-        )
+    integers = len(column) > 0 and all(type(value) is int for value in column)
+    return np.array(column) if integers else np.fromiter(column, dtype=object, count=len(column))
 
 
 def _converted(column: Any) -> Values | NDArray[Any]:
@@ -217,13 +209,10 @@ def _converted(column: Any) -> Values | NDArray[Any]:
     if isinstance(column, Values):
         return column
     column = _series_or_array(column)
-    if isinstance(column, nw.Series):
-        if column.dtype in (nw.Categorical, nw.Enum):
-            column = column.cast(nw.String)
-        # not cast: in pandas' columns of objects that would write "nan" for NaN
-        if column.dtype == nw.String:
-            return _encoded(column)
-        column = np.asarray(column.to_numpy())
+    if not isinstance(column, np.ndarray):
+        column = _of_series(column)
+    if isinstance(column, Values):
+        return column
     kind = column.dtype.kind
     if kind in "Mm":
         whole = column.astype(f"{kind}8[us]")
@@ -235,21 +224,20 @@ def _converted(column: Any) -> Values | NDArray[Any]:
     return _numbers(column) if exact else column
 
 
-def _encoded(column: Any) -> Values:
-    """Return a column of strings; through pyarrow where it is installed, which is ten times
-    faster.
-    """
-    try:
-        import pyarrow
-    except ImportError:
-        return _strings([None if _is_missing(value) else value for value in column.to_list()])
-    arrow = column.to_arrow()
-    arrow = arrow.combine_chunks() if isinstance(arrow, pyarrow.ChunkedArray) else arrow
-    if pyarrow.types.is_null(arrow.type):  # a column of objects without any string
-        return _numbers(np.full(len(arrow), np.nan))
-    encoded = arrow.dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _labelled(codes, encoded.dictionary.to_pylist())
+def _of_series(series: Any) -> Values | NDArray[Any]:
+    """Return strings of a series of pandas as values, others as an array."""
+    from pandas.api import types
+
+    if isinstance(series.dtype, types.CategoricalDtype):
+        series = series.astype(object)
+    if types.infer_dtype(series, skipna=True) == "string":
+        codes, labels = series.factorize()
+        return _labelled(codes.astype(np.int64), [str(each) for each in labels])
+    if isinstance(series.dtype, types.DatetimeTZDtype):
+        series = series.dt.tz_convert(None)
+    if types.is_numeric_dtype(series.dtype) and series.isna().any():
+        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(series.to_numpy())
 
 
 def _labelled(codes: Any, labels: Sequence[str]) -> Values:

@@ -40,7 +40,7 @@ def one_blas_thread() -> Iterator[None]:
         _limiting.release()
 
 
-def few_threads(work: Callable[P, float]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def few_threads(work: Callable[..., float]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that keeps BLAS to one thread during calls of small products.
 
     Parameters
@@ -67,6 +67,12 @@ def few_threads(work: Callable[P, float]) -> Callable[[Callable[P, R]], Callable
         return call
 
     return decorate
+
+
+def gram_work(shape: tuple[int, ...]) -> float:
+    """Return the multiplications in the smaller Gram matrix of a matrix (n, d)."""
+    n, d = shape
+    return float(n) * d * min(n, d)
 
 
 @functools.cache

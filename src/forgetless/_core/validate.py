@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.environment import free_memory
-
 LARGEST = 2**62
 """Integers from here on are rejected: NumPy computes with 64 bits."""
 
@@ -99,21 +97,21 @@ def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:
     return values
 
 
-_UNNOTICED = 2**26
-"""Bytes up to which free memory is not checked: a check takes 0.1 ms."""
+MEMORY_LIMIT = 2**33
+"""Bytes that the arrays of one call may take: what most machines have free."""
 
-_SHARE = 0.75
-"""Share of the free memory for large arrays; the rest is for everything else."""
+FACTORIZATION_LIMIT = 2**31
+"""Bytes that one Gram matrix or factorization of an estimator may take; larger tasks are solved
+iteratively."""
 
 
 def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = None) -> None:
-    """Raise MemoryError above ``limit`` bytes, by default three quarters of the free memory.
+    """Raise MemoryError above ``limit`` bytes, by default ``MEMORY_LIMIT``.
 
     ``what`` is followed by "needs … bytes" in the message.
     """
     n_bytes = 8.0 * n_numbers
-    if limit is None:
-        limit = _UNNOTICED if n_bytes <= _UNNOTICED else _SHARE * free_memory()
+    limit = MEMORY_LIMIT if limit is None else limit
     if not n_bytes <= limit:
         raise MemoryError(
             f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {hint}"

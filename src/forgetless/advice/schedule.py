@@ -54,7 +54,7 @@ class OptimalSchedule(Preset):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients over the steps beside the best constant; returns the axes."""
-        from forgetless.plots import plot_schedule
+        from forgetless.plots.results import plot_schedule
 
         constant = (
             float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from forgetless._core.text import printable
-from forgetless.cli import fit, lab, predict, schedules
+from forgetless.cli import fit, predict, schedules
 from forgetless.cli.shared import examples, print_json, print_lines
 
 GROUPS = {
@@ -24,19 +24,9 @@ GROUPS = {
         "show": "Print the content of a file.",
     },
     "Schedules": {
-        "advise": "Rank schedules on your tasks: which λ to use.",
-        "explore": "Draw a schedule and see its exact loss.",
         "reproduce": "Compute the paper's figure and table again.",
+        "explore": "Draw a schedule and see its exact loss.",
     },
-    "Laboratory": {
-        "lab expect": "Print exact expected losses.",
-        "lab simulate": "Print mean losses of random runs.",
-        "lab worst-case": "Print the loss of the worst solution.",
-        "lab compare-bounds": "Print the exact loss beside every bound.",
-        "lab upper-bound": "Print a bound for every collection of tasks.",
-        "lab bounds": "List the catalogue of bounds.",
-    },
-    "Shell": {"completion": "Print a script for completion."},
 }
 """The commands in the help text, by heading."""
 
@@ -54,7 +44,7 @@ class Commands(click.Group):
 @click.version_option(package_name="forgetless", prog_name="forgetless")
 @click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
 def cli(debug: bool) -> None:
-    """Continual linear regression that forgets less: exact losses, bounds, simulations.
+    """Continual linear regression that forgets less.
 
     Exit codes: 0 ok, 1 failure, 2 wrong usage, 130 interrupted.
     """
@@ -98,17 +88,6 @@ def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         return f"{error.strerror}: standard output cannot be written"
     return text or type(error).__name__
-
-
-@cli.command(epilog=examples("forgetless completion bash >> ~/.bashrc"))
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print a completion script; add it to your shell's start-up file."""
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(cli, {}, "forgetless", "_FORGETLESS_COMPLETE").source())
 
 
 LABELS = {
@@ -226,19 +205,15 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
 
 for command in (
     *(fit.fit, predict.predict, predict.evaluate, show),
-    *(schedules.advise, schedules.explore, schedules.reproduce, lab.lab),
+    *(schedules.reproduce, schedules.explore),
 ):
     cli.add_command(command)
 
 
 def run() -> None:
     """Entry point of the ``forgetless`` command."""
-    import os
-
     # characters that the terminal's encoding lacks are escaped
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if os.environ.get("_FORGETLESS_COMPLETE"):
-        cli.main(prog_name="forgetless")
     sys.exit(main())

@@ -20,7 +20,6 @@ from forgetless.cli.shared import (
     REPEAT,
     average_option,
     check_outputs,
-    complete_schedule,
     examples,
     load_pipeline,
     print_json,
@@ -29,13 +28,12 @@ from forgetless.cli.shared import (
     unreadable_notes,
     with_options,
 )
-from forgetless.reporting.progress import Progress, terminal_progress
 from forgetless.schedules.base import OBJECTIVES
-from forgetless.schedules.names import entry_of, usage
+from forgetless.schedules.names import usage
 from forgetless.tables.pipeline import FORM_OF_FIT
 from forgetless.tables.task_files import ORDERS
 
-SCHEDULES = usage("auto")
+SCHEDULES = f"auto, {usage()}"
 
 LINES = 50
 """Columns of a table that are printed."""
@@ -53,13 +51,7 @@ _COLUMNS = [
 ]
 
 _MODEL = [
-    click.option(
-        "--schedule",
-        default="auto",
-        show_default=True,
-        help=f"{SCHEDULES}.",
-        shell_complete=complete_schedule,
-    ),
+    click.option("--schedule", default="auto", show_default=True, help=f"{SCHEDULES}."),
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
@@ -91,19 +83,7 @@ _MODEL = [
         is_flag=True,
         help="Also store the size of each feature: for sparse or hashed ones.",
     ),
-    click.option(
-        "--task-levels",
-        is_flag=True,
-        help="Store the level of every task, for predictions of rows whose task is in FILE.",
-    ),
     average_option,
-    click.option(
-        "--loss",
-        type=click.Choice(["sum", "mean"]),
-        default=FORM_OF_FIT["loss"],
-        show_default=True,
-        help="Loss of a task.",
-    ),
     click.option(
         "--intercept/--no-intercept",
         default=FORM_OF_FIT["intercept"],
@@ -208,14 +188,12 @@ def fit(
     split = _split(model, {name: options.pop(name) for name in SPLIT})
     with located_errors(file):
         model, tasks, parts = _begin(file, model, split["seed"], options)
-        with terminal_progress() as report_progress:
-            run, notes = _learn(model, tasks, parts, split, report_progress)
-            run.model.save(out)
-            if report is not None:
-                report_progress(0, 0, "drawing")
-                estimator = " ".join(repr(run.estimator).split())
-                settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
-                page.write(run, report, settings, notes)
+        run, notes = _learn(model, tasks, parts, split)
+        run.model.save(out)
+        if report is not None:
+            estimator = " ".join(repr(run.estimator).split())
+            settings = f"{_first_line(run, tasks, split)}; tasks by {tasks.task}; {estimator}"
+            page.write(run, report, settings, notes)
     if as_json:
         rows = {
             "rows": _n_learned(run, tasks, split),
@@ -285,7 +263,7 @@ def _begin(
 
 
 def _learn(
-    model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any], progress: Progress
+    model: Any, tasks: Any, parts: Iterator[Any], split: dict[str, Any]
 ) -> tuple[Any, list[str]]:
     """Learn the tasks, and return their errors, with the model that is to be written, and notes for
     the user.
@@ -307,7 +285,6 @@ def _learn(
             holdout=split["holdout"],
             seed=split["seed"],
             baselines=Baselines(model.target_means, joint),
-            progress=lambda done, _, text: progress(done, tasks.total or 0, text),
         )
     learned, means = final.model, final.means if refit else run.end
     labels = [*before["tasks"], *run.tasks][-1000:]
@@ -333,14 +310,10 @@ class _Learner:
 
     def learning(self, parts: Iterator[Any]) -> Iterator[Any]:
         """Yield tasks, and learn each of them afterwards."""
-        from forgetless.estimators.held_out import has_levels
-
         for part in parts:
             part = part._replace(X=read_once(part.X))
             yield part
-            self.model.partial_fit(
-                part.X, part.y, **({"task": part.label} if has_levels(self.model) else {})
-            )
+            self.model.partial_fit(part.X, part.y)
             self.means = self.means.after(part.y)
 
 
@@ -477,10 +450,8 @@ def _check_unchanged(context: click.Context) -> None:
         "rank",
         "diagonal",
         "average",
-        "loss",
         "intercept",
         "standardize",
-        "task_levels",
         "classes",
     )
     for name in names:
@@ -506,17 +477,12 @@ def _model(
 
     options["fit_intercept"] = options.pop("intercept")
     ridge: Any = fl.ContinualRidgeClassifier if classes else fl.ContinualRidge
-    if classes and options.pop("task_levels"):
-        raise click.UsageError(
-            "--task-levels needs a target of numbers, and this one holds classes"
-        )
     if schedule == "auto":
         auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
         return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
     memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
-    chosen = schedule_of(schedule, n_tasks, "auto")
-    entry = entry_of(chosen)
-    if entry is not None and entry.budget:
+    chosen = schedule_of(schedule, n_tasks)
+    if schedule.partition(":")[0].endswith("budget"):
         if rank or diagonal:
             raise click.UsageError(
                 f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient"
@@ -525,10 +491,6 @@ def _model(
         if classes:
             raise click.UsageError(
                 f"classes need explicit L2, and {schedule} is a budget of gradient steps"
-            )
-        if options.pop("task_levels"):
-            raise click.UsageError(
-                f"--task-levels needs explicit L2, and {schedule} is a budget of gradient steps"
             )
         return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
     options["memory"] = memory if rank or diagonal else None

@@ -18,7 +18,6 @@ from forgetless.cli.shared import (
     print_lines,
     unreadable_notes,
 )
-from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import frame
 
 
@@ -52,8 +51,7 @@ def evaluate(
     tasks = TableTasks(
         file, task, target, text_columns=text_columns, classes=fitted[-1]._has_classes
     )
-    with terminal_progress() as report_progress, located_errors(file):
-        report_progress(0, 0, "predicting")
+    with located_errors(file):
         parts = list(tasks)
         evaluation = evaluate_model(fitted, parts)
     strings = {
@@ -134,12 +132,7 @@ def predict(
         if is_classifier(fitted):
             columns |= _class_columns(fitted, X, with_std)
         else:
-            levels = _task_labels(fitted, table, file)
-            predictions = (
-                fitted.predict(X, return_std=True, **levels)
-                if with_std
-                else (fitted.predict(X, **levels),)
-            )
+            predictions = fitted.predict(X, return_std=True) if with_std else (fitted.predict(X),)
             columns |= _prediction_columns(fitted, predictions)
     strings = unreadable_notes(fitted[0].unreadable(X), file) if encoded else []
     print_lines("\n".join(strings), err=True) if strings else None
@@ -155,30 +148,6 @@ def predict(
     else:
         replace_file(out, text.encode())
         print_lines(f"{len(table)} predictions: {out}")
-
-
-def _task_labels(fitted: Any, table: Any, file: Path) -> dict[str, list[str]]:
-    """Return the task of every row as an argument of ``predict``, for a model that knows the levels
-    of tasks.
-    """
-    from forgetless.estimators.held_out import has_levels
-    from forgetless.tables.task_files import label
-    from forgetless.tasks.from_table import labels_of
-
-    if not has_levels(fitted) or not getattr(fitted, "table_", None):
-        return {}
-    name = fitted.table_["task"]
-    if name not in table.columns:
-        print_lines(
-            f"{file.name} has no column {name!r}: predictions are without the levels of tasks",
-            err=True,
-        )
-        return {}
-    present = table[name].notna().to_numpy()
-    labels = np.full(len(table), "", dtype=object)  # no task: no level
-    if present.any():
-        labels[present] = [label(each) for each in labels_of(table[name][present], name)]
-    return {"tasks": labels.tolist()}
 
 
 def _safe(cell: Any) -> Any:

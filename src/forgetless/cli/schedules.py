@@ -1,250 +1,69 @@
-"""The commands on schedules: ``advise``, ``explore`` and ``reproduce``."""
+"""The commands on schedules: ``explore`` and ``reproduce``."""
 
-import html
 import json
 import math
-import tempfile
-import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
-from forgetless.advice.results import OBJECTIVES
-from forgetless.cli.shared import (
-    SCHEDULE_HELP,
-    Source,
-    about_file,
-    examples,
-    print_lines,
-    schedule_of,
-    source_options,
-    with_options,
-)
-from forgetless.metrics import quantity
+from forgetless.cli.shared import examples, print_lines, schedule_of
 from forgetless.reporting.progress import terminal_progress
 from forgetless.reporting.table import Table
-
-
-@click.command(
-    epilog=examples(
-        "forgetless advise tasks.npz --k 200",
-        "forgetless advise table.csv --task month --target sales --k 12",
-    )
-)
-@about_file
-@click.option(
-    "--objective", help=f"{', '.join(OBJECTIVES)} [default: average_loss, or validation if given]"
-)
-@click.option(
-    "--validation",
-    type=click.Path(path_type=Path),
-    help="File with held-out rows, of the same columns.",
-)
-@click.option(
-    "--trials",
-    "n_trials",
-    type=click.IntRange(2),
-    help="Compare by random runs, not by exact losses.",
-)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-def advise(
-    source: Source,
-    k: int,
-    ordering: Any,
-    as_json: bool,
-    objective: str | None,
-    validation: Path | None,
-    **options: Any,
-) -> None:
-    """Rank schedules by their exact loss on tasks from FILE, and say which λ to use and why.
-
-    Columns of tables become features as in fit. A task counts by the mean over its rows, and there
-    is an intercept, as in fit --no-standardize.
-    """
-    import forgetless as fl
-
-    goal = _objective(objective, validation)
-    if validation is not None and source.form["standardize"]:
-        raise click.UsageError(
-            "--standardize uses the rows of FILE alone; leave out --standardize or --validation"
-        )
-    tasks = source.read()
-    held_out = None if validation is None else source.read(validation)
-    with terminal_progress() as report_progress:
-        advice = fl.advise(
-            tasks,
-            k,
-            objective=goal,
-            ordering=ordering,
-            validation=held_out,
-            progress=report_progress,
-            **options,
-        )
-    if as_json:
-        click.echo(json.dumps(advice.to_dict(), ensure_ascii=False))
-        return
-    print_lines(repr(advice))
-    lines = [*source.encoder_lines(), f"tasks = {source.code()}"]
-    if goal == "validation" and validation is not None:
-        lines.append(f"held_out = {source.code(validation)}")
-    lines += [f"schedule = {advice.options[0].code}", *_loss_lines(advice, ordering)]
-    loss, intercept, standardize = source.form.values()
-    settings = {
-        "loss": loss,
-        "fit_intercept": intercept,
-        **({"standardize": True} if standardize else {}),
-    }
-    model = advice.model_code(**settings)
-    model = model if source.is_plain else f"fl.tables.make_pipeline(encoder, {model})"
-    lines.append(f"model = {model}  # learns tasks one by one")
-    if advice.average is not None:
-        more = f"average={advice.average.average:g}"
-        lines += ["", "# where the number of tasks is not known:"]
-        lines += [
-            f"anytime_{line}"
-            for line in _loss_lines(advice, ordering, advice.average.code, f", {more}")
-        ]
-        lines.append(
-            f"anytime = fl.ContinualRidge(alpha=0, {more}, loss={loss!r},"
-            f" fit_intercept={intercept})"
-        )
-    print_lines(
-        "\n".join(
-            ["\nTo use it:\n\n    import forgetless as fl\n", *(f"    {line}" for line in lines)]
-        )
-    )
-
-
-def _objective(objective: str | None, validation: Path | None) -> Any:
-    """Return the objective of an option; UsageError where it is unknown or lacks its held-out
-    rows.
-    """
-    try:
-        objective = objective and quantity("--objective", objective, OBJECTIVES)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    if objective == "validation" and validation is None:
-        raise click.UsageError(
-            "--objective validation needs held-out rows; give their file with --validation FILE"
-        )
-    return objective or ("average_loss" if validation is None else "validation")
-
-
-def _loss_lines(
-    advice: Any, ordering: Any, schedule: str = "schedule", more: str = ""
-) -> list[str]:
-    """Return code that computes the loss of an advised schedule again."""
-    arguments = f"tasks, {schedule}, k={advice.k}, ordering=fl.{ordering!r}{more}"
-    if advice.objective == "worst_case":
-        return [f"loss = fl.worst_case({arguments}).loss"]
-    runs = f"fl.simulate({arguments}, n_trials={advice.n_runs or 1000}, seed=0, record='last')"
-    if advice.objective == "validation":
-        return [f"loss = fl.metrics.average_loss(held_out, {runs}.weights[:, -1]).mean()"]
-    name = advice.objective
-    return [
-        (
-            f"loss = {runs}.{name}.mean()"
-            if advice.n_runs
-            else f"loss = fl.expect({arguments}, metrics={name!r}).{name}[0]"
-        )
-    ]
+from forgetless.schedules.names import usage
 
 
 @click.command(
     epilog=examples(
         "forgetless explore",
         "forgetless explore data.csv --task week --target y --k 200",
-        "forgetless explore --out explorer.html",
+        "forgetless explore data.csv --task week --target y --out explorer.html",
     )
 )
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--task", help="Column with the task, for tables.")
-@click.option("--target", multiple=True, help="Column with the target, for tables.")
-@with_options(source_options)
+@click.option("--target", help="Column with the target, for tables.")
 @click.option("--k", type=click.IntRange(1, 5000), help="Number of steps to start with.")
-@click.option("--schedule", help=f"What to start with: {SCHEDULE_HELP}")
+@click.option("--schedule", help=f"What to start with: {usage()}.")
 @click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Write the page to this file instead of serving it.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="Port on 127.0.0.1 [default: a free one]",
+    "--out", type=click.Path(path_type=Path), help="Where to write it [default: a temporary file]"
 )
 @click.option(
     "--browser/--no-browser", default=True, show_default=True, help="Open it in a browser."
 )
 def explore(
     file: Path | None,
+    task: str | None,
+    target: str | None,
     k: int | None,
     schedule: str | None,
     out: Path | None,
-    port: int,
     browser: bool,
-    **options: Any,
 ) -> None:
-    """Open a page in which you draw a schedule and see its exact expected loss, with the tasks of
-    FILE inside.
+    """Write a page in which you draw a schedule and see its exact expected loss, with the tasks of
+    FILE inside, and open it.
 
-    Python answers the page from this machine alone (127.0.0.1) until you press Ctrl-C: it compares
-    bounds and advises, and computes what the page cannot. With --out the page is written to a file
-    that needs no Python.
+    The page is one HTML file that needs no Python and no network. FILE is read as fit reads it.
     """
-    import forgetless as fl
-    from forgetless.explorer.server import ExplorerServer
+    from forgetless.explorer import explore as write_page
+    from forgetless.tables.encoder import TableEncoder
+    from forgetless.tables.pipeline import FORM_OF_FIT
+    from forgetless.tables.task_files import read_tasks
 
     if file is None:
-        needing = {"--task": options["task"], "--target": options["target"], "--schedule": schedule}
-        for name, value in needing.items():
+        for name, value in {"--task": task, "--target": target, "--schedule": schedule}.items():
             if value:
                 raise click.UsageError(f"{name} needs a FILE with tasks")
-        page = fl.explore(k=k)
+        path = write_page(k=k, out=out, show=browser)
     else:
-        page = _with_tasks(Source({"file": file, **options}), k, schedule, large=out is None)
-    if out is not None:
-        print_lines(f"wrote {page.save(out)}: open it in any browser")
-        return
-    with ExplorerServer(page, port) as server:
-        print_lines(f"{server.address}\nYour data stay on this machine. Ctrl-C stops it.")
-        with _opened(server.address if browser else None):
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                print_lines("stopped", err=True)
-
-
-def _with_tasks(source: Source, k: int | None, schedule: str | None, *, large: bool) -> Any:
-    """Return the page of the tasks in a file."""
-    from forgetless.explorer import explore as explore_tasks
-
-    tasks = source.read()
-    code = "\n".join([*source.encoder_lines(), f"tasks = {source.code()}"])
-    origin = {"kind": "file", "name": str(source.file), "code": code}
-    chosen = None if schedule is None else schedule_of(schedule, tasks.n_tasks)
-    return explore_tasks(tasks, chosen, k, source=origin, large=large)
-
-
-@contextmanager
-def _opened(address: str | None) -> Iterator[None]:
-    """Open an address in a browser, through a file that only its owner reads: others see the
-    arguments of commands.
-    """
-    if address is None:
-        yield
-        return
-    with tempfile.TemporaryDirectory(prefix="forgetless-") as folder:
-        file = Path(folder) / "open.html"
-        file.write_text(
-            f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address)}">'
-        )
-        webbrowser.open(file.as_uri())
-        yield
+        is_archive = file.suffix in (".npz", ".safetensors")
+        options = {} if is_archive else {"task": task, "target": target, **FORM_OF_FIT}
+        tasks = read_tasks(file, encoder=TableEncoder(), **options)
+        arguments = [repr(str(file)), "encoder=fl.tables.TableEncoder()"]
+        arguments += [f"{name}={value!r}" for name, value in options.items()]
+        source = f"tasks = fl.tables.read_tasks({', '.join(arguments)})"
+        chosen = None if schedule is None else schedule_of(schedule, tasks.n_tasks)
+        path = write_page(tasks, chosen, k, out=out, show=browser, source=source)
+    print_lines(f"page: {path}")
 
 
 PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal")

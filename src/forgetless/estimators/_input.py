@@ -7,20 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
-from sklearn import get_config
 from sklearn.utils.validation import check_array, validate_data
 
-from forgetless._core import environment
-from forgetless._core.arrays import (
-    Array,
-    check_unmasked,
-    from_numpy,
-    group_labels,
-    namespace_of,
-    same_library,
-    to_numpy,
-)
+from forgetless._core import validate
+from forgetless._core.arrays import Array, check_unmasked, group_labels
 from forgetless._core.dask_arrays import blocks_of
 from forgetless.estimators.state import State, TaskData, sum_of_squares
 from forgetless.solvers.remote import RemoteRows, View
@@ -29,64 +19,26 @@ from forgetless.solvers.rows import (
     Rows,
     check_sparse,
     columns_of,
-    is_operator,
     is_sparse,
     is_zero,
     normal_equations,
     plain,
-    rows_of,
     weighted,
 )
 
 
-def dispatched(X: Any) -> bool:
-    """Return whether X is an array of another library, and scikit-learn is configured to keep
-    these.
-    """
-    if (
-        not get_config()["array_api_dispatch"]
-        or is_sparse(X)
-        or isinstance(X, np.ndarray | np.generic)
-    ):
-        return False
-    return hasattr(X, "dtype") and not hasattr(X, "iloc")
+def array_of(X: Any) -> Any:
+    """Return X, tensors of other libraries as NumPy arrays, before anything multiplies with it.
 
-
-def check_dispatch(coef: Array) -> None:
-    """Raise ValueError for a model of tensors where scikit-learn is not configured to keep them."""
-    if (
-        coef is not None
-        and not isinstance(coef, np.ndarray)
-        and not get_config()["array_api_dispatch"]
-    ):
-        raise ValueError(
-            f"the model holds {type(coef).__module__.split('.')[0]} arrays; use it inside "
-            "sklearn.config_context(array_api_dispatch=True), as when it was fitted"
-        )
-
-
-def check_namespace(coef: Array, X: Any, method: str) -> None:
-    """Raise ValueError for an X of another array library than that of the fitted model."""
-    if not (dispatched(X) or dispatched(coef)):
-        return
-    ours, theirs = (
-        namespace_of(coef),
-        (namespace_of(X) if hasattr(X, "shape") and not is_sparse(X) else np),
-    )
-    if ours is not theirs and ours.__name__ != theirs.__name__:
-        raise ValueError(
-            f"Inputs passed to {method}() must use the same namespace and the same device as those"
-            f" passed to fit(); the model holds {ours.__name__} arrays and X is of"
-            f" {theirs.__name__}. Convert X."
-        )
-
-
-def checked_indices(X: Any) -> Any:
-    """Return X; raises an error for a mask, or indices outside a sparse X, before anything
-    multiplies with it.
+    Raises an error for a mask, or indices outside a sparse X. Data frames stay: scikit-learn takes
+    the names of the features from them.
     """
     check_unmasked("X", X)
-    return check_sparse(X) if is_sparse(X) and hasattr(X, "format") and X.ndim == 2 else X
+    if is_sparse(X):
+        return check_sparse(X) if X.ndim == 2 else X
+    if hasattr(X, "__array__") and not hasattr(X, "columns"):
+        return np.asarray(X)
+    return X
 
 
 def is_plain(state: State, X: Any, y: Any) -> bool:
@@ -113,21 +65,16 @@ def is_plain(state: State, X: Any, y: Any) -> bool:
 
 
 def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return X, y and weights after scikit-learn's checks, in the library of X and the dtype of the
-    weights so far.
+    """Return X, y and weights after scikit-learn's checks, in the dtype of the weights so far.
 
     scikit-learn takes names and tags from ``model``, and writes the features of the first rows to
     it.
     """
     coef, reset = state.coef, state.origin.n_features is None
-    if is_operator(X):
-        return _operator(model, state, X, y, sample_weight)
     check_unmasked("y", y)
-    check_dispatch(coef)
-    X, y, xp = _in_one_library(X, y, generic=model._generic_arrays)
-    if coef is not None:
-        check_namespace(coef, X, f"{type(model).__name__}.partial_fit")
-    floats = [xp.float64, xp.float32] if coef is None else [coef.dtype]
+    X = array_of(X)
+    y = None if y is None else np.asarray(y)
+    floats = [np.float64, np.float32] if coef is None else [coef.dtype]
     with np.errstate(invalid="ignore"):  # the check for infinities adds them up
         X, y = validate_data(
             model,
@@ -142,32 +89,9 @@ def validated(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> t
     if is_sparse(X) and not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    y = namespace_of(y).astype(y, X.dtype, copy=False)
+    y = y.astype(X.dtype, copy=False)
     _check_targets(coef, y, X.shape[0])
     return X, y, _weight(sample_weight, X)
-
-
-def _in_one_library(X: Any, y: Any, *, generic: bool) -> tuple[Any, Any, Any]:
-    """Return X and y as arrays of one library, that of X or NumPy, and its namespace."""
-    # A graph through a fit is never wanted, and would pin every task in memory.
-    X, y = (
-        value.detach() if dispatched(value) and hasattr(value, "detach") else value
-        for value in (X, y)
-    )
-    if dispatched(X) and not generic:
-        X = to_numpy(X)
-    if (
-        y is not None
-        and not dispatched(X)
-        and is_array_api_obj(y)
-        and not isinstance(y, np.ndarray)
-    ):
-        y = to_numpy(y)
-    X = checked_indices(X)
-    if not dispatched(X):
-        return X, y, np
-    y = None if y is None else same_library(y if is_array_api_obj(y) else np.asarray(y), like=X)
-    return X, y, namespace_of(X)
 
 
 def _check_targets(coef: Array, y: Any, n: int) -> None:
@@ -178,55 +102,12 @@ def _check_targets(coef: Array, y: Any, n: int) -> None:
         )
 
 
-def _operator(model: Any, state: State, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return X, of which there are products only, and y; raises ValueError for options that need
-    single rows.
-    """
-    if not model._generic_arrays:
-        raise TypeError(
-            f"{type(model).__name__} reads rows, and X is an operator, which gives products only;"
-            " use ContinualRidge or ContinualGD, or give X as an array"
-        )
-    options = {
-        "schedule='auto'": hasattr(state.rule, "prior"),
-        "memory": getattr(state.rule, "memory", None) is not None,
-        "fit_intercept": state.fit_intercept,
-        "sample_weight": sample_weight is not None,
-        "standardize": state.standardize,
-    }
-    for name, is_used in options.items():
-        if is_used:
-            raise ValueError(
-                f"{name} needs the rows of X, which an operator does not give; leave {name} out"
-            )
-    check_operator(model, state, X)
-    y = check_array(y, ensure_2d=False, allow_nd=False, dtype=np.float64, input_name="y")
-    if len(y) != X.shape[0]:
-        raise ValueError(f"y must have one target per row of X, {X.shape[0]}, got shape {y.shape}")
-    _check_targets(state.coef, y, X.shape[0])
-    return X, y, None
-
-
-def check_operator(model: Any, state: State, X: Any) -> None:
-    """Raise ValueError for an operator with another number of features than that of the first
-    task.
-    """
-    if state.origin.n_features is None:
-        model.n_features_in_ = int(X.shape[1])
-    elif X.shape[1] != state.origin.n_features:
-        name, expected = type(model).__name__, state.origin.n_features
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {name} is expecting {expected} features"
-        )
-
-
 def _weight(sample_weight: Any, X: Any) -> Any:
     if sample_weight is None:
         return None
     check_unmasked("sample_weight", sample_weight)
     n = X.shape[0]
-    foreign = is_array_api_obj(sample_weight)
-    weight = np.asarray(to_numpy(sample_weight) if foreign else sample_weight)
+    weight = np.asarray(sample_weight)
     if weight.ndim == 0:
         weight = np.full(n, weight)
     weight = check_array(weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
@@ -238,7 +119,7 @@ def _weight(sample_weight: Any, X: Any) -> Any:
         raise ValueError(
             f"sample_weight must be nonnegative, got {weight.min()}; drop the row or use 0"
         )
-    return weight if is_sparse(X) else from_numpy(weight, like=X)
+    return weight
 
 
 def group_codes(groups: Any, n: int) -> tuple[Any, int]:
@@ -261,7 +142,7 @@ def group_codes(groups: Any, n: int) -> tuple[Any, int]:
 
 def take(X: Any, y: Any, weight: Any, at: Any) -> tuple[Any, Any, Any]:
     """Return the rows numbered ``at`` of all three."""
-    return rows_of(X, at), rows_of(y, at), None if weight is None else rows_of(weight, at)
+    return X[at], y[at], None if weight is None else weight[at]
 
 
 def whole(state: State, X: Any, y: Any, weight: Any) -> TaskData:
@@ -269,7 +150,7 @@ def whole(state: State, X: Any, y: Any, weight: Any) -> TaskData:
     start = state.start(X, y)
     residual, n, total = state.residual(X, y, start), int(X.shape[0]), float(X.shape[0])
     if weight is not None:
-        total = float(to_numpy(weight).sum())
+        total = float(weight.sum())
         residual = weighted(residual, weight)
     rows = _rows(X, weight, state.fit_intercept, residual.dtype)
     before = _error_before(state, X, y, weight) if state.predicts_otherwise else None
@@ -287,16 +168,10 @@ def _error_before(state: State, X: Any, y: Any, weight: Any) -> float:
 
 
 def _rows(X: Any, weight: Any, intercept: bool, dtype: Any) -> Rows:
-    if is_operator(X) or (
-        weight is None and not intercept and X.dtype == dtype and not is_sparse(X)
-    ):
+    if weight is None and not intercept and X.dtype == dtype and not is_sparse(X):
         return Rows.of(X)
     n, d = int(X.shape[0]), int(X.shape[1]) + intercept
-    if (
-        is_sparse(X)
-        or not isinstance(X, np.ndarray)
-        or 16 * n * d <= environment.FACTORIZATION_LIMIT
-    ):
+    if is_sparse(X) or 16 * n * d <= validate.FACTORIZATION_LIMIT:
         return Rows.of(plain(X, weight, intercept, dtype))
     step = max(1, BLOCK_BYTES // (8 * d))
 
@@ -397,8 +272,7 @@ class _Blocks:
         if not gram_fits(d):
             raise MemoryError(
                 f"a generator can be read once, which takes XᵀX of shape ({d}, {d}); give a list of"
-                " blocks or a function that returns an iterator, or allow more with"
-                " FORGETLESS_MEMORY_LIMIT"
+                " blocks or a function that returns an iterator"
             )
         gram, right = normal_equations(X, r, weight, intercept, self.start.dtype)
         self.gram, self.right = (
@@ -451,13 +325,9 @@ def triple(block: Any) -> tuple[Any, Any, Any]:
         raise TypeError(
             "blocks must yield (X, y) or (X, y, sample_weight); wrap each block in a tuple"
         )
-    if dispatched(block[0]):
-        raise TypeError(
-            "blocks must be NumPy arrays or SciPy matrices; convert them, or give the task whole"
-        )
     return block[0], block[1], block[2] if len(block) == 3 else None
 
 
 def gram_fits(d: int) -> bool:
     """Return whether XᵀX of d weights, with copies, is within the memory limit."""
-    return 24 * d * d <= environment.FACTORIZATION_LIMIT
+    return 24 * d * d <= validate.FACTORIZATION_LIMIT

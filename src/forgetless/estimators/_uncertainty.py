@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.low_rank import Subspace
 from forgetless.estimators.state import State
@@ -36,7 +36,7 @@ def noise(state: State) -> float:
     return float(np.average(before[late], weights=rows[late]))
 
 
-def leverage(state: State, rows: Floats, loss: str) -> Floats:
+def leverage(state: State, rows: Floats) -> Floats:
     """Return xᵀCx of rows (n, d), in the units of the state, the last column being 1 where there is
     an intercept.
     """
@@ -45,9 +45,7 @@ def leverage(state: State, rows: Floats, loss: str) -> Floats:
         return np.zeros(len(rows))
     if not isinstance(memory, Subspace):
         return np.asarray(memory.leverage(rows))
-    B = to_numpy(memory.rows(np.float64))
-    # With loss="mean" a task of n rows is remembered as if it had one row.
-    rows_per_task = state.history.total / state.n_tasks if loss == "mean" else 1.0
+    B = memory.rows(np.float64)
     strength = state.history.columns()["strength"]
     ridge = memory.lost_trace / rows.shape[1]
     ridge += float(strength[-1]) if len(strength) and math.isfinite(strength[-1]) else 0.0
@@ -57,26 +55,17 @@ def leverage(state: State, rows: Floats, loss: str) -> Floats:
     values: Floats = (
         np.einsum("ij,ij->i", rows, rows) - np.einsum("ij,ij->i", inner, explained)
     ) / ridge
-    return np.asarray(np.maximum(values, 0.0) / rows_per_task)
+    return np.asarray(np.maximum(values, 0.0))
 
 
-def prediction_std(state: State, X: Any, loss: str, variances: Any = None) -> Floats:
-    """Return the standard deviation of the targets of rows X, in the units of the state.
-
-    ``variances`` are those of the targets around the true function where they are known for a row;
-    NaN elsewhere.
-    """
-    rows = np.asarray(X.toarray() if is_sparse(X) else to_numpy(X), dtype=np.float64)
+def prediction_std(state: State, X: Any) -> Floats:
+    """Return the standard deviation of the targets of rows X, in the units of the state."""
+    rows = np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
     rows = np.column_stack([rows, np.ones(len(rows))]) if state.fit_intercept else rows
-    errors = (
-        noise(state)
-        if variances is None
-        else np.where(np.isnan(variances), noise(state), variances)
-    )
-    return np.sqrt(errors * (1.0 + leverage(state, rows, loss)))
+    return np.asarray(np.sqrt(noise(state) * (1.0 + leverage(state, rows))))
 
 
-def coefficient_std(state: State, loss: str, groups: Sequence[Sequence[int]] = ()) -> Floats | None:
+def coefficient_std(state: State, groups: Sequence[Sequence[int]] = ()) -> Floats | None:
     """Return the standard deviation of every coefficient, in the user's units; None where nothing
     is remembered.
 
@@ -99,5 +88,5 @@ def coefficient_std(state: State, loss: str, groups: Sequence[Sequence[int]] = (
     if isinstance(state.memory, Experts):
         std = np.sqrt(state.memory.variances(rows[:, :d], noise(state)))
     else:
-        std = np.sqrt(noise(state) * leverage(state, rows, loss))
+        std = np.sqrt(noise(state) * leverage(state, rows))
     return np.where(scale > 0, std, np.nan)

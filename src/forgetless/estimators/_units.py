@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._core.arrays import Array, Floats
 from forgetless.solvers.rows import is_sparse
 
 ROUNDING = 1e-10
@@ -91,12 +91,12 @@ class Units(NamedTuple):
             return sparse.csr_array(X.multiply(_inverse(self.scale)[None, :].astype(X.dtype)))
         if isinstance(X, np.ndarray) and X.dtype == np.float64:
             return _inward(X, self.center, _inverse(self.scale))
-        xp = namespace_of(X)
-        center, inverse = (from_numpy(each, like=X) for each in (self.center, _inverse(self.scale)))
+        center = self.center
+        inverse = _inverse(self.scale)
         # Rows in single precision lose what lies below a large mean if that is subtracted in single
         # precision.
-        wide = xp.astype(X, center.dtype, copy=False)
-        return xp.astype((wide - center[None, :]) * inverse[None, :], X.dtype, copy=False)
+        wide = X.astype(center.dtype, copy=False)
+        return ((wide - center[None, :]) * inverse[None, :]).astype(X.dtype, copy=False)
 
     def product(self, X: Any, coef: Any) -> Any:
         """Return the product of rows in these units with coefficients (d,) or (c, d)."""
@@ -146,24 +146,24 @@ class UnitChange(NamedTuple):
         """Return weights (…, d, c) of the same function; the last row is the intercept, where there
         is one.
         """
-        ratio, shift, xp = self._like(weights)
+        ratio, shift = self._like(weights)
         d = len(self.ratio)
         columns = weights[..., :d, :] * ratio[:, None]
         if weights.shape[-2] == d:
             return columns
-        added = xp.sum(columns * shift[:, None], axis=-2, keepdims=True)
-        return xp.concat([columns, weights[..., d:, :] + added], axis=-2)
+        added = np.sum(columns * shift[:, None], axis=-2, keepdims=True)
+        return np.concatenate([columns, weights[..., d:, :] + added], axis=-2)
 
     def rows(self, rows: Array) -> Array:
         """Return sums of rows (n, d), the last column being that of the intercept, where there is
         one.
         """
-        ratio, shift, xp = self._like(rows)
+        ratio, shift = self._like(rows)
         d = len(self.ratio)
         columns = rows[:, :d] / ratio[None, :]
         if rows.shape[1] == d:
             return columns
-        return xp.concat([columns - rows[:, d:] * shift[None, :], rows[:, d:]], axis=1)
+        return np.concatenate([columns - rows[:, d:] * shift[None, :], rows[:, d:]], axis=1)
 
     def gram(self, gram: Array) -> Array:
         """Return XᵀX."""
@@ -173,19 +173,16 @@ class UnitChange(NamedTuple):
         """Return Σx² of every column, taking Σ(x − m) for zero, as it is where all rows count the
         same.
         """
-        ratio, shift, xp = self._like(squares)
+        ratio, shift = self._like(squares)
         d = len(self.ratio)
         columns = squares[:d] / ratio**2
         if squares.shape[0] == d:
             return columns
-        return xp.concat([columns + shift**2 * squares[d:], squares[d:]])
+        return np.concatenate([columns + shift**2 * squares[d:], squares[d:]])
 
-    def _like(self, array: Array) -> tuple[Array, Array, Any]:
-        xp = namespace_of(array)
-        converted = (
-            xp.astype(from_numpy(each, like=array), array.dtype, copy=False) for each in self
-        )
-        return (*converted, xp)
+    def _like(self, array: Array) -> tuple[Array, Array]:
+        dtype = array.dtype
+        return self.ratio.astype(dtype, copy=False), self.shift.astype(dtype, copy=False)
 
 
 def far_from_zero(mean: Floats, scale: Floats) -> Any:
@@ -211,7 +208,7 @@ def _inward(X: Floats, center: Floats, inverse: Floats) -> Floats:
 
 def _moments(X: Any, weight: Any) -> tuple[float, Floats, Floats]:
     """Return the weight of some rows, their mean, and the sum of squares around it."""
-    n = float(X.shape[0]) if weight is None else float(to_numpy(weight).sum())
+    n = float(X.shape[0]) if weight is None else float(weight.sum())
     if n == 0:
         return n, np.zeros(X.shape[1]), np.zeros(X.shape[1])
     if is_sparse(X):
@@ -221,16 +218,14 @@ def _moments(X: Any, weight: Any) -> tuple[float, Floats, Floats]:
         with np.errstate(over="ignore"):
             about_zero = np.asarray(values.multiply(values).T @ w)
             return n, mean, np.maximum(about_zero - n * mean**2, 0.0)
-    xp = namespace_of(X)
-    wide = xp.astype(X, xp.float64, copy=False)
-    w = None if weight is None else xp.astype(weight, xp.float64, copy=False)[:, None]
-    mean = xp.sum(wide if w is None else wide * w, axis=0) / n
+    wide = X.astype(np.float64, copy=False)
+    w = None if weight is None else weight.astype(np.float64, copy=False)[:, None]
+    mean = np.sum(wide if w is None else wide * w, axis=0) / n
     with np.errstate(over="ignore"):
         apart = wide - mean[None, :]
-        if isinstance(apart, np.ndarray) and w is None:
+        if w is None:
             return n, mean, np.einsum("ij,ij->j", apart, apart)
-        spread = xp.sum(apart**2 if w is None else apart**2 * w, axis=0)
-    return n, to_numpy(mean), to_numpy(spread)
+        return n, mean, np.sum(apart**2 * w, axis=0)
 
 
 def _inverse(scale: Floats) -> Floats:
@@ -240,9 +235,8 @@ def _inverse(scale: Floats) -> Floats:
 
 def mean_of(y: Array, weight: Any) -> Array:
     """Return the mean of targets (n,) or (n, c)."""
-    xp = namespace_of(y)
     if weight is None:
-        return xp.mean(y, axis=0)
-    w = xp.astype(weight, y.dtype, copy=False)
-    shares = w / max(float(xp.sum(w)), np.finfo(np.float64).tiny)
-    return xp.sum(y * (shares if y.ndim == 1 else shares[:, None]), axis=0)
+        return np.mean(y, axis=0)
+    w = weight.astype(y.dtype, copy=False)
+    shares = w / max(float(np.sum(w)), np.finfo(np.float64).tiny)
+    return np.sum(y * (shares if y.ndim == 1 else shares[:, None]), axis=0)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless._core import environment, validate
+from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats, with_zeros
 from forgetless.errors import ConvergenceError
 from forgetless.estimators._units import UnitChange
@@ -169,8 +169,6 @@ class JointRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     2.3333
     """
 
-    _generic_arrays = False
-
     gram_ = Learned(
         lambda state: state.memory and state.memory.gram, "The sum of XᵀX of all tasks."
     )
@@ -222,7 +220,6 @@ class RecursiveLeastSquares(RegressorMixin, StreamingRegressor):  # type: ignore
     5.5.
     """
 
-    _generic_arrays = False
     _gram_suffices = False
 
     _fixed_names = (*StreamingRegressor._fixed_names, "alpha")  # a part of the first inverse
@@ -254,12 +251,11 @@ def _checked_alpha(alpha: float) -> float:
 
 
 def _check_memory(name: str, d: int) -> None:
-    limit = environment.FACTORIZATION_LIMIT
-    if 16 * d * d > limit:
+    if 16 * d * d > validate.FACTORIZATION_LIMIT:
         raise MemoryError(
             f"{name} stores a matrix of shape ({d}, {d}) and needs {16 * d * d:,} bytes for it,"
-            f" more than the limit of {limit:,}; use ContinualRidge, whose memory is O(d), or allow"
-            " more with FORGETLESS_MEMORY_LIMIT"
+            f" more than the limit of {validate.FACTORIZATION_LIMIT:,}; use ContinualRidge, whose"
+            " memory is O(d)"
         )
 
 

@@ -1,19 +1,13 @@
-"""Base of the streaming classifiers: labels as one-hot targets, classes that come at any time,
-weights of classes.
-"""
+"""Base of the streaming classifiers: labels as one-hot targets, classes that come at any time."""
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from forgetless._core import validate
-from forgetless._core.arrays import Array, check_unmasked, from_numpy, namespace_of, to_numpy, zeros
-from forgetless.estimators._input import dispatched
+from forgetless._core.arrays import Array, check_unmasked
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.regressor import StreamingRegressor
 from forgetless.estimators.state import Learned, State
@@ -24,7 +18,6 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
     for others.
     """
 
-    class_weight: Any
     _has_classes = True
     _gram_suffices = False
 
@@ -61,7 +54,7 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
     def _declared(self, classes: Any) -> State:
         """Return the state that the next task starts from, with the declared classes."""
         state = self._current()
-        return state if classes is None else self._with_classes(state, _labels_of(classes))
+        return state if classes is None else self._with_classes(state, np.asarray(classes))
 
     def _with_classes(self, state: State, labels: Any) -> State:
         """Return the state of a stream with the classes among ``labels`` added."""
@@ -72,17 +65,12 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
     ) -> tuple[Any, Any, Any, State]:
         labels = _checked(y)
         state = _counted(self._with_classes(state, labels), labels)
-        sample_weight = _row_weights(state, labels, self.class_weight, sample_weight)
         return super()._validated(state, X, _one_hot(state, labels), sample_weight)
 
     def _validated_block(
         self, state: State, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Any, Any, State]:
         labels, classes = _checked(y), state.origin.classes
-        if self.class_weight is not None:
-            raise ValueError(
-                "class_weight needs tasks as arrays; give sample_weight with the blocks instead"
-            )
         new = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
         if len(new):
             raise ValueError(
@@ -98,26 +86,20 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
         (n,).
         """
         state = self._fitted()
-        scores = self._linear(state, X, "decision_function")
+        scores = self._linear(state, X)
         return scores[:, 1] - scores[:, 0] if len(state.origin.classes) == 2 else scores
 
     def predict(self, X: Any) -> Array:  # type: ignore[override]  # classes have no standard deviation
         """Return the class with the largest prediction for each row."""
         state = self._fitted()
-        scores = self._linear(state, X, "predict")
-        xp = namespace_of(scores)
-        labels = state.origin.classes[to_numpy(xp.argmax(scores, axis=1))]
-        return (
-            from_numpy(labels, like=scores)
-            if dispatched(scores) and labels.dtype.kind in "iufb"
-            else labels
-        )
+        scores = self._linear(state, X)
+        return state.origin.classes[np.argmax(scores, axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all classes, of shape (n, c); their order is that of
         ``classes_``.
         """
-        return probabilities(self._linear(self._fitted(), X, "predict_proba"))
+        return probabilities(self._linear(self._fitted(), X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -127,9 +109,8 @@ class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[
 
 def probabilities(scores: Array) -> Array:
     """Return the softmax of scores (n, c)."""
-    xp = namespace_of(scores)
-    powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-    return powers / xp.sum(powers, axis=1, keepdims=True)
+    powers = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+    return powers / np.sum(powers, axis=1, keepdims=True)
 
 
 def _checked(y: Any) -> Any:
@@ -137,18 +118,13 @@ def _checked(y: Any) -> Any:
     if y is None:
         raise ValueError("a classifier requires y to be passed, but the target y is None")
     check_unmasked("y", y)
-    labels = column_or_1d(_labels_of(y), warn=True)
+    labels = column_or_1d(np.asarray(y), warn=True)
     check_classification_targets(labels)
     return labels
 
 
 def _one_hot(state: State, labels: Any) -> Any:
     return (labels[:, None] == state.origin.classes[None, :]).astype(np.float64)
-
-
-def _labels_of(y: Any) -> Any:
-    """Return labels as a NumPy array."""
-    return to_numpy(y) if is_array_api_obj(y) else np.asarray(y)
 
 
 def with_classes(state: State, labels: Any) -> State:
@@ -177,7 +153,7 @@ def with_classes(state: State, labels: Any) -> State:
         intercept = (
             _placed(state.intercept, place)
             if state.fit_intercept
-            else zeros((len(classes),), state.coef)
+            else np.zeros((len(classes),), dtype=state.coef.dtype)
         )
         state = state._replace(coef=_placed(state.coef, place), intercept=intercept)
     if state.iterate is not None:
@@ -191,8 +167,8 @@ def with_classes(state: State, labels: Any) -> State:
 
 def _placed(array: Array, place: Any) -> Array:
     """Return lines of an array in another order, with lines of zeros where ``place`` is -1."""
-    empty = zeros((1, *array.shape[1:]), array)
-    return namespace_of(array).concat(
+    empty = np.zeros((1, *array.shape[1:]), dtype=array.dtype)
+    return np.concatenate(
         [array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0
     )
 
@@ -202,36 +178,3 @@ def _counted(state: State, labels: Any) -> State:
     classes = state.origin.classes
     more = np.bincount(np.searchsorted(classes, labels), minlength=len(classes)).astype(np.float64)
     return state._replace(class_counts=state.class_counts + more)
-
-
-def check_class_weight(class_weight: Any) -> None:
-    """Raise ValueError for a parameter ``class_weight`` that is not valid."""
-    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
-        return
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(
-            f"class_weight must be None, 'balanced' or a dict of weights, got {class_weight!r}"
-        )
-    for label, weight in class_weight.items():
-        validate.number(f"class_weight[{label!r}]", weight, "use 1 for a class like any other")
-
-
-def _row_weights(state: State, labels: Any, class_weight: Any, sample_weight: Any) -> Any:
-    """Return the weights of the rows of a task, those of their classes included."""
-    if class_weight is None:
-        return sample_weight
-    classes, counts = state.origin.classes, state.class_counts
-    if isinstance(class_weight, str):
-        weights = counts.sum() / np.count_nonzero(counts) / np.maximum(counts, 1.0)
-    else:
-        weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
-    rows = weights[np.searchsorted(classes, labels)]
-    if sample_weight is None:
-        return rows
-    check_unmasked("sample_weight", sample_weight)
-    own = np.asarray(_labels_of(sample_weight), dtype=np.float64)
-    if own.ndim and own.shape != rows.shape:
-        raise ValueError(
-            f"sample_weight must have one value per row, shape {rows.shape}, got {own.shape}"
-        )
-    return rows * own

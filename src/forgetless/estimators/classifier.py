@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Array, to_numpy
+from forgetless._core.arrays import Array
 from forgetless.estimators.calibration import Calibration, some_rows
-from forgetless.estimators.classes import StreamingClassifier, check_class_weight, probabilities
+from forgetless.estimators.classes import StreamingClassifier, probabilities
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.regressor import RETAINED_FRACTION, store
 from forgetless.estimators.ridge import chosen_value, is_automatic, ridge_rule
@@ -30,10 +30,7 @@ class ContinualRidgeClassifier(StreamingClassifier):
     alpha : float, optional
         λ at every task, if no schedule is given. If both are omitted, the strength is chosen by
         evidence.
-    class_weight : "balanced" or dict, optional
-        Weights of classes in the loss of a task, or N/(K·N_k) for the N_k of N rows so far, the
-        task included, that are of class k, one of K.
-    schedule, n_tasks, radius, memory, average, loss, standardize, solver, tol
+    schedule, n_tasks, radius, memory, average, standardize, tol
         As in :class:`forgetless.ContinualRidge`.
     fit_intercept : bool, default True
         As there; without it, all classes are predicted 0 at the origin.
@@ -69,22 +66,18 @@ class ContinualRidgeClassifier(StreamingClassifier):
         self,
         alpha: float | None = None,
         *,
-        class_weight: Any = None,
         schedule: Any = None,
         n_tasks: int | None = None,
         radius: float | None = None,
         memory: Any = "auto",
         average: float | None = None,
-        loss: str = "sum",
         fit_intercept: bool = True,
         standardize: bool | None = None,
-        solver: str = "auto",
         tol: float = 1e-10,
     ) -> None:
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
-        check_class_weight(self.class_weight)
         return ridge_rule(self, n_groups)
 
     def _value(self, name: str) -> Any:
@@ -98,19 +91,19 @@ class ContinualRidgeClassifier(StreamingClassifier):
 
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         at = some_rows(int(X.shape[0]))
-        rows, targets = X[at, ...] if not is_sparse(X) else X[at], to_numpy(y[at, ...])
-        weights = np.ones(len(targets)) if weight is None else to_numpy(weight)[at]
+        rows, targets = X[at, ...] if not is_sparse(X) else X[at], y[at, ...]
+        weights = np.ones(len(targets)) if weight is None else weight[at]
         calibration = (
             Calibration.empty() if state.calibration is None else state.calibration.decayed()
         )
         if state.n_tasks:
             # Rows of classes that the model has not seen say nothing of the others.
-            mask = targets @ (state.class_counts - to_numpy(y).sum(axis=0) > 0) > 0
-            scores = to_numpy(self._predicted(state, rows))
+            mask = targets @ (state.class_counts - y.sum(axis=0) > 0) > 0
+            scores = self._predicted(state, rows)
             calibration = calibration.with_rows(scores[mask], targets[mask], weights[mask])
         after = super()._after(state, X, y, weight)
         if isinstance(after.memory, Experts):
-            residual = targets - to_numpy(self._predicted(after, rows))
+            residual = targets - self._predicted(after, rows)
             calibration = calibration.with_rows(
                 targets - residual * after.memory.inflation, targets, weights
             )
@@ -124,4 +117,4 @@ class ContinualRidgeClassifier(StreamingClassifier):
         learned, not to those of tasks given as blocks or dask arrays.
         """
         state = self._fitted()
-        return probabilities(self._linear(state, X, "predict_proba") / _temperature(state))
+        return probabilities(self._linear(state, X) / _temperature(state))

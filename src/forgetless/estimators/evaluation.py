@@ -2,7 +2,6 @@
 until the end.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import length_hint
@@ -14,17 +13,16 @@ from sklearn.base import is_classifier
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import read_once
+from forgetless._progress import track
 from forgetless.estimators.held_out import (
     HeldOut,
     Outcomes,
-    has_levels,
     last_step,
     row_losses,
     rows_of,
     split_rows,
 )
 from forgetless.estimators.history import BEFORE
-from forgetless.reporting.progress import Progress, progress_callback
 from forgetless.solvers.rows import is_sparse
 
 WIDEST = 500
@@ -201,7 +199,6 @@ def evaluate_stream(
     holdout: float = 0.0,
     seed: int = 0,
     baselines: Baselines | None = None,
-    progress: Any = None,
 ) -> StreamResult:
     """Return the errors of a regressor or classifier that learns tasks one after the other.
 
@@ -219,9 +216,6 @@ def evaluate_stream(
         Chooses the held-out rows.
     baselines : Baselines, optional
         Targets of earlier tasks, and a joint model.
-    progress : True or callable, optional
-        True for a bar; a callable is called as ``progress(tasks_done, n_tasks, "tasks, now LABEL, N
-        rows/s")`` before each task; ``n_tasks`` is 0 where it is unknown.
 
     Returns
     -------
@@ -240,14 +234,11 @@ def evaluate_stream(
         raise ValueError(
             f"holdout must be a fraction of the rows in [0, 1), got {holdout!r}; use e.g. 0.2"
         )
-    n_tasks = length_hint(tasks, 0)
-    with progress_callback(progress) as report_progress:
-        run = _Run(model, holdout, seed, baselines or Baselines())
-        for t, task in enumerate(tasks):
-            label, X, y = task if len(task) == 3 else (str(t + 1), *task)
-            run.report(report_progress, label, n_tasks)
-            run.learn(label, X, np.asarray(y))
-        return run.result()
+    run = _Run(model, holdout, seed, baselines or Baselines())
+    for t, task in enumerate(track(tasks, "learning tasks", length_hint(tasks, 0) or None)):
+        label, X, y = task if len(task) == 3 else (str(t + 1), *task)
+        run.learn(label, X, np.asarray(y))
+    return run.result()
 
 
 class _Run:
@@ -258,7 +249,7 @@ class _Run:
         self.classes = is_classifier(last_step(model))
         self.begin: Any = baselines.means or (ClassCounts() if self.classes else TargetMeans())
         self.joint = baselines.joint
-        self.means, self.start = self.begin, time.perf_counter()
+        self.means = self.begin
         self.first, self.earlier = _past(model)
         self.held_out = HeldOut(model)
         self.labels: list[str] = []
@@ -267,12 +258,6 @@ class _Run:
         self.errors: list[list[float]] = []
         self.learned: list[tuple[Any, Any]] = []
         self.single = 0
-
-    def report(self, report_progress: Progress, label: str, n_tasks: int) -> None:
-        """Report the number of tasks done, the next task and the speed."""
-        done, seconds = len(self.labels), max(time.perf_counter() - self.start, 1e-9)
-        speed = f", {sum(self.counts) / seconds:,.0f} rows/s" if done else ""
-        report_progress(done, n_tasks, f"tasks, now {label}{speed}")
 
     def learn(self, label: str, X: Any, y: Any) -> None:
         """Predict, learn and watch one task."""
@@ -290,7 +275,7 @@ class _Run:
             if own_error
             else np.nan
         )
-        model.partial_fit(rows, targets, **({"task": label} if has_levels(model) else {}))
+        model.partial_fit(rows, targets)
         if past and not own_error:
             before = last_step(model)._fitted().history.rows[-1][BEFORE]
         means = self.means
@@ -310,7 +295,7 @@ class _Run:
         self.counts.append(len(train))
         if self.holdout > 0:
             self.single += len(y) == 1
-            self.held_out.add(label, X, y, test)
+            self.held_out.add(X, y, test)
             self.errors.append(self.held_out.errors())
 
     def result(self) -> StreamResult:

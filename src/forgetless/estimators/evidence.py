@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, from_numpy, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.estimators._units import UnitChange
-from forgetless.estimators.levels import TaskMeans
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.rules import Options, Rule
 from forgetless.estimators.state import Change, State, TaskData
@@ -169,31 +168,27 @@ class Evidence(Rule):
         self, options: Options, memory: LowRankMemory | None, auto: Auto, *, classes: bool
     ) -> None:
         self.options, self.memory = options, LowRankMemory(0) if memory is None else memory
-        self.clip, self.with_levels = auto.clip, self.memory.decay == 0.0
+        self.clip = auto.clip
         self.prior = PRIORS["classes" if classes and auto.objective == "seen" else auto.objective]
 
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        start, scale = to_numpy(task.start).astype(np.float64), self.options.scale(task)
-        memory = self._learned(state, task, start, scale)
-        change = from_numpy(memory.weights - start, like=task.start)
-        parts: dict[str, Any] = {"memory": memory}
-        if isinstance(state.levels, TaskMeans):
-            label = state.label or str(state.n_tasks + 1)
-            parts["levels"] = state.levels.after(label, task, state.units, scale)
+        start = task.start.astype(np.float64)
+        memory = self._learned(state, task, start)
+        change = memory.weights - start
         return Change(
             change,
             task.error_after(change),
             memory.statistics.strength,
             error=math.nan,
-            parts=parts,
+            parts={"memory": memory},
         )
 
-    def _learned(self, state: State, task: TaskData, start: Floats, scale: float) -> Experts:
+    def _learned(self, state: State, task: TaskData, start: Floats) -> Experts:
         """Return the memory after a task."""
         before, prior, number = state.memory, self.prior, state.n_tasks + 1
         empty = Statistics.empty(start, len(start) - state.fit_intercept, self.memory.rank)
-        statistics = self._after(empty if before is None else before.statistics, task, scale)
+        statistics = self._after(empty if before is None else before.statistics, task)
         # the first task, also of another objective
         begins = before is None or len(before.shares) != len(prior)
         recent: tuple[Statistics, ...] = ()
@@ -202,9 +197,7 @@ class Evidence(Rule):
             # In units of λ of all tasks: columns of a single one may hardly vary.
             unit = mean_variance(statistics.diagonal, statistics.rows)
             recent = (
-                self._after(
-                    (empty if again else before.recent[0])._replace(unit=unit), task, scale
-                ),
+                self._after((empty if again else before.recent[0])._replace(unit=unit), task),
             )
         if begins:
             if before is None:
@@ -212,21 +205,19 @@ class Evidence(Rule):
                 prior = _updated(prior, np.array([error] * (len(prior) - 1) + [mean_error]), FIRST)
             trackers = Trackers.starting(statistics, len(DRIFTS) if recent else 0)
             return Experts(statistics, recent, trackers, prior)
-        trackers = before.trackers.after(self._pieces(task, len(empty.mean)), statistics, scale)
+        trackers = before.trackers.after(self._pieces(task, len(empty.mean)), statistics)
         shares = (1.0 - SHARED) * before.shares + SHARED * prior
         shares = _updated(shares, _errors_before(state, task, before.solutions), 0.5)
         return Experts(statistics, recent, trackers, shares)
 
-    def _after(self, statistics: Statistics, task: TaskData, scale: float) -> Statistics:
+    def _after(self, statistics: Statistics, task: TaskData) -> Statistics:
         """Return statistics after a task."""
         statistics = statistics.decayed(1.0 - self.memory.decay)
         for piece in self._pieces(task, len(statistics.mean)):
-            part = piece.relative_to(from_numpy(statistics.weights, like=piece.start))
+            part = piece.relative_to(statistics.weights)
             # the statistics reject infinite sums
             with np.errstate(over="ignore", invalid="ignore"):
-                sums = (_sums if piece is task else _sums_of_rows)(
-                    part, statistics.intercept, scale
-                )
+                sums = (_sums if piece is task else _sums_of_rows)(part, statistics.intercept)
             statistics = statistics.after(sums, self.memory.rank)
         return statistics.stored(self.memory.dtype)
 
@@ -238,9 +229,9 @@ class Evidence(Rule):
         if not task.rows.readable or d <= rank or n + rank >= d:
             yield task
             return
-        start, first = to_numpy(task.start), 0
+        start, first = task.start, 0
         for block in _chunks(task.rows, max(rank, CHUNK // (8 * d))):
-            residual = to_numpy(task.residual)[first : first + len(block)].astype(np.float64)
+            residual = task.residual[first : first + len(block)].astype(np.float64)
             total = task.total * len(block) / n
             yield task._replace(
                 start=start, rows=Rows.of(block), residual=residual, total=total, right=None
@@ -264,39 +255,35 @@ def _errors_before(state: State, task: TaskData, solutions: Floats) -> Floats:
     Features are clipped as for predictions, where rows can be read and an intercept tells the roots
     of their weights.
     """
-    rows, start = task.rows, to_numpy(task.start)
+    rows, start = task.rows, task.start
     if rows.readable and not rows.remote and state.fit_intercept:
         errors, first = np.zeros(len(solutions)), 0
         for X in _chunks(rows, max(1, CHUNK // (8 * rows.shape[1]))):
-            root, residual = X[:, -1:], to_numpy(task.residual)[first : first + len(X)]
+            root, residual = X[:, -1:], task.residual[first : first + len(X)]
             inside = np.concatenate(
                 [state.clipped(X[:, :-1] / root, inward=True) * root, root], axis=1
             )
             errors += np.sum((residual + X @ start - inside @ solutions) ** 2, axis=(1, 2))
             first += len(X)
         return errors
-    views = [
-        task.relative_to(from_numpy(weights, like=task.start)).residual for weights in solutions
-    ]
-    return np.array([np.sum(to_numpy(residual) ** 2) for residual in views])
+    views = [task.relative_to(weights).residual for weights in solutions]
+    return np.array([np.sum(residual**2) for residual in views])
 
 
-def _sums(task: TaskData, intercept: bool, scale: float) -> Sums:
+def _sums(task: TaskData, intercept: bool) -> Sums:
     """Return the sums of a task with XᵀX."""
     rows = task.rows
-    gram = to_numpy(sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram) / scale
-    residual = to_numpy(task.residual).astype(np.float64)
+    gram = sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram
+    residual = task.residual.astype(np.float64)
     if task.right is not None:
-        right = to_numpy(task.right)
+        right = task.right
     else:
         plain = type(task.residual) is np.ndarray
-        right = (
-            rows.adjoint_in_float64(residual) if plain else to_numpy(rows.adjoint(task.residual))
-        )
-    right, squares = right / scale, np.einsum("ij,ij->j", residual, residual) / scale
+        right = rows.adjoint_in_float64(residual) if plain else rows.adjoint(task.residual)
+    squares = np.einsum("ij,ij->j", residual, residual)
     if not intercept:
         d, c = right.shape
-        return Sums(task.total / scale, task.total, np.zeros(d), np.zeros(c), gram, right, squares)
+        return Sums(task.total, task.total, np.zeros(d), np.zeros(c), gram, right, squares)
     total = float(gram[-1, -1])
     mean, offset = gram[:-1, -1] / total, right[-1] / total
     centred = gram[:-1, :-1] - np.outer(total * mean, mean)
@@ -317,19 +304,17 @@ def _chunks(rows: Any, count: int) -> Any:
     for block in rows.blocks():
         for first in range(0, int(block.shape[0]), count):
             part = block[first : first + count, ...]
-            yield np.asarray(
-                part.toarray() if is_sparse(part) else to_numpy(part), dtype=np.float64
-            )
+            yield np.asarray(part.toarray() if is_sparse(part) else part, dtype=np.float64)
 
 
-def _sums_of_rows(task: TaskData, intercept: bool, scale: float) -> Sums:
+def _sums_of_rows(task: TaskData, intercept: bool) -> Sums:
     """Return the sums of some rows with X itself."""
-    rows, residual = task.rows.single / math.sqrt(scale), task.residual / math.sqrt(scale)
+    rows, residual = task.rows.single, task.residual
     weight, d = task.total, rows.shape[1] - intercept
     if not intercept:
         squares = np.einsum("ij,ij->j", residual, residual)
         return Sums(
-            weight / scale,
+            weight,
             weight,
             np.zeros(d),
             np.zeros(residual.shape[1]),
@@ -343,7 +328,7 @@ def _sums_of_rows(task: TaskData, intercept: bool, scale: float) -> Sums:
     X, residual = X - np.outer(ones, mean), residual - np.outer(ones, offset)
     return Sums(
         total,
-        total * scale,
+        total,
         mean,
         offset,
         X,

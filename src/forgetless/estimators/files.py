@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import to_numpy
 from forgetless._core.text import printable
 from forgetless.estimators._units import Units
 from forgetless.estimators.calibration import INVERSES, Calibration
 from forgetless.estimators.history import COLUMNS, History
-from forgetless.estimators.levels import TaskLevels, TaskMeans
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
 from forgetless.io import Document, Fields, write
@@ -52,12 +50,7 @@ def to_document(model: Any, part: str = "learn") -> Document:
         raise ValueError(f"state must be one of {', '.join(STATES)}, got {part!r}")
     state = model._fitted()
     predict = part == "predict" or state.origin.frozen
-    levels = state.levels
     if predict:
-        if levels is not None:
-            levels = model._task_levels(state)
-            weights = levels.weights if state.units is None else state.units.outward(levels.weights)
-            levels = levels._replace(weights=weights)
         state = state.in_user_units
     else:
         # parameters that contradict the state would make a file that cannot be loaded
@@ -72,9 +65,6 @@ def to_document(model: Any, part: str = "learn") -> Document:
         arrays |= _named("calibration", state.calibration._asdict())
     if type(state.intercept) is not float:
         arrays["intercept"] = state.intercept
-    if levels is not None:
-        header["tasks"] = list(levels.labels)
-        arrays |= _named("levels", levels.arrays())
     for name in ("feature_names", "classes"):
         _store_labels(getattr(state.origin, name), name, header, arrays)
     if not predict:
@@ -136,7 +126,7 @@ def _named(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def _numpy(value: Any) -> Any:
     """Return an array of any library, or a number, as a NumPy array."""
     return (
-        to_numpy(value)
+        value
         if hasattr(value, "shape") and not isinstance(value, np.generic)
         else np.asarray(value)
     )
@@ -200,12 +190,6 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
     classes = _labels(fields, header, "classes", targets)
     if model._has_classes != (classes is not None):
         raise ValueError("it has no classes, or classes of a regression")
-    levels = None
-    if model.task_levels:
-        form = TaskLevels if header["state"] == "predict" else TaskMeans
-        levels = form.from_fields(
-            fields.part("levels."), header.get("tasks"), d, targets[0] if targets else 1
-        )
     return State(
         Origin(
             fixed,
@@ -218,7 +202,6 @@ def _weights(fields: Fields, header: Mapping[str, Any], model: Any) -> State:
         intercept,
         fields.integer("n_tasks", 1),
         ranges=fields.array("ranges", "f", (2, d)) if "ranges" in fields else None,
-        levels=levels,
         calibration=_calibration(fields) if "calibration.rows" in fields else None,
     )
 

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import Columns
-from forgetless._core.linalg import for_task
+from forgetless._core.threads import few_threads, gram_work
 from forgetless.solvers.rows import is_sparse
 
 
@@ -33,18 +33,6 @@ class Outcomes(NamedTuple):
 def last_step(model: Any) -> Any:
     """Return the model itself, without the steps before it."""
     return model[-1] if hasattr(model, "steps") else model
-
-
-def has_levels(model: Any) -> bool:
-    """Return whether a model or the last step of a pipeline knows the levels of tasks."""
-    return bool(getattr(last_step(model), "task_levels", False))
-
-
-def predict_with_levels(model: Any, X: Any, tasks: Any) -> Any:
-    """Return the predictions of the last step for encoded rows, with the levels of their tasks
-    where it knows them.
-    """
-    return last_step(model).predict(X, **({"tasks": tasks} if has_levels(model) else {}))
 
 
 def split_rows(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
@@ -74,13 +62,12 @@ class HeldOut:
 
     def __init__(self, model: Any) -> None:
         self.model, self.classes = model, is_classifier(last_step(model))
-        self.labels: list[str] = []
         self.rows: list[Any] = []
         self.features = _Stack()
         self.targets: list[Floats] = []
         self.learned: list[Floats] = []
 
-    def add(self, label: str, X: Any, y: Floats, held: Any) -> None:
+    def add(self, X: Any, y: Floats, held: Any) -> None:
         """Add the rows ``held`` of the task that was learned last."""
         most = max(1, ROWS // _rounded_up(len(self.rows) + 1))
         first = slice(0, most)
@@ -88,14 +75,12 @@ class HeldOut:
             for parts in (self.rows, self.targets, self.learned):
                 parts[:] = [rows_of(part, first) for part in parts]
             self.features.truncate(most)
-        self.labels.append(label)
         self.rows.append(rows_of(X, held[first]))
         self.targets.append(y[held[first]])
         features = self.encoded(self.rows[-1])
         self.features.add(features)
-        with for_task(features.shape):
-            predictions = predict_with_levels(self.model, features, [label] * features.shape[0])
-            self.learned.append(row_losses(predictions, self.targets[-1], classes=self.classes))
+        predictions = self._predict(features)
+        self.learned.append(row_losses(predictions, self.targets[-1], classes=self.classes))
 
     def refresh(self) -> None:
         """Encode all rows again."""
@@ -139,14 +124,15 @@ class HeldOut:
                 X = step.transform(X)
         return X
 
+    @few_threads(lambda *rows: gram_work(rows[1].shape))
     def _predict(self, X: Any) -> Any:
-        return predict_with_levels(self.model, X, np.repeat(self.labels, self.features.counts))
+        """Return the predictions of the model for encoded rows."""
+        return last_step(self.model).predict(X)
 
     def _by_task(self, predict: Callable[[Any], Any]) -> list[Floats]:
         """Return the squared error of every row, task by task, from one product for all."""
         X = self.features.all()
-        with for_task(X.shape):
-            squares = row_losses(predict(X), np.concatenate(self.targets), classes=self.classes)
+        squares = row_losses(predict(X), np.concatenate(self.targets), classes=self.classes)
         return np.split(squares, np.cumsum(self.features.counts)[:-1])
 
 

@@ -114,7 +114,7 @@ class TaskHistory(dict[str, Any]):
         """Draw the error before and after learning each task, and the strength; returns the
         axes.
         """
-        from forgetless.plots import plot_history
+        from forgetless.plots.results import plot_history
 
         return plot_history(self, ax)
 

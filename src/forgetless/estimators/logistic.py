@@ -7,7 +7,7 @@ from scipy import sparse
 
 from forgetless._core import validate
 from forgetless.estimators._input import triple
-from forgetless.estimators.classes import StreamingClassifier, check_class_weight
+from forgetless.estimators.classes import StreamingClassifier
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.regressor import RETAINED_FRACTION, store
 from forgetless.estimators.rules import Rule
@@ -15,7 +15,7 @@ from forgetless.estimators.softmax import CURVATURES, SoftmaxStep
 from forgetless.estimators.state import State
 from forgetless.estimators.strength import Strength
 from forgetless.filters import Ridge
-from forgetless.schedules.names import named
+from forgetless.schedules.names import from_name
 from forgetless.solvers.rows import is_sparse
 
 
@@ -38,8 +38,6 @@ class ContinualLogistic(StreamingClassifier):
         is Σ_c p_c(1 − p_c) over c − 1 after its task was learned, ``"bound"`` the largest possible
         one, ½, and ``"mean"`` the mean of "fisher" before and after the task. ``"auto"`` is
         "fisher" for two classes and "mean" for more.
-    class_weight : "balanced" or dict, optional
-        As in :class:`forgetless.ContinualRidgeClassifier`.
     schedule : str, schedule, filter or callable, optional
         λ_t from a schedule of :mod:`forgetless.schedules` or by its name; the smoothness R²/2 of
         the loss takes the place of R².
@@ -78,16 +76,13 @@ class ContinualLogistic(StreamingClassifier):
     ['maybe', 'no', 'yes']
     """
 
-    _generic_arrays = False
-
     retained_fraction_ = RETAINED_FRACTION
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         alpha: float = 3.0,
         *,
         curvature: str = "auto",
-        class_weight: Any = None,
         schedule: Any = None,
         n_tasks: int | None = None,
         radius: float | None = None,
@@ -98,7 +93,6 @@ class ContinualLogistic(StreamingClassifier):
         store(self, locals())
 
     def _make_rule(self, n_groups: int | None) -> Rule:
-        check_class_weight(self.class_weight)
         if self.curvature not in CURVATURES:
             raise ValueError(
                 f"curvature must be one of {', '.join(CURVATURES)}, got {self.curvature!r}"
@@ -109,7 +103,7 @@ class ContinualLogistic(StreamingClassifier):
             )
         schedule = self.schedule
         if isinstance(schedule, str):
-            schedule = named(schedule)
+            schedule = from_name(schedule)
         elif schedule is None:
             schedule = Ridge(validate.number("alpha", self.alpha, "use e.g. 3.0", positive=True))
         strength = Strength(schedule, self.n_tasks, n_groups)

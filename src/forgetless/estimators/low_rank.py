@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, with_zeros
+from forgetless._core.arrays import Array, Floats, with_zeros
 from forgetless.estimators._units import UnitChange
 from forgetless.io import Fields
 from forgetless.solvers.rows import Rows, is_sparse
@@ -116,35 +116,26 @@ class Subspace(NamedTuple):
 
     Attributes
     ----------
-    vectors : array of shape (≥ q, d)
-        Rows of norm 1 in the dtype of the memory; behind the first q is room for more
-        (``_single_rows``).
+    vectors : array of shape (q, d)
+        Rows of norm 1 in the dtype of the memory.
     norms : array of shape (q,)
         B = diag(norms)·vectors.
     trace : float
         Σ‖X‖² (Frobenius) of all tasks.
     diagonal : array of shape (d,) or None
         The diagonal of Σ XᵀX.
-    factor : array of shape (≥ q, ≥ q) or None
-        The Cholesky factor of B·Bᵀ + shift·I, where tasks of one row are appended.
-    shift : float
     """
 
     vectors: Array
     norms: Floats
     trace: float = 0.0
     diagonal: Array | None = None
-    factor: Floats | None = None
-    shift: float = math.nan
 
     @classmethod
     def empty(cls, like: Array, memory: LowRankMemory) -> "Subspace":
-        """Return the memory before the first task, in the library of the weights ``like`` (d,
-        c).
-        """
-        xp = namespace_of(like)
-        vectors = xp.astype(like[:, :0].T, getattr(xp, memory.dtype))
-        diagonal = xp.astype(like[:, 0] * 0, xp.float64, copy=False) if memory.diagonal else None
+        """Return the memory before the first task, for weights like ``like`` (d, c)."""
+        vectors = like[:, :0].T.astype(memory.dtype)
+        diagonal = (like[:, 0] * 0).astype(np.float64, copy=False) if memory.diagonal else None
         return cls(vectors, np.zeros(0), diagonal=diagonal)
 
     @property
@@ -160,22 +151,12 @@ class Subspace(NamedTuple):
     @property
     def is_double(self) -> bool:
         """Whether the vectors are float64."""
-        return bool(self.vectors.dtype == namespace_of(self.vectors).float64)
+        return bool(self.vectors.dtype == np.float64)
 
-    def rows(self, dtype: Any, factor: float = 1.0) -> Array:
-        """Return factor·B."""
-        units, xp = self.unit_rows(dtype), namespace_of(self.vectors)
-        if type(units) is np.ndarray:
-            return np.multiply(units, (factor * self.norms).astype(dtype)[:, None], dtype=dtype)
-        return (
-            units
-            * xp.astype(from_numpy(factor * self.norms, like=units), dtype, copy=False)[:, None]
-        )
-
-    def unit_rows(self, dtype: Any = None) -> Array:
-        """Return the q rows of norm 1."""
-        units = self.vectors[: len(self.norms), :]
-        return units if dtype is None else namespace_of(units).astype(units, dtype, copy=False)
+    def rows(self, dtype: Any) -> Array:
+        """Return B."""
+        units = self.vectors.astype(dtype, copy=False)
+        return np.multiply(units, self.norms.astype(dtype)[:, None], dtype=dtype)
 
     def decayed(self, decay: float) -> "Subspace":
         """Return the memory with the weight of all tasks so far multiplied by 1 − decay."""
@@ -186,15 +167,11 @@ class Subspace(NamedTuple):
             norms=self.norms * math.sqrt(left),
             trace=left * self.trace,
             diagonal=None if self.diagonal is None else left * self.diagonal,
-            factor=None if self.factor is None else math.sqrt(left) * self.factor,
-            shift=left * self.shift,
         )
 
     def in_units(self, change: UnitChange, total: float) -> "Subspace":
         """Return the same memory in other units of the columns; the retained fraction stays."""
-        vectors, norms = normalized(
-            change.rows(self.rows(namespace_of(self.vectors).float64)), self.vectors.dtype
-        )
+        vectors, norms = normalized(change.rows(self.rows(np.float64)), self.vectors.dtype)
         old = float(np.sum(self.norms**2))
         ratio = float(np.sum(norms**2)) / old if old > 0 else 1.0
         return self._replace(
@@ -202,96 +179,84 @@ class Subspace(NamedTuple):
             norms=norms,
             trace=self.trace * ratio,
             diagonal=None if self.diagonal is None else change.squares(self.diagonal),
-            factor=None,
         )
 
     def widened(self, d: int, count: int) -> "Subspace":
         """Return the memory with ``count`` more features behind the first d, zero in every row."""
-        return self.detached()._replace(
-            vectors=with_zeros(self.unit_rows(), d, count, 1),
+        return self._replace(
+            vectors=with_zeros(self.vectors, d, count, 1),
             diagonal=None if self.diagonal is None else with_zeros(self.diagonal, d, count, 0),
         )
 
     def detached(self) -> "Subspace":
-        """Return a memory with no room behind its rows: rows of two streams must not be written to
-        the same place.
-        """
-        return self._replace(vectors=self.unit_rows(), factor=None)
+        """Return the memory, whose arrays are never changed in place."""
+        return self
 
     def penalty_root(self, strength: float) -> Array:
         """Return √D of the diagonal penalty: λ and what B does not hold of the diagonal."""
         assert self.diagonal is not None
-        xp = namespace_of(self.vectors)
-        rest = self.diagonal - xp.sum(self.rows(xp.float64) ** 2, axis=0)
-        return xp.sqrt(strength + xp.where(rest > 0, rest, 0.0 * rest))
+        rest = self.diagonal - np.sum(self.rows(np.float64) ** 2, axis=0)
+        return np.sqrt(strength + np.where(rest > 0, rest, 0.0 * rest))
 
-    def with_task(self, stack: Stacked, rank: int, scale: float, size: float) -> "Subspace":
-        """Return the memory after a task with ‖X‖² = ``size`` (Frobenius), whose loss is divided by
-        ``scale``.
+    def with_task(self, stack: Stacked, rank: int, size: float) -> "Subspace":
+        """Return the memory after a task with ‖X‖² = ``size`` (Frobenius).
 
-        ``stack`` is √scale·B above the rows of the task; its Gram matrix is used where it is known.
+        ``stack`` is B above the rows of the task; its Gram matrix is used where it is known.
         """
         rows = stack.below
         memory = self._replace(
-            trace=self.trace + size / scale,
-            diagonal=None if self.diagonal is None else self.diagonal + gram_diagonal(rows) / scale,
-            factor=None,
+            trace=self.trace + size,
+            diagonal=None if self.diagonal is None else self.diagonal + gram_diagonal(rows),
         )
         if rank == 0:
             return memory
         if rows.single is not None and stack.shape[0] <= rank:
-            return memory._with_rows(rows, scale)
+            return memory._with_rows(rows)
         # Of large tasks XᵀX is cheaper than triangular factors, and accurate enough for vectors in
         # float32.
         squared = not self.is_double and not stack.dual and rows.shape[0] >= MANY * rank
         if rows.readable and rank >= rows.shape[1] and not squared:
-            return memory._triangular(stack, scale)
+            return memory._triangular(stack)
         if not rows.readable or not stack.dual or (stack.has_gram and stack.shape[0] <= WHOLE):
-            return memory._truncated(stack, rank, scale)
+            return memory._truncated(stack, rank)
         for low, part in _parts(rows, max(rank, BLOCK)):
-            above = stack.above if low == 0 else memory.rows(stack.above.dtype, math.sqrt(scale))
-            memory = memory._truncated(Stacked(above, part), rank, scale)
+            above = stack.above if low == 0 else memory.rows(stack.above.dtype)
+            memory = memory._truncated(Stacked(above, part), rank)
         return memory
 
-    def _with_rows(self, rows: Rows, scale: float) -> "Subspace":
+    def _with_rows(self, rows: Rows) -> "Subspace":
         """Return the memory with the rows of a small task appended."""
         X = rows.single.toarray() if is_sparse(rows.single) else rows.single
-        xp = namespace_of(X)
-        X = xp.astype(X, xp.float64, copy=False)
-        norms = xp.sqrt(xp.sum(X * X, axis=1))
-        nonzero = np.flatnonzero(to_numpy(norms) > 0)
-        units = X[from_numpy(nonzero, like=X), :] / norms[from_numpy(nonzero, like=X)][:, None]
-        old = self.unit_rows()
-        vectors = xp.concat([old, xp.astype(units, old.dtype, copy=False)], axis=0)
-        new_norms = to_numpy(norms)[nonzero] / math.sqrt(scale)
-        return self._replace(vectors=vectors, norms=np.concatenate([self.norms, new_norms]))
+        X = X.astype(np.float64, copy=False)
+        norms = np.sqrt(np.sum(X * X, axis=1))
+        nonzero = np.flatnonzero(norms > 0)
+        units = X[nonzero, :] / norms[nonzero][:, None]
+        vectors = np.concatenate([self.vectors, units.astype(self.vectors.dtype)], axis=0)
+        return self._replace(vectors=vectors, norms=np.concatenate([self.norms, norms[nonzero]]))
 
-    def _triangular(self, stack: Stacked, scale: float) -> "Subspace":
+    def _triangular(self, stack: Stacked) -> "Subspace":
         """Return the memory as the triangular factor of a stack, which holds all of it where r
         reaches d.
 
         Nothing is squared, so that no digits are lost over many tasks.
         """
-        factor: Any = to_numpy(stack.above).astype(np.float64)
+        factor: Any = stack.above.astype(np.float64)
         for _, part in _parts(stack.below, max(stack.shape[1], BLOCK)):
-            factor = np.linalg.qr(np.concatenate([factor, to_numpy(part.whole())]), mode="r")
+            factor = np.linalg.qr(np.concatenate([factor, part.whole()]), mode="r")
         if len(factor) <= ROTATED:  # as in a file, so that a loaded stream continues bit for bit
             _, values, factor = np.linalg.svd(factor)
             factor = factor[: len(values)] * values[:, None]
             factor = factor[values > NEGLIGIBLE * values[:1]]
         units, norms = normalized(factor[np.any(factor != 0, axis=1)], np.float64)
-        vectors = from_numpy(units, like=stack.above)
-        vectors = namespace_of(vectors).astype(vectors, self.vectors.dtype, copy=False)
-        return self._replace(vectors=vectors, norms=norms / math.sqrt(scale))
+        return self._replace(vectors=units.astype(self.vectors.dtype, copy=False), norms=norms)
 
-    def _truncated(self, stack: Stacked, rank: int, scale: float) -> "Subspace":
+    def _truncated(self, stack: Stacked, rank: int) -> "Subspace":
         """Return the memory as the leading singular vectors of a stack."""
-        values, vectors = leading(to_numpy(stack.gram))
+        values, vectors = leading(stack.gram)
         count = truncation_rank(values, rank, stack.below.shape[0], self.is_double)
-        V = from_numpy(np.ascontiguousarray(vectors[:, :count]), like=stack.above)
-        xp = namespace_of(V)
+        V = np.ascontiguousarray(vectors[:, :count])
         if not stack.dual:
-            rows = V.T * from_numpy(np.sqrt(values[:count]), like=V)[:, None]
+            rows = V.T * np.sqrt(values[:count])[:, None]
         else:
             # Rows that are stored in float32 need not be computed in float64.
             least = max(SINGLE * values[0], SINGLE_RANGE[0])
@@ -301,30 +266,30 @@ class Subspace(NamedTuple):
                 and least < values[count - 1]
                 and values[0] < SINGLE_RANGE[1]
             )
-            rows = _combined(V.T, stack, xp.float32 if single else stack.above.dtype)
+            rows = _combined(V.T, stack, np.float32 if single else stack.above.dtype)
         units, norms = normalized(rows, self.vectors.dtype)
-        return self._replace(vectors=units, norms=norms / math.sqrt(scale))
+        return self._replace(vectors=units, norms=norms)
 
     def orthogonalized(self) -> "Subspace":
         """Return the same memory as singular vectors, so that no row of the user leaves the process
         as it was.
         """
-        B = self.rows(namespace_of(self.vectors).float64)
+        B = self.rows(np.float64)
         if B.shape[0] < 2:
-            return self.detached()
-        gram = to_numpy(B @ B.T)
+            return self
+        gram = B @ B.T
         size = np.sqrt(np.maximum(gram.diagonal(), np.finfo(np.float64).tiny))
         cosines = np.abs(gram / size / size[:, None])
         np.fill_diagonal(cosines, 0.0)
         if cosines.max() < ORTHOGONAL:  # a truncation leaves them so, up to rounding
-            return self.detached()
+            return self
         _, vectors = leading(gram)
-        rows = from_numpy(np.ascontiguousarray(vectors.T), like=B) @ B
-        squares = to_numpy(namespace_of(rows).sum(rows * rows, axis=1))
+        rows = np.ascontiguousarray(vectors.T) @ B
+        squares = np.sum(rows * rows, axis=1)
         # Linearly dependent rows give rows of zeros, which cannot be normalized.
         nonzero = np.flatnonzero(squares > NEGLIGIBLE**2 * squares.max())
-        units, norms = normalized(rows[from_numpy(nonzero, like=B), :], self.vectors.dtype)
-        return self._replace(vectors=units, norms=norms, factor=None)
+        units, norms = normalized(rows[nonzero, :], self.vectors.dtype)
+        return self._replace(vectors=units, norms=norms)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Subspace, tuple(self.orthogonalized())
@@ -354,14 +319,14 @@ class Subspace(NamedTuple):
 
 def _combined(V: Array, stack: Stacked, dtype: Any) -> Array:
     """Return V·[B; X] in a dtype."""
-    xp, q, X = namespace_of(V), stack.above.shape[0], stack.below.single
-    V, above = (xp.astype(each, dtype, copy=False) for each in (V, stack.above))
+    q, X = stack.above.shape[0], stack.below.single
+    V, above = (each.astype(dtype, copy=False) for each in (V, stack.above))
     if is_sparse(X):
         return V[:, :q] @ above + (X.T.astype(V.dtype) @ V[:, q:].T).T
     if above.dtype == X.dtype:
         return V[:, :q] @ above + V[:, q:] @ X
     # They must be copied anyway: one product is faster than two.
-    return V @ xp.concat([above, xp.astype(X, dtype)], axis=0)
+    return V @ np.concatenate([above, X.astype(dtype)], axis=0)
 
 
 def truncation_rank(values: Floats, rank: int, n: int, is_double: bool) -> int:
@@ -380,14 +345,10 @@ def truncation_rank(values: Floats, rank: int, n: int, is_double: bool) -> int:
 
 def normalized(rows: Array, dtype: Any) -> tuple[Array, Floats]:
     """Return rows as unit rows of a dtype, and their norms."""
-    xp = namespace_of(rows)
-    if type(rows) is np.ndarray:
-        # as from a file, so that a loaded stream continues bit for bit
-        rows = np.ascontiguousarray(rows)
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    else:
-        norms = xp.sqrt(xp.sum(rows * rows, axis=1))
-    return xp.astype(rows / norms[:, None], dtype, copy=False), to_numpy(norms).astype(np.float64)
+    # as from a file, so that a loaded stream continues bit for bit
+    rows = np.ascontiguousarray(rows)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return (rows / norms[:, None]).astype(dtype, copy=False), norms.astype(np.float64)
 
 
 def leading(gram: Floats) -> tuple[Floats, Floats]:
@@ -409,23 +370,20 @@ def _parts(rows: Rows, count: int) -> Any:
 def squared_norm(rows: Rows) -> float:
     """Return ‖X‖² (Frobenius)."""
     if rows.has_gram:
-        return float(np.trace(to_numpy(rows.gram)))
+        return float(np.trace(rows.gram))
     return sum(_sum_of_squares(block) for block in rows.blocks())
 
 
 def _sum_of_squares(block: Any) -> float:
     values = block.data if is_sparse(block) else block
-    if isinstance(values, np.ndarray):
-        values = values.ravel(order="K")
-        return float(np.einsum("i,i->", values, values, dtype=np.float64))
-    xp = namespace_of(values)
-    return float(xp.sum(xp.astype(values, xp.float64, copy=False) ** 2))
+    values = values.ravel(order="K")
+    return float(np.einsum("i,i->", values, values, dtype=np.float64))
 
 
 def gram_diagonal(rows: Rows) -> Array:
     """Return the diagonal of XᵀX."""
     if rows.has_gram and not rows.dual:
-        return namespace_of(rows.gram).linalg.diagonal(rows.gram)
+        return np.linalg.diagonal(rows.gram)
     total: Any = 0.0
     for block in rows.blocks():
         if is_sparse(block):
@@ -433,6 +391,5 @@ def gram_diagonal(rows: Rows) -> Array:
                 block.indices, block.data.astype(np.float64) ** 2, minlength=rows.shape[1]
             )
         else:
-            xp = namespace_of(block)
-            total = total + xp.sum(xp.astype(block, xp.float64, copy=False) ** 2, axis=0)
+            total = total + np.sum(block.astype(np.float64, copy=False) ** 2, axis=0)
     return total

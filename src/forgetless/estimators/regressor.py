@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from forgetless._core import averages, validate
-from forgetless._core.arrays import Array, from_numpy, group_labels, namespace_of, to_numpy
+from forgetless._core.arrays import Array
 from forgetless._core.dask_arrays import is_remote
-from forgetless._core.linalg import for_task
+from forgetless._core.threads import few_threads, gram_work
 from forgetless.errors import ConvergenceError
 from forgetless.estimators import _input as inputs
 from forgetless.estimators import files
@@ -27,13 +27,12 @@ from forgetless.estimators._units import Units, mean_of
 from forgetless.estimators.counted import Encoded
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.history import History, TaskHistory
-from forgetless.estimators.levels import TaskLevels, TaskMeans
 from forgetless.estimators.low_rank import LowRankMemory, Subspace
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.standard_blocks import encoded_task, standardized_blocks
 from forgetless.estimators.state import Learned, Origin, Plan, Settable, State, ranges_of
 from forgetless.io import Fields
-from forgetless.solvers.rows import is_operator, is_sparse, is_zero
+from forgetless.solvers.rows import is_sparse, is_zero
 
 TALL = 50
 """Rows for each feature from which on a pipeline learns a task from its XᵀX."""
@@ -48,10 +47,6 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
     # Set by subclasses in their constructors, which only store.
     fit_intercept: bool
     standardize: bool = False
-    task_levels: bool = False
-
-    _generic_arrays = True
-    """Whether X may be an array of another library, or an operator (products only, no rows)."""
 
     _gram_suffices = True
     """Whether a task can be learned from XᵀX and Xᵀy alone."""
@@ -63,12 +58,10 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         "standardize",
         "average",
         "memory",
-        "task_levels",
     )
     """Parameters that cannot change within a stream."""
 
     _state: State | None = None
-    _solved_levels: tuple[TaskMeans, TaskLevels] | None = None
 
     coef_ = Learned(
         lambda state: state.in_user_units.coef, "Coefficients, of shape (d,) or (c, d)."
@@ -127,37 +120,25 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             )
         for code in range(count):
             mask = codes == code
-            label = None if groups is None else group_labels(groups)[np.argmax(mask)]
             rows = (X, y, weight) if count == 1 else inputs.take(X, y, weight, np.flatnonzero(mask))
-            state = self._after(state.for_task(label), *rows)
+            state = self._after(state, *rows)
         self._state = state
         return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, task: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn one task, starting from the current weights.
 
         Parameters
         ----------
-        X : array, sparse matrix or ``LinearOperator`` of shape (n, d)
-            Of an operator, for ``ContinualRidge`` and ``ContinualGD``, only products are used, and
-            no rows: without intercept and weights. A dask array, with dense or sparse blocks of
-            rows, is never loaded: its blocks are used where they are.
+        X : array or sparse matrix of shape (n, d)
+            A dask array, with dense or sparse blocks of rows, is never loaded: its blocks are used
+            where they are.
         y : array of shape (n,) or (n, c)
         sample_weight : float or array of shape (n,), optional
             Nonnegative weight of each row in the loss of this task.
-        task : str or number, optional
-            Label of the task, by which ``predict`` finds its level; its number if omitted. With
-            ``task_levels``.
         """
-        state = self._current().for_task(task)
-        after = (
-            state.rule.step_row(state, X, y)
-            if sample_weight is None and state.levels is None
-            else None
-        )
-        if after is not None:
-            self._state = after
-        elif sample_weight is None and inputs.is_plain(state, X, y):
+        state = self._current()
+        if sample_weight is None and inputs.is_plain(state, X, y):
             self._state = self._after(state, X, y, None)
         elif is_remote(X):
             self._state = self._after_cluster(state, X, y, sample_weight)
@@ -166,7 +147,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             self._state = self._after(state, X, y, weight)
         return self
 
-    def partial_fit_blocks(self, blocks: Any, task: Any = None) -> Self:
+    def partial_fit_blocks(self, blocks: Any) -> Self:
         """Learn one task that is given as row blocks, which are never held together.
 
         Parameters
@@ -175,10 +156,8 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             A list or a callable can be read several times, which any number of features allows. A
             generator can be read once: then XᵀX is added up, of shape (d, d), which must fit into
             memory.
-        task : str or number, optional
-            As for ``partial_fit``.
         """
-        self._state = self._after_blocks(self._current().for_task(task), blocks)
+        self._state = self._after_blocks(self._current(), blocks)
         return self
 
     def widen(self, count: int, names: Any = None) -> Self:
@@ -213,20 +192,15 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _beginning(self) -> State:
         """Return the state of a stream without any task, with parameters checked."""
-        levels = TaskMeans.empty() if self.task_levels else None
-        return self._planned(State(Origin(self._fixed()), History([]), levels=levels))
+        return self._planned(State(Origin(self._fixed()), History([])))
 
     def _planned(self, state: State) -> State:
         """Return a state with the rule of the present parameters, which are checked."""
         averages.power(getattr(self, "average", None))
         rule, fixed = self._make_rule(state.origin.n_groups), self._fixed()
-        for name in ("fit_intercept", "standardize", "task_levels"):
+        for name in ("fit_intercept", "standardize"):
             if not isinstance(fixed[name], bool | np.bool_):
                 raise TypeError(f"{name} must be True or False, got {fixed[name]!r}")
-        if fixed["task_levels"] and not (rule.with_levels and fixed["fit_intercept"]):
-            raise ValueError(
-                "task_levels needs schedule='auto', with an intercept and a memory without decay"
-            )
         for name, value in state.origin.fixed.items():
             if fixed[name] != value:
                 raise ValueError(
@@ -262,10 +236,11 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             return X, y, None, state
         return self._validated(state, X, y, sample_weight)
 
+    @few_threads(lambda *task: gram_work(task[2].shape))
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         """Return the state after a task given as arrays."""
         if weight is not None:
-            positive = to_numpy(weight) > 0  # rows of weight zero count as absent
+            positive = weight > 0  # rows of weight zero count as absent
             if not positive.any():
                 raise ValueError(
                     "sample_weight is zero for every row of a task: nothing to learn; leave it out"
@@ -283,8 +258,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             state = state.in_units(units).starting(X, y, mean_of(y, weight))
             X = units.inward(X)
         task = state.discounted(inputs.whole(state, X, y, weight), before)
-        with for_task(X.shape):
-            return state.after(task, state.rule.step(state, task)).with_ranges(ranges)
+        return state.after(task, state.rule.step(state, task)).with_ranges(ranges)
 
     def _after_blocks(self, state: State, blocks: Any) -> State:
         """Return the state after a task given as row blocks."""
@@ -306,16 +280,15 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _after_cluster(self, state: State, X: Any, y: Any, weight: Any) -> State:
         """Return the state after a task given as dask arrays."""
-        for name in ("standardize", "task_levels"):
-            if state.origin.fixed[name]:
-                raise ValueError(
-                    f"{name} needs tasks in memory or in blocks; set it to False and scale the dask"
-                    " arrays"
-                )
+        if state.standardize:
+            raise ValueError(
+                "standardize needs tasks in memory or in blocks; set it to False and scale the dask"
+                " arrays"
+            )
         task, state = inputs.on_cluster(state, X, y, weight, self._validated)
         return state.after(task, state.rule.step(state, task))
 
-    def _learn_tall(self, X: Any, y: Any, task: Any = None) -> bool:
+    def _learn_tall(self, X: Any, y: Any) -> bool:
         """Learn a task of very many rows from its XᵀX, added up in one pass, and return whether
         that was possible.
 
@@ -330,29 +303,31 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         # many rows for each of the d² numbers that a block adds to
         step = max(BLOCK // (8 * d), 4 * d)
         try:
-            with for_task((step, d)):
-                if not isinstance(X, Encoded):
-                    parts = (
-                        (X[low : low + step], y[low : low + step]) for low in range(0, n, step)
-                    )
-                    self.partial_fit_blocks(parts, task)
-                    return True
-                before = self._current().for_task(task)
-                data = encoded_task(before, X, y, self._validated_block)
-                if data is not None:
-                    task, state = data[1].discounted(data[0], before.units), data[1]
-                    ranges = None if state.rule.clip is None else X.ranges()
-                    self._state = state.after(task, state.rule.step(state, task)).with_ranges(
-                        ranges
-                    )
-                return data is not None
+            return self._learn_parts(X, y, step)
         except ConvergenceError:
             return False
 
+    @few_threads(lambda *parts: gram_work((parts[3], parts[1].shape[1])))
+    def _learn_parts(self, X: Any, y: Any, step: int) -> bool:
+        """Learn a task from parts of ``step`` rows, and return whether that was possible."""
+        if not isinstance(X, Encoded):
+            parts = ((X[low : low + step], y[low : low + step]) for low in range(0, len(X), step))
+            self.partial_fit_blocks(parts)
+            return True
+        before = self._current()
+        data = encoded_task(before, X, y, self._validated_block)
+        if data is None:
+            return False
+        task, state = data
+        task = state.discounted(task, before.units)
+        ranges = None if state.rule.clip is None else X.ranges()
+        self._state = state.after(task, state.rule.step(state, task)).with_ranges(ranges)
+        return True
+
     # --- predictions ---
 
-    def predict(self, X: Any, return_std: bool = False, tasks: Any = None) -> Any:
-        """Return X·coef_ + intercept_, and the levels of the rows' tasks where these are passed.
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return X·coef_ + intercept_.
 
         Parameters
         ----------
@@ -361,19 +336,13 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             Also return the standard deviation of every target around its prediction, for a single
             target: from the errors of rows before they were learned, and, where the model has a
             memory beside its weights, from the distance of a row to the rows learned.
-        tasks : sequence of n labels, optional
-            The task of each row, with ``task_levels``: rows of tasks learned before are predicted
-            with their levels, those of other tasks without.
 
         Returns
         -------
         array of shape (n,) or (n, c), and with ``return_std`` another of shape (n,)
         """
         state = self._fitted()
-        predictions = self._linear(state, X, "predict")
-        variances = None
-        if tasks is not None:
-            predictions, variances = self._with_levels(state, X, tasks, predictions)
+        predictions = self._linear(state, X)
         if not return_std:
             return predictions
         if state.coef.ndim > 1 or state.origin.frozen:
@@ -382,58 +351,15 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
             )
             raise ValueError(f"return_std needs {needed}; leave it out")
         rows = validate_data(
-            self._holding(state), X, reset=False, accept_sparse="csr", dtype=np.float64
+            self._holding(state),
+            inputs.array_of(X),
+            reset=False,
+            accept_sparse="csr",
+            dtype=np.float64,
         )
         rows = state.clipped(rows.toarray() if is_sparse(rows) else rows)
         rows = state.inward(rows)
-        return predictions, prediction_std(state, rows, getattr(self, "loss", "sum"), variances)
-
-    def _with_levels(
-        self, state: State, X: Any, tasks: Any, predictions: Array
-    ) -> tuple[Array, Any]:
-        """Return predictions with those of rows of known tasks replaced, and the variances of their
-        targets.
-        """
-        solution = self._task_levels(state)
-        at = solution.numbers_of(tasks, int(predictions.shape[0]))
-        xp, learned = (
-            namespace_of(predictions),
-            state._split(solution.weights, state.coef.shape[:-1]),
-        )
-        learned = {
-            name: from_numpy(np.asarray(value), like=state.coef) for name, value in learned.items()
-        }
-        shape = (-1, *state.coef.shape[:-1])
-        levels = np.concatenate([solution.levels, np.zeros((1, solution.levels.shape[1]))])[
-            at
-        ].reshape(shape)
-        with_levels = self._linear(state._replace(**learned), X, "predict") + from_numpy(
-            levels, like=predictions
-        )
-        mask = from_numpy(
-            (at < len(solution.labels)).reshape((-1, *[1] * (len(shape) - 1))), like=predictions
-        )
-        variances = np.append(solution.variances[:, 0], np.nan)[at]
-        return (
-            xp.where(mask, xp.astype(with_levels, predictions.dtype, copy=False), predictions),
-            variances,
-        )
-
-    def _task_levels(self, state: State) -> TaskLevels:
-        """Return the levels of all tasks in the units of a state; computed when they are first
-        needed.
-        """
-        if state.levels is None:
-            raise ValueError(
-                "tasks needs a model with task_levels=True, which knows the level of each task"
-            )
-        if isinstance(state.levels, TaskLevels):
-            return state.levels
-        solved = self._solved_levels
-        if solved is None or solved[0] is not state.levels:
-            solved = state.levels, state.levels.solved(state.memory.statistics, state.units)
-            self._solved_levels = solved
-        return solved[1]
+        return predictions, prediction_std(state, rows)
 
     def _coef_std(self, groups: Any = ()) -> Any:
         """Return the standard deviation of every coefficient of a single target; None where it is
@@ -444,41 +370,26 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         state = self._fitted()
         if state.coef.ndim > 1 or state.origin.frozen:
             return None
-        return coefficient_std(state, getattr(self, "loss", "sum"), groups)
+        return coefficient_std(state, groups)
 
-    def _linear(self, state: State, X: Any, method: str) -> Array:
+    def _linear(self, state: State, X: Any) -> Array:
         """Return X·coef_ + intercept_ of one state."""
-        coef, xp = state.coef, namespace_of(state.coef)
-        inputs.check_dispatch(coef)
-        if is_operator(X):
-            inputs.check_operator(self, state, X)
-            return _product(X, state.in_user_units)
-        if self._generic_arrays:
-            inputs.check_namespace(coef, X, f"{type(self).__name__}.{method}")
-        elif inputs.dispatched(X):
-            X = to_numpy(X)
-        draft, X = self._holding(state), inputs.checked_indices(X)
         X = validate_data(
-            draft, X, reset=False, accept_sparse="csr", dtype=[xp.float64, xp.float32]
+            self._holding(state),
+            inputs.array_of(X),
+            reset=False,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
         )
         return self._predicted(state, X)
 
     def _predicted(self, state: State, X: Any) -> Array:
         """Return the predictions of one state for rows that have been validated."""
-        coef, xp, X = state.coef, namespace_of(state.coef), state.clipped(X)
-        if state.units is not None and isinstance(X, np.ndarray):
-            return state.units.product(X, coef) + state.intercept
-        if is_sparse(X):
-            return _product(X, state.in_user_units)
-        if state.units is not None:
-            X = state.units.inward(X)
-        if X.dtype != coef.dtype:
-            wide = xp.result_type(X.dtype, coef.dtype)
-            X, state = (
-                xp.astype(X, wide, copy=False),
-                state._replace(coef=xp.astype(coef, wide, copy=False)),
-            )
-        return _product(X, state)
+        X = state.clipped(X)
+        if state.units is not None and not is_sparse(X):
+            return state.units.product(X, state.coef) + state.intercept
+        state = state.in_user_units
+        return X @ state.coef.T + state.intercept
 
     def _fitted(self) -> State:
         check_is_fitted(self)
@@ -509,7 +420,7 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
 
         Rows that the model was trained on are not stored. The vectors of its memory are, as
         combinations of all rows seen (of a single row there is only one), and sums over all rows.
-        Arrays of other libraries are stored as NumPy's. A schedule that is a function of your own
+        A schedule that is a function of your own
         cannot be stored.
 
         Parameters
@@ -550,7 +461,6 @@ class StreamingRegressor(BaseEstimator, ABC):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
-        tags.array_api_support = self._generic_arrays
         return tags
 
 
@@ -559,14 +469,6 @@ def _parameters(cls: type[StreamingRegressor]) -> Any:
     """Return a function of a model of a class that gives the values of all its parameters."""
     names = cls._get_param_names()
     return attrgetter(*names)
-
-
-def _product(X: Any, state: State) -> Array:
-    return (
-        X @ state.coef.T + state.intercept
-        if state.coef.ndim > 1
-        else X @ state.coef + state.intercept
-    )
 
 
 def _retained_fraction(state: State) -> float | None:

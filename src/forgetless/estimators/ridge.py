@@ -18,7 +18,7 @@ from forgetless.estimators.strength import HalfStep, Strength
 from forgetless.estimators.tracking import SteadyRule
 from forgetless.filters import GradientDescent, Ridge
 from forgetless.schedules.base import Auto
-from forgetless.schedules.names import named
+from forgetless.schedules.names import from_name
 from forgetless.schedules.tracking import Steady
 
 
@@ -61,9 +61,6 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         last weights. Needs no horizon: 2, with ``alpha=0``, has the best guarantee where it is
         unknown, for tasks that one model fits. Not for streams that change, since an average
         includes old solutions. It takes O(d) more memory.
-    loss : {"sum", "mean"}, default "sum"
-        ``"mean"`` divides the loss of a task by its number of rows (the sum of their weights), so
-        that λ_t means the same for tasks of different sizes; R is then that of X_t/√n.
     fit_intercept : bool, optional
         Adds a feature that is always 1; by default only with ``schedule="auto"``. There the
         intercept is not regularized, otherwise like every other weight.
@@ -74,15 +71,8 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         ``intercept_`` are in the user's units. With an intercept the first task starts from the
         mean of its targets. Columns are scaled but not centred without an intercept, or where X is
         sparse. It takes O(d) more memory, and a copy of every task.
-    task_levels : bool, default False
-        Also store the means of every task, d + c numbers each, so that ``predict(X, tasks=labels)``
-        predicts rows of tasks learned before with an intercept of their own (a random intercept, by
-        restricted maximum likelihood). Tasks are labelled by ``groups`` of ``fit`` or ``task`` of
-        ``partial_fit``. Needs ``schedule="auto"``.
-    solver : {"auto", "gram", "krylov", "svd"}, default "auto"
-        How the step is computed: see :func:`forgetless.solvers.one_task.learn`.
     tol : float, default 1e-10
-        Bound of the relative error of a step of ``"krylov"``.
+        Bound of the relative error of a step of a task too large for a factorization.
 
     Attributes
     ----------
@@ -103,9 +93,6 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         may help.
     nbytes_ : int
         Size of the state in bytes.
-    task_levels_ : dict of str to float or array of shape (c,)
-        The level of every task, with ``task_levels``: the difference of its intercept to that of
-        all tasks.
 
     Notes
     -----
@@ -155,21 +142,11 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         radius: float | None = None,
         memory: Any = "auto",
         average: float | None = None,
-        loss: str = "sum",
         fit_intercept: bool | None = None,
         standardize: bool | None = None,
-        task_levels: bool = False,
-        solver: str = "auto",
         tol: float = 1e-10,
     ) -> None:
         store(self, locals())
-
-    @property
-    def task_levels_(self) -> dict[str, Any]:
-        """The level of every task by its label, with ``task_levels``."""
-        solution = self._task_levels(self._fitted())
-        levels = solution.levels if self.coef_.ndim > 1 else solution.levels[:, 0].tolist()
-        return dict(zip(solution.labels, levels, strict=True))
 
     def _make_rule(self, n_groups: int | None) -> Rule:
         return ridge_rule(self, n_groups)
@@ -217,7 +194,7 @@ def ridge_rule(model: Any, n_groups: int | None) -> Rule:
         auto = schedule if isinstance(schedule, Auto) else Auto()
         return Evidence(options, memory, auto, classes=model._has_classes)
     if isinstance(schedule, str):
-        schedule = named(schedule, "auto")
+        schedule = from_name(schedule)
     elif schedule is None:
         schedule = Ridge(validate.number("alpha", model.alpha, "use 0 for no regularization"))
     if isinstance(schedule, Steady):
@@ -241,7 +218,7 @@ class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         γ at every task; half of 1/‖X_t‖² of the largest task so far if omitted.
     schedule : str, schedule, filter or callable, optional
         ``"fixed"`` and ``"increasing"`` are the budget presets with ``n_steps``; they choose γ_t.
-    n_tasks, radius, average, loss, fit_intercept, standardize, solver, tol
+    n_tasks, radius, average, fit_intercept, standardize, tol
         As in :class:`forgetless.ContinualRidge`. The ``strength`` in ``history_`` is 1/(N_t γ_t).
 
     Attributes
@@ -272,10 +249,8 @@ class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         n_tasks: int | None = None,
         radius: float | None = None,
         average: float | None = None,
-        loss: str = "sum",
         fit_intercept: bool = False,
         standardize: bool = False,
-        solver: str = "auto",
         tol: float = 1e-10,
     ) -> None:
         store(self, locals())
@@ -288,7 +263,7 @@ class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     def _schedule(self) -> Any:
         if isinstance(self.schedule, str):
             short = {"fixed": "fixed-budget", "increasing": "increasing-budget"}
-            return named(short.get(self.schedule, self.schedule), *short, n_steps=self.n_steps)
+            return from_name(short.get(self.schedule, self.schedule), n_steps=self.n_steps)
         if self.schedule is not None:
             return self.schedule
         if self.step_size is not None:

@@ -7,19 +7,15 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from forgetless._core import environment, validate
-from forgetless._core.arrays import Array, namespace_of
-from forgetless.estimators import _single_rows
+from forgetless._core import validate
+from forgetless._core.arrays import Array
 from forgetless.estimators.low_rank import LowRankMemory, Subspace, squared_norm
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.strength import Strength
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.solvers.one_task import SMALL_SIDE, SOLVERS, learn, task_norm
-from forgetless.solvers.one_task import Learned as Solution
+from forgetless.solvers.one_task import SMALL_SIDE, Solution, learn, task_norm
 from forgetless.solvers.rows import Limits, OneTask
 from forgetless.solvers.stacked import Stacked, columns_divided
-
-LOSSES = ("sum", "mean")
 
 LARGEST = 1e290
 """‖X‖² up to which a task can be remembered: sums over tasks must remain finite."""
@@ -36,20 +32,11 @@ class Rule(ABC):
     """Widths of the range seen, on either side of it, beyond which features are clipped for
     predictions."""
 
-    with_levels = False
-    """Whether levels of tasks can be computed from its statistics."""
-
     towards_previous = False
     """Whether a penalty holds weights near those before the task."""
 
     starts_at_mean = True
     """Whether a standardized stream starts from the mean of its first targets."""
-
-    def step_row(self, state: State, X: Any, y: Any) -> State | None:
-        """Return the state after a task of one plain row where there is a short path for it; else
-        None.
-        """
-        return None
 
     def detached(self) -> "Rule":
         """Return a rule that shares no mutable part with this one."""
@@ -64,39 +51,22 @@ class Rule(ABC):
 class Options(NamedTuple):
     """Options of a step: see :class:`forgetless.ContinualRidge`."""
 
-    loss: str
     radius: float | None
-    solver: str
     tol: float
 
     @classmethod
     def of(cls, model: Any) -> "Options":
         """Return the checked options of a model."""
-        for name, value, allowed in (
-            ("loss", model.loss, LOSSES),
-            ("solver", model.solver, SOLVERS),
-        ):
-            if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
         validate.number("tol", model.tol, "the default is 1e-10", positive=True)
         if model.radius is not None:
             validate.number(
                 "radius", model.radius, "leave it out for the running maximum", positive=True
             )
-        return cls(model.loss, model.radius, model.solver, model.tol)
-
-    @property
-    def limits(self) -> Limits:
-        """Limits of the solvers."""
-        return Limits(self.tol, environment.FACTORIZATION_LIMIT)
-
-    def scale(self, task: TaskData) -> float:
-        """Return the divisor of the loss of a task."""
-        return task.total if self.loss == "mean" else 1.0
+        return cls(model.radius, model.tol)
 
     def solve(self, task: OneTask, filter: Filter) -> Solution:
         """Return the step on a task with a filter."""
-        return learn(task, filter, self.solver, self.limits)
+        return learn(task, filter, Limits(self.tol, validate.FACTORIZATION_LIMIT))
 
 
 class WithStrength(Rule):
@@ -133,86 +103,59 @@ class Scheduled(WithStrength):
     ) -> None:
         self.strength, self.options, self.memory, self.measure = strength, options, memory, measure
 
-    def step_row(self, state: State, X: Any, y: Any) -> State | None:
-        """Return the state after a task of one plain row, without the overhead of the general
-        path.
-        """
-        return (
-            _single_rows.step_row(self, state, X, y)
-            if type(X) is np.ndarray and len(X) == 1
-            else None
-        )
-
     def step(self, state: State, task: TaskData) -> Change:
         """Return the change of a state by a task."""
-        own = self.strength.per_task
-        needed = self.measure or own or (self.strength.needs_radius and self.options.radius is None)
-        scale, norm, largest = measured(state, task, self.options, always=needed)
+        needed = self.measure or (self.strength.needs_radius and self.options.radius is None)
+        norm, largest = _measured(state, task, always=needed)
         radius = largest if self.options.radius is None else self.options.radius
-        radius = norm / math.sqrt(scale) if own and norm is not None else radius
         filter_ = self.strength.at(state.n_tasks + 1, radius)
         if isinstance(filter_, GradientDescent):
-            norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT) if norm is None else norm
-            _check_contraction(filter_, norm / math.sqrt(scale))
+            norm = task_norm(task.rows) if norm is None else norm
+            _check_contraction(filter_, norm)
         if self.memory is None:
-            scaled = filter_ if scale == 1.0 else filter_.scaled(scale)
             solution = self.options.solve(
-                OneTask(task.rows, task.residual, task.right, norm), scaled
+                OneTask(task.rows, task.residual, task.right, norm), filter_
             )
             change = Change(
                 solution.change, solution.after, float(filter_.strength()), error=solution.error
             )
         else:
-            change = self._step_with_memory(self.memory, state, task, filter_, scale)
+            change = self._step_with_memory(self.memory, state, task, filter_)
         parts = {**change.parts, "radius": largest}
         return change._replace(radius=math.nan if norm is None else radius, parts=parts)
 
     def _step_with_memory(
-        self, memory: LowRankMemory, state: State, task: TaskData, filter_: Filter, scale: float
+        self, memory: LowRankMemory, state: State, task: TaskData, filter_: Filter
     ) -> Change:
-        options, recall = self.options, recalled(memory, state, task, scale)
-        subspace, strength = recall.subspace, positive_coefficient(filter_, "memory")
+        subspace, stack, size = _recalled(memory, state, task)
+        strength = positive_coefficient(filter_, "memory")
         # The memory is about the weights of the state, from which the step starts unless they are
         # discounted.
         origin = task.start if state.coef is None else state.start(None, None)
         if memory.diagonal:
-            solution = solve_stacked(
-                options, task, recall.stack, origin, scale, subspace.penalty_root(strength)
-            )
+            root = subspace.penalty_root(strength)
+            solution = _solve_stacked(self.options, task, stack, origin, 1.0, root)
         else:
-            solution = solve_stacked(options, task, recall.stack, origin, strength * scale)
-        after = subspace.with_task(
-            recall.stack, min(memory.rank, task.rows.shape[1]), scale, recall.size
-        )
+            solution = _solve_stacked(self.options, task, stack, origin, strength)
+        after = subspace.with_task(stack, min(memory.rank, task.rows.shape[1]), size)
         squares = task.error_after(solution.change)
         return Change(
             solution.change, squares, strength, error=solution.error, parts={"memory": after}
         )
 
 
-def measured(
-    state: State, task: TaskData, options: Options, *, always: bool = False
-) -> tuple[float, float | None, float]:
-    """Return the divisor of the loss, ‖X‖₂ where it is cheap or needed, and the largest norm so
-    far.
-    """
-    scale = options.scale(task)
+def _measured(state: State, task: TaskData, *, always: bool) -> tuple[float | None, float]:
+    """Return ‖X‖₂ where it is cheap or needed, and the largest norm so far."""
     if not always and task.rows.small_side > SMALL_SIDE:
-        return scale, None, state.radius
-    norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT)
-    return scale, norm, max(state.radius, norm / math.sqrt(scale))
+        return None, state.radius
+    norm = task_norm(task.rows)
+    return norm, max(state.radius, norm)
 
 
-class Recall(NamedTuple):
-    """The memory before a task, √scale·B above its rows, and ‖X‖² (Frobenius)."""
-
-    subspace: Subspace
-    stack: Stacked
-    size: float
-
-
-def recalled(memory: LowRankMemory, state: State, task: TaskData, scale: float) -> Recall:
-    """Return the memory of a state with the rows of a task."""
+def _recalled(
+    memory: LowRankMemory, state: State, task: TaskData
+) -> tuple[Subspace, Stacked, float]:
+    """Return the memory B before a task, B above the rows of the task, and ‖X‖² (Frobenius)."""
     size = squared_norm(task.rows)
     if not size < LARGEST:
         raise OverflowError(
@@ -222,12 +165,10 @@ def recalled(memory: LowRankMemory, state: State, task: TaskData, scale: float) 
     if subspace is None:
         subspace = Subspace.empty(task.start, memory)
     subspace = subspace.decayed(memory.decay)
-    return Recall(
-        subspace, Stacked(subspace.rows(task.start.dtype, math.sqrt(scale)), task.rows), size
-    )
+    return subspace, Stacked(subspace.rows(task.start.dtype), task.rows), size
 
 
-def solve_stacked(
+def _solve_stacked(
     options: Options,
     task: TaskData,
     stack: Stacked,
@@ -240,7 +181,7 @@ def solve_stacked(
     """
     right = task.rows.adjoint(task.residual) if task.right is None else task.right
     above = stack.above @ (origin - task.start)  # zero unless the step starts from other weights
-    residual = namespace_of(above).concat([above, _cast(task.residual, above)], axis=0)
+    residual = np.concatenate([above, _cast(task.residual, above)], axis=0)
     right = right + _cast(stack.above.T @ above, right)
     if root is None:
         return options.solve(OneTask(stack, residual, right), Ridge(coefficient))
@@ -275,7 +216,7 @@ def _check_contraction(filter_: GradientDescent, norm: float) -> None:
 
 
 def _cast(array: Array, like: Array) -> Array:
-    return namespace_of(array).astype(array, like.dtype, copy=False)
+    return array.astype(like.dtype, copy=False)
 
 
 def _over(B: Array, root: Array) -> Array:

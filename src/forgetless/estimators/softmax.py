@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core import environment
-from forgetless._core.arrays import Floats, from_numpy, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.errors import ConvergenceError
 from forgetless.estimators._newton import (
     Objective,
@@ -90,7 +89,7 @@ class SoftmaxStep(WithStrength):
         if subspace is not None:
             parts["memory"] = self._remembered(subspace, rows, before, after)
         return Change(
-            from_numpy((weights - start)[:, : task.start.shape[1]], like=task.start),
+            (weights - start)[:, : task.start.shape[1]],
             rows.squared_error(after),
             coefficient,
             radius,
@@ -104,10 +103,9 @@ class SoftmaxStep(WithStrength):
         far.
         """
         radius, largest = math.nan if self.radius is None else self.radius, state.radius
-        if self.strength.per_task or (self.strength.needs_radius and self.radius is None):
-            norm = task_norm(task.rows, environment.FACTORIZATION_LIMIT)
-            largest = max(largest, norm)
-            radius = norm if self.strength.per_task else largest
+        if self.strength.needs_radius and self.radius is None:
+            largest = max(largest, task_norm(task.rows))
+            radius = largest
         filter_ = self.strength.at(state.n_tasks + 1, math.sqrt(0.5) * radius)
         return positive_coefficient(filter_, "ContinualLogistic"), radius, largest
 
@@ -129,14 +127,14 @@ class SoftmaxStep(WithStrength):
                 "the rows of this task are too large to be remembered; rescale X towards 1"
             )
         stack = Stacked(subspace.rows(np.float64), scaled)
-        return subspace.with_task(stack, min(self.memory.rank, scaled.shape[1]), 1.0, size)
+        return subspace.with_task(stack, min(self.memory.rank, scaled.shape[1]), size)
 
 
 def _against_another(weights: Any) -> Floats:
     """Return weights (d, c) in float64; those of a single class beside those of another one that
     may follow.
     """
-    W = to_numpy(weights).astype(np.float64)
+    W = weights.astype(np.float64)
     return np.hstack([W, -W]) if W.shape[1] == 1 else W
 
 
@@ -171,8 +169,8 @@ class Metric(NamedTuple):
         if subspace is None:
             return cls(coefficient, np.zeros(0), np.zeros((0, d)), root)
         if subspace.diagonal is not None:
-            root = to_numpy(subspace.penalty_root(coefficient)) / math.sqrt(coefficient)
-        B = to_numpy(subspace.rows(np.float64)) / root
+            root = subspace.penalty_root(coefficient) / math.sqrt(coefficient)
+        B = subspace.rows(np.float64) / root
         values, U = leading(B @ B.T)
         count = int(np.sum(values > NEGLIGIBLE * values.max(initial=0.0)))
         return cls(
@@ -253,12 +251,12 @@ class LabelledRows(NamedTuple):
         """Return the rows of a task, whose residuals are those of one-hot targets."""
         rows, weight = task.rows, task.weight
         X = rows.single if rows.single is not None else np.concatenate(list(rows.blocks()))
-        X, residual = X.astype(np.float64, copy=False), to_numpy(task.residual).astype(np.float64)
-        weights = np.ones(len(residual)) if weight is None else to_numpy(weight).astype(np.float64)
+        X, residual = X.astype(np.float64, copy=False), task.residual.astype(np.float64)
+        weights = np.ones(len(residual)) if weight is None else weight.astype(np.float64)
         if weight is not None:
             inverse = 1.0 / np.sqrt(weights)[:, None]
             X, residual = _times(X, inverse), residual * inverse
-        targets = residual + X @ to_numpy(task.start).astype(np.float64)
+        targets = residual + X @ task.start.astype(np.float64)
         return cls(X, np.argmax(targets, axis=1), weights)
 
     def minimum(self, metric: Metric, centre: Floats) -> tuple[Floats, float]:

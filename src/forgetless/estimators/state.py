@@ -12,22 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import (
-    Array,
-    Floats,
-    from_numpy,
-    namespace_of,
-    nbytes,
-    to_numpy,
-    with_zeros,
-    zeros,
-)
+from forgetless._core.arrays import Array, Floats, nbytes, with_zeros
 from forgetless._core.averages import next_total
 from forgetless.estimators._units import UnitChange, Units
 from forgetless.estimators.calibration import Calibration
 from forgetless.estimators.history import History
-from forgetless.estimators.levels import TaskLevels, TaskMeans, label_of
-from forgetless.solvers.rows import Rows, columns_of, is_operator, is_sparse, product
+from forgetless.solvers.rows import Rows, columns_of, is_sparse, product
 
 if TYPE_CHECKING:
     from forgetless.estimators.rules import Rule
@@ -86,9 +76,8 @@ class TaskData(NamedTuple):
 
     def error_after(self, change: Array) -> float:
         """Return ‖r − Xδ‖² after a change δ of the weights."""
-        xp = namespace_of(change)
         return sum_of_squares(
-            self.relative_to(self.start + xp.astype(change, self.start.dtype, copy=False)).residual
+            self.relative_to(self.start + change.astype(self.start.dtype, copy=False)).residual
         )
 
 
@@ -176,11 +165,6 @@ class State(NamedTuple):
         Rows learned of each class.
     calibration : Calibration or None
         The log-loss by which the temperature of class probabilities is chosen.
-    label : str or None
-        The label of the task to learn next; its number if None.
-    levels : TaskMeans, TaskLevels or None
-        Means of every task, where predictions of its rows have a level of their own; or the levels
-        themselves, where no task can follow.
     inverse_strength : float
         1/λ of the next task, where it follows from the tasks learned (``schedules.steady``); 0
         where it does not.
@@ -199,8 +183,6 @@ class State(NamedTuple):
     units: Units | None = None
     class_counts: Any = None
     calibration: Calibration | None = None
-    label: str | None = None
-    levels: TaskMeans | TaskLevels | None = None
     inverse_strength: float = 0.0
 
     @property
@@ -222,12 +204,12 @@ class State(NamedTuple):
     @property
     def weights(self) -> Array:
         """The weights (d, c), the last row being the intercept."""
-        coef, xp = self.coef, namespace_of(self.coef)
-        columns = xp.reshape(coef, (-1, 1)) if coef.ndim == 1 else coef.T
+        coef = self.coef
+        columns = np.reshape(coef, (-1, 1)) if coef.ndim == 1 else coef.T
         if not self.fit_intercept:
             return columns
-        last = xp.reshape(xp.asarray(self.intercept, dtype=coef.dtype), (1, -1))
-        return xp.concat([columns, last], axis=0)
+        last = np.reshape(np.asarray(self.intercept, dtype=coef.dtype), (1, -1))
+        return np.concatenate([columns, last], axis=0)
 
     @property
     def in_user_units(self) -> "State":
@@ -245,9 +227,7 @@ class State(NamedTuple):
         if self.coef is not None:
             return self.weights
         shape = (int(X.shape[1]) + self.fit_intercept, y.shape[1] if y.ndim > 1 else 1)
-        return zeros(
-            shape, y if is_operator(X) else np.zeros(0, dtype=X.dtype) if is_sparse(X) else X
-        )
+        return np.zeros(shape, dtype=X.dtype)
 
     def residual(self, X: Any, y: Any, start: Array) -> Array:
         """Return y − Xw, of shape (n, c)."""
@@ -276,7 +256,7 @@ class State(NamedTuple):
         ``inward`` if X is in the units of the state.
         """
         clip = None if self.plan is None else self.rule.clip
-        if self.ranges is None or clip is None or is_operator(X):
+        if self.ranges is None or clip is None:
             return X
         low, high = self.ranges
         width = np.where(np.isfinite(high - low), high - low, 0.0) * clip
@@ -285,9 +265,8 @@ class State(NamedTuple):
             limits = self.units.inward(limits)
         if is_sparse(X):
             return _clipped_sparse(X, limits)
-        xp = namespace_of(X)
-        low, high = (xp.astype(from_numpy(each, like=X), X.dtype, copy=False) for each in limits)
-        return xp.clip(X, low, high)
+        low, high = (each.astype(X.dtype, copy=False) for each in limits)
+        return np.clip(X, low, high)
 
     def with_ranges(self, ranges: Any) -> "State":
         """Return the state with the values of a task, ``ranges`` of shape (2, d), in the ranges
@@ -300,10 +279,6 @@ class State(NamedTuple):
                 [np.minimum(self.ranges[0], ranges[0]), np.maximum(self.ranges[1], ranges[1])]
             )
         return self._replace(ranges=ranges)
-
-    def for_task(self, label: Any) -> "State":
-        """Return the state before a task with a label."""
-        return self if label is None else self._replace(label=label_of(label))
 
     def inward(self, X: Any) -> Any:
         """Return rows in the units of the state."""
@@ -345,8 +320,7 @@ class State(NamedTuple):
             return task
         factor = np.ones(task.start.shape[0])
         factor[: len(grown)][grown] = (before.scale[grown] / self.units.scale[grown]) ** 2
-        xp = namespace_of(task.start)
-        factor = xp.astype(from_numpy(factor, like=task.start), task.start.dtype, copy=False)
+        factor = factor.astype(task.start.dtype, copy=False)
         error = sum_of_squares(task.residual) if task.before is None else task.before
         return task.relative_to(task.start * factor[:, None])._replace(before=error)
 
@@ -355,16 +329,16 @@ class State(NamedTuple):
         if self.coef is not None or not self.fit_intercept or not self.rule.starts_at_mean:
             return self
         weights, targets = self.start(X, y), tuple(y.shape[1:])
-        xp = namespace_of(weights)
-        last = xp.reshape(xp.astype(mean, weights.dtype, copy=False), (1, -1))
-        return self._replace(**self._split(xp.concat([weights[:-1, :], last], axis=0), targets))
+        last = np.reshape(mean.astype(weights.dtype, copy=False), (1, -1))
+        return self._replace(
+            **self._split(np.concatenate([weights[:-1, :], last], axis=0), targets)
+        )
 
     def after(self, task: TaskData, change: Change) -> "State":
         """Return the state after a task."""
-        xp = namespace_of(task.start)
-        weights = task.start + xp.astype(change.weights, task.start.dtype, copy=False)
+        weights = task.start + change.weights.astype(task.start.dtype, copy=False)
         iterate, weights = self._averaged(weights)
-        if not bool(xp.all(xp.isfinite(weights))):
+        if not bool(np.all(np.isfinite(weights))):
             raise OverflowError("the new weights are not finite; rescale X and y towards 1")
         number = self.n_tasks + 1
         scale = task.total * task.residual.shape[1]
@@ -382,7 +356,7 @@ class State(NamedTuple):
         history = self.history.with_row(row, task.total)
         learned = self._split(weights, task.targets)
         return self._replace(
-            n_tasks=number, iterate=iterate, history=history, label=None, **change.parts, **learned
+            n_tasks=number, iterate=iterate, history=history, **change.parts, **learned
         )
 
     def _averaged(self, weights: Array) -> tuple[Iterate | None, Array]:
@@ -402,7 +376,10 @@ class State(NamedTuple):
         columns, last = (weights[:-1, :], weights[-1, :]) if self.fit_intercept else (weights, None)
         if targets == ():
             return {"coef": columns[:, 0], "intercept": 0.0 if last is None else last[0]}
-        return {"coef": columns.T, "intercept": zeros(targets, weights) if last is None else last}
+        return {
+            "coef": columns.T,
+            "intercept": np.zeros(targets, dtype=weights.dtype) if last is None else last,
+        }
 
     def widened(self, count: int, names: Any = None) -> "State":
         """Return the state with ``count`` more features, as if they had been zero in every row so
@@ -427,7 +404,6 @@ class State(NamedTuple):
             ranges=None if self.ranges is None else with_zeros(self.ranges, d, count, 1),
             memory=None if memory is None else memory.widened(d, count),
             units=None if self.units is None else self.units.widened(count),
-            levels=self.levels.widened(d, count) if isinstance(self.levels, TaskMeans) else None,
         )
 
     def detached(self) -> "State":
@@ -445,7 +421,7 @@ class State(NamedTuple):
         """Size of the stored numbers in bytes."""
         labels = (self.origin.feature_names, self.origin.classes, self.class_counts)
         weights = (self.coef, self.intercept, self.radius, self.iterate, self.units)
-        return nbytes((labels, weights, self.memory, self.history, self.ranges, self.levels)) + (
+        return nbytes((labels, weights, self.memory, self.history, self.ranges)) + (
             0 if self.plan is None else self.plan.rule.nbytes
         )
 
@@ -459,8 +435,7 @@ def ranges_of(X: Any) -> Floats:
                 np.asarray(X.max(axis=0).toarray()).ravel(),
             ]
         )
-    xp = namespace_of(X)
-    return np.stack([to_numpy(xp.min(X, axis=0)), to_numpy(xp.max(X, axis=0))]).astype(np.float64)
+    return np.stack([np.min(X, axis=0), np.max(X, axis=0)]).astype(np.float64)
 
 
 def _clipped_sparse(X: Any, limits: Floats) -> Any:
@@ -474,7 +449,7 @@ def _clipped_sparse(X: Any, limits: Floats) -> Any:
 def sum_of_squares(residual: Array) -> float:
     """Return the sum of squares of a residual."""
     with np.errstate(over="ignore"):  # ``State.after`` rejects an infinite error
-        return float(np.sum(np.square(to_numpy(residual), dtype=np.float64)))
+        return float(np.sum(np.square(residual, dtype=np.float64)))
 
 
 class Learned:

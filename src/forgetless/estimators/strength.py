@@ -7,14 +7,12 @@ import warnings
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
-
 from forgetless._core import validate
 from forgetless._core.arrays import nbytes
-from forgetless.filters import Filter, GradientDescent, PerTask, Ridge
+from forgetless.filters import Filter, GradientDescent
 from forgetless.schedules import resolve
-from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon, uses_own_norms
-from forgetless.schedules.names import is_proportional
+from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
+from forgetless.schedules.names import PROPORTIONAL
 from forgetless.schedules.presets import Constant
 
 CHUNK = 2**14
@@ -57,7 +55,7 @@ class Strength:
                 " coefficient"
             )
         self.schedule = schedule.filter if isinstance(schedule, Constant) else schedule
-        self.listed, self.per_task = own_horizon(self.schedule), uses_own_norms(self.schedule)
+        self.listed = own_horizon(self.schedule)
         self.n_tasks = groups if self.listed is None else self.listed
         if n_tasks is not None:
             self.n_tasks = validate.integer(
@@ -67,9 +65,6 @@ class Strength:
         self.constant = isinstance(self.schedule, Filter) and self.listed is None
         # The key that the filters were resolved for, and those of its next tasks.
         self._resolved: tuple[Any, Filter | None] = (None, None)
-        # For the short path of rows: the radius (NaN if any), the first of these tasks, and their
-        # coefficients.
-        self._ready: tuple[float, int, list[float]] = (math.nan, 0, [])
 
     @property
     def needs_radius(self) -> bool:
@@ -79,49 +74,30 @@ class Strength:
         return not isinstance(self.schedule, Filter) and self.listed is None
 
     def at(self, task: int, radius: float) -> Filter:
-        """Return the filter of task number ``task`` ≥ 1; ``radius`` is its own norm where
-        ``per_task``.
-        """
+        """Return the filter of task number ``task`` ≥ 1."""
         if self.constant:
-            return (
-                self.schedule.for_norm(radius)
-                if isinstance(self.schedule, PerTask)
-                else self.schedule
-            )
+            return self.schedule
         if isinstance(self.schedule, HalfStep):
             return self.schedule(1, radius)
         self._check_horizon(task)
         k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
         proportional = (
-            self.per_task or is_proportional(self.schedule)
-        ) and 0.0 < radius * radius < math.inf
+            type(self.schedule) in PROPORTIONAL.values() and 0.0 < radius * radius < math.inf
+        )
         at, first = (1.0 if proportional else radius), (t - 1) // CHUNK * CHUNK
         if self._resolved[0] != (k, at, first):
-            filters, values = self._filters(k, at, first)
-            self._resolved = (k, at, first), filters
-            self._ready = math.nan if proportional else radius, task - t + 1 + first, values
+            self._resolved = (k, at, first), self._filters(k, at, first)
         assert self._resolved[1] is not None
         filter_ = self._resolved[1].at(t - 1 - first)
         return filter_.scaled(radius * radius) if proportional else filter_
 
-    def _filters(self, k: int, radius: float, first: int) -> tuple[Filter, list[float]]:
-        """Return the filters of ``CHUNK`` tasks of an epoch from ``first`` on, and their λ for
-        explicit L2.
-        """
+    def _filters(self, k: int, radius: float, first: int) -> Filter:
+        """Return the filters of ``CHUNK`` tasks of an epoch from ``first`` on."""
         filters = resolve(self.schedule, k, radius)
-        if isinstance(filters, PerTask):
-            if not self.per_task:
-                raise TypeError(
-                    "schedule is a function that gives fl.filters.PerTask; give the filter, or a"
-                    " preset"
-                )
-            filters = filters.inner
         if filters.horizon is not None and k > CHUNK:
             # a slice alone would keep all in memory
             filters = deepcopy(filters.at(slice(first, first + CHUNK)))
-        if not isinstance(filters, Ridge):
-            return filters, []
-        return filters, np.broadcast_to(filters.coefficient, (min(CHUNK, k - first),)).tolist()
+        return filters
 
     def _check_horizon(self, task: int) -> None:
         """Raise ValueError after the last listed coefficient; warn at the first task after the
@@ -143,20 +119,7 @@ class Strength:
                 stacklevel=2,
             )
 
-    def ready_coefficient(self, task: int, radius: float) -> float:
-        """Return λ of a task where it is known from an earlier call of ``at``; else NaN."""
-        if isinstance(self.schedule, Ridge) and type(self.schedule.coefficient) is float:
-            return self.schedule.coefficient
-        for_radius, first, values = self._ready
-        if not 0 <= task - first < len(values):
-            return math.nan
-        if for_radius != for_radius:
-            return values[task - first] * (radius * radius)
-        return values[task - first] if radius == for_radius else math.nan
-
     @property
     def nbytes(self) -> int:
-        """Size in bytes of the stored coefficients, as filters and as the numbers of the short
-        path.
-        """
-        return nbytes(self._resolved[1]) + 32 * len(self._ready[2])
+        """Size in bytes of the stored coefficients."""
+        return nbytes(self._resolved[1])

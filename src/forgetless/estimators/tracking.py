@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, from_numpy, to_numpy, with_zeros
+from forgetless._core.arrays import Floats, with_zeros
 from forgetless.estimators._units import UnitChange
 from forgetless.estimators.low_rank import LowRankMemory, leading, squared_norm
 from forgetless.estimators.rules import Options, Rule, Scheduled
@@ -26,7 +26,7 @@ from forgetless.estimators.strength import Strength
 from forgetless.filters import Ridge
 from forgetless.io import Fields
 from forgetless.schedules.tracking import Steady
-from forgetless.solvers.rows import Operated, Rows
+from forgetless.solvers.rows import Rows
 
 DRIFTS = np.array([0.01, 0.1])
 """g of the trackers, for columns of unit variance."""
@@ -53,7 +53,7 @@ class SteadyRule(Rule):
         change = Scheduled(Strength(Ridge(1.0 / inverse)), self.options, self.memory).step(
             state, task
         )
-        strengths = np.array([self.options.scale(task) / inverse])
+        strengths = np.array([1.0 / inverse])
         (left,) = _residual_factors(_spectrum(task.rows), strengths, d)
         parts = {**change.parts, "inverse_strength": left * inverse + schedule.drift**2 / unit}
         return change._replace(parts=parts)
@@ -65,9 +65,9 @@ def _spectrum(rows: Rows) -> Floats:
     Where both sides are large they are replaced by as many equal ones of the same sum. As x/(x + λ)
     is concave, a_t is then an upper bound.
     """
-    if rows.small_side > SPECTRUM_SIDE and rows.readable and not isinstance(rows, Operated):
+    if rows.small_side > SPECTRUM_SIDE and rows.readable:
         return np.full(rows.small_side, squared_norm(rows) / rows.small_side)
-    return np.maximum(np.linalg.eigvalsh(to_numpy(rows.gram)), 0.0)
+    return np.maximum(np.linalg.eigvalsh(rows.gram), 0.0)
 
 
 def _residual_factors(values: Floats, strengths: Floats, d: int) -> Floats:
@@ -122,17 +122,17 @@ class Trackers(NamedTuple):
         """Return the same with ``count`` more features behind the first d."""
         return self._replace(weights=with_zeros(self.weights, d, count, 1))
 
-    def after(self, pieces: Iterable[TaskData], statistics: Statistics, scale: float) -> "Trackers":
+    def after(self, pieces: Iterable[TaskData], statistics: Statistics) -> "Trackers":
         """Return the trackers after a task, whose pieces are learned one after the other.
 
-        ``statistics`` are those of all rows, and ``scale`` is the divisor of the loss of the task.
+        ``statistics`` are those of all rows.
         """
         weights, inverses = self
         if len(inverses) == 0:
             return self
         unit, d = _unit(statistics)
         for piece in pieces:
-            strengths = unit * scale / inverses
+            strengths = unit / inverses
             changes, values = _steps(piece, weights, strengths)
             weights, inverses = (
                 weights + changes,
@@ -157,19 +157,19 @@ def _steps(task: TaskData, weights: Floats, strengths: Floats) -> tuple[Floats, 
     q, d, c = weights.shape
     rows, tasks = (
         task.rows,
-        [task.relative_to(from_numpy(each, like=task.start)) for each in weights],
+        [task.relative_to(each) for each in weights],
     )
-    values, vectors = leading(to_numpy(rows.gram))
+    values, vectors = leading(rows.gram)
 
     def solved(columns: list[Any]) -> Floats:
-        along = (vectors.T @ np.hstack([to_numpy(each) for each in columns])).reshape(-1, q, c)
+        along = (vectors.T @ np.hstack(columns)).reshape(-1, q, c)
         return np.asarray(
             vectors @ (along / (values[:, None, None] + strengths[:, None])).reshape(-1, q * c)
         )
 
     if rows.dual:
         right = solved([each.residual for each in tasks])
-        change = to_numpy(rows.adjoint(from_numpy(right, like=task.start)))
+        change = rows.adjoint(right)
     else:
         change = solved(
             [rows.adjoint(each.residual) if each.right is None else each.right for each in tasks]

@@ -1,5 +1,5 @@
-"""The explorer: an interactive schedule editor that shows the exact expected loss."""
+"""The explorer: one static page in which schedules are drawn and their exact loss follows."""
 
-from forgetless.explorer.view import Explorer, explore
+from forgetless.explorer.write import explore
 
-__all__ = ["Explorer", "explore"]
+__all__ = ["explore"]

@@ -101,7 +101,7 @@ class BoundComparison:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact losses and every bound that applies on one axis; returns the axes."""
-        from forgetless.plots import plot_bounds
+        from forgetless.plots.results import plot_bounds
 
         return plot_bounds(self, ax)
 
@@ -284,7 +284,7 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
         """Draw the exact average loss of every schedule between its sharpest bounds; returns the
         axes.
         """
-        from forgetless.plots import plot_comparisons
+        from forgetless.plots.results import plot_comparisons
 
         return plot_comparisons(self, ax)
 

@@ -1,4 +1,4 @@
-"""Plots: each takes numbers and optional axes, and returns the axes."""
+"""The style of figures, and the figures of the paper; results draw themselves by ``.plot()``."""
 
 from forgetless.plots.paper import (
     plot_curves,
@@ -12,17 +12,6 @@ from forgetless.plots.results import (
     COLUMN,
     MARKERS,
     STYLES,
-    plot_advice,
-    plot_befores,
-    plot_bounds,
-    plot_comparisons,
-    plot_forgetting,
-    plot_history,
-    plot_lines,
-    plot_metric,
-    plot_reliability,
-    plot_schedule,
-    plot_worst,
     publication,
 )
 
@@ -31,21 +20,10 @@ __all__ = [
     "COLUMN",
     "MARKERS",
     "STYLES",
-    "plot_advice",
-    "plot_befores",
-    "plot_bounds",
-    "plot_comparisons",
     "plot_curves",
-    "plot_forgetting",
-    "plot_history",
-    "plot_lines",
-    "plot_metric",
     "plot_optimal",
     "plot_optimum",
     "plot_rates",
     "plot_reduction",
-    "plot_reliability",
-    "plot_schedule",
-    "plot_worst",
     "publication",
 ]

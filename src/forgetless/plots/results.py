@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import to_numpy
 from forgetless._core.environment import needs
 from forgetless._core.text import figure_label
 
@@ -74,53 +73,22 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     regularization.
     """
     ax = axes_of(ax, 1.4 * WIDTH, HEIGHT)
-    for i, curve in enumerate(curve for curve in advice.curves if len(curve.scales) > 1):
-        scales, losses = np.array(curve.scales), np.array(curve.losses)
-        best = int(np.argmin(losses))
-        ax.plot(scales, losses, label=figure_label(curve.title, 60), **look(i))
-        ax.plot(
-            scales[best],
-            losses[best],
-            marker=MARKERS[i % len(MARKERS)],
-            color=COLOURS[i % len(COLOURS)],
-            zorder=3,
-        )
-    for curve in advice.curves:
-        if len(curve.scales) == 1:
-            ax.axhline(
-                curve.losses[0],
-                color="0.5",
-                linewidth=0.8,
-                zorder=1,
-                label=figure_label(curve.title, 60),
-            )
-    if advice.least > 0 and advice.objective == "average_loss":
-        ax.axhline(
-            advice.least,
-            color="black",
-            linewidth=0.8,
-            linestyle=":",
-            zorder=1,
-            label="least possible",
-        )
-    names = {
-        "average_loss": "expected loss",
-        "seen_loss": "seen-task loss",
-        "worst_case": "worst-case loss",
-    }
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="scale / R²",
-        ylabel=names.get(advice.objective, "held-out loss"),
-    )
+    searched = [option for option in advice.options if option.scale is not None]
+    for i, option in enumerate(searched):
+        ax.plot(option.scales, option.losses, label=figure_label(option.shape, 60), **look(i))
+        marker = MARKERS[i % len(MARKERS)]
+        ax.plot(option.scale, option.loss, marker=marker, color=COLOURS[i % len(COLOURS)], zorder=3)
+    for option in advice.options:
+        if option.shape == "no regularization":
+            ax.axhline(option.loss, color="0.5", linewidth=0.8, zorder=1, label=option.shape)
+    name = advice.objective.replace("_", " ")
+    ax.set(xscale="log", yscale="log", xlabel="scale / R²", ylabel=name)
     # Far above the best nothing is decided; the curves may end a thousand times higher.
-    low, high = ax.get_ylim()
-    ax.set_ylim(max(low, 0.7 * advice.options[0].loss), min(high, 30 * advice.options[0].loss))
-    title = (
-        f"{advice.k} steps over {advice.n_tasks} tasks;"
-        f" best:\n{figure_label(advice.options[0].title, 80)}"
-    )
+    best = advice.options[0]
+    if best.loss > 0:
+        low, high = ax.get_ylim()
+        ax.set_ylim(max(low, 0.7 * best.loss), min(high, 30 * best.loss))
+    title = f"{advice.k} steps; best:\n{figure_label(best.code, 80)}"
     ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     return ax
@@ -140,7 +108,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     if len(curves.steps) == 1:
         return ax
     for i, part in enumerate(each):
-        runs = to_numpy(part.values[metric]) if hasattr(part, "n_trials") else np.zeros((1, 0))
+        runs = part.values[metric] if hasattr(part, "n_trials") else np.zeros((1, 0))
         if len(runs) > 1:
             low, high = (
                 _above_rounding(end, values) for end in np.quantile(runs, [0.1, 0.9], axis=0)

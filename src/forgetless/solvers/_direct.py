@@ -11,11 +11,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_numpy_namespace
 from numpy.typing import NDArray
 
 from forgetless._core import linalg
-from forgetless._core.arrays import Array, eps_of, from_numpy, namespace_of, to_numpy
+from forgetless._core.arrays import Array
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter
 from forgetless.solvers.rows import OneTask, Rows
@@ -213,25 +212,22 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     matrix.
     """
     rows, original, right, _ = task
-    xp = namespace_of(rows.gram)
-    theta, W = xp.linalg.eigh(rows.gram)
-    residual = xp.astype(original, xp.float64, copy=False)
-    theta_ = np.maximum(to_numpy(theta), 0.0)
-    factors = np.asarray(filter.factors_of_singular(np.sqrt(theta_)), dtype=np.float64)
+    theta, W = np.linalg.eigh(rows.gram)
+    residual = original.astype(np.float64, copy=False)
+    theta = np.maximum(theta, 0.0)
+    factors = np.asarray(filter.factors_of_singular(np.sqrt(theta)), dtype=np.float64)
     gain = np.full_like(factors, float(filter.slope()))
-    np.divide(factors, theta_, out=gain, where=theta_ > 0)
+    np.divide(factors, theta, out=gain, where=theta > 0)
     right = W.T @ (residual if rows.dual else _in_float64(rows, original, right))
-    change = W @ (right * from_numpy(gain, like=right)[:, None])
+    change = W @ (right * gain[:, None])
     if rows.dual:
         weights, change = change, rows.adjoint(change)
-        cancelled = _cancelled(float(theta_[-1]), weights, change)
-        after = np.sum(((1.0 - factors)[:, None] * to_numpy(right)) ** 2, axis=0)
+        cancelled = _cancelled(float(theta[-1]), weights, change)
+        after = np.sum(((1.0 - factors)[:, None] * right) ** 2, axis=0)
     else:
-        cancelled = _cancelled(float(theta_[-1]), residual, right)
-        after = squares(residual) - np.sum(
-            (gain * (2 - factors))[:, None] * to_numpy(right) ** 2, axis=0
-        )
-    condition = 1.0 + float(filter.slope()) * float(theta_[-1])
+        cancelled = _cancelled(float(theta[-1]), residual, right)
+        after = squares(residual) - np.sum((gain * (2 - factors))[:, None] * right**2, axis=0)
+    condition = 1.0 + float(filter.slope()) * float(theta[-1])
     error = 10 * EPS * condition * cancelled + _data_error(original, condition)
     return Solved(change, error, np.maximum(after, 0.0))
 
@@ -244,23 +240,21 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     itself, errors are also large where the residual is almost orthogonal to the range of X.
     """
     X = task.rows.whole()
-    xp = namespace_of(X)
-    U, s, V = linalg.spectrum(xp.astype(X, xp.float64, copy=False))
-    residual = xp.astype(task.residual, xp.float64, copy=False)
+    U, s, V = linalg.spectrum(X.astype(np.float64, copy=False))
+    residual = task.residual.astype(np.float64, copy=False)
     coordinates = U.T @ residual
-    s_ = to_numpy(s)
-    factors = np.asarray(filter.factors_of_singular(s_), dtype=np.float64)
-    change = V.T @ (coordinates * from_numpy(factors, like=s)[:, None] / s[:, None])
+    factors = np.asarray(filter.factors_of_singular(s), dtype=np.float64)
+    change = V.T @ (coordinates * factors[:, None] / s[:, None])
     outside = squares(residual - U @ coordinates)
-    after = outside + np.sum(((1.0 - factors)[:, None] * to_numpy(coordinates)) ** 2, axis=0)
-    error = _spectral_error(s_, factors, change, after)
-    if len(s_) < min(X.shape) and not filter.is_projection:
+    after = outside + np.sum(((1.0 - factors)[:, None] * coordinates) ** 2, axis=0)
+    error = _spectral_error(s, factors, change, after)
+    if len(s) < min(X.shape) and not filter.is_projection:
         error += _dropped_error(
-            float(s_[0]) * linalg.rank_tolerance(X.shape), filter, change, outside
+            float(s[0]) * linalg.rank_tolerance(X.shape), filter, change, outside
         )
     size, residual_size = (math.sqrt(float(np.sum(squares(each)))) for each in (change, residual))
     return Solved(change, error, after), (
-        error * size / (float(np.max(factors / s_)) * residual_size) if size > 0 else 0.0
+        error * size / (float(np.max(factors / s)) * residual_size) if size > 0 else 0.0
     )
 
 
@@ -290,13 +284,14 @@ def _spectral_error(
 
 
 def _float64(array: Array) -> Array:
-    xp = namespace_of(array)
-    return xp.astype(array, xp.float64, copy=False)
+    return array.astype(np.float64, copy=False)
 
 
 def squares(columns: Array) -> NDArray[np.float64]:
     """Return the sum of squares of every column, in float64."""
-    xp = namespace_of(columns)
-    if is_numpy_namespace(xp):
-        return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
-    return np.asarray(to_numpy(xp.sum(_float64(columns) ** 2, axis=0)))
+    return np.asarray(np.einsum("ij,ij->j", columns, columns, dtype=np.float64))
+
+
+def eps_of(array: Array) -> float:
+    """Return the relative rounding error of the dtype of an array."""
+    return float(np.finfo(array.dtype).eps)

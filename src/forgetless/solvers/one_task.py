@@ -1,5 +1,8 @@
-"""One step on a one-shot task, g(XᵀX) Xᵀr by the cheapest solver, and several from one
-decomposition.
+"""One step on a one-shot task: g(XᵀX) Xᵀr of a filter g, by a solver that fits the task.
+
+Ridge steps and budgets of gradient steps are solved by the smaller of XᵀX and XXᵀ (``_direct``).
+Large tasks are solved from products with X alone (``_iterative``), and by the Gram matrix where
+that is slow. Projections and filters of one's own need the spectrum of X.
 """
 
 import functools
@@ -11,116 +14,136 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, eps_of, namespace_of, to_numpy, zeros
+from forgetless._core import validate
+from forgetless._core.arrays import Array
 from forgetless.errors import ConvergenceError
-from forgetless.filters import Filter, GradientDescent, PerTask, Ridge
-from forgetless.solvers import _costs, _direct, _krylov
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.solvers import _direct, _iterative
 from forgetless.solvers.remote import RemoteRows
-from forgetless.solvers.rows import DEFAULT, Limits, OneTask, Operated, Rows
+from forgetless.solvers.rows import DEFAULT, Limits, OneTask, Rows
+
+SMALL_SIDE = 200
+"""Side up to which a Gram matrix is always cheapest: a solve costs less than a few calls from
+Python. The norm of a task is then a by-product of its solution."""
+
+FEW_ROWS = 50
+"""Smaller side of a sparse task up to which its spectrum is cheaper than iterations."""
+
+GEMM = 40
+"""Passes over a dense X that take as long as one column of its Gram matrix takes in a product of
+matrices, divided by the side: a pass is bound by memory, a product by arithmetic."""
+
+REMOTE = 1e-11
+"""Relative error up to which a Gram matrix from a cluster is accepted; beyond, the rows are
+reduced."""
 
 
-class Learned(NamedTuple):
+class Solution(NamedTuple):
     """The result of one step on a task."""
 
     change: Array  # (d, c)
     solver: str  # the one that was used
-    passes: int  # passes over X of an iterative solver
     error: float  # relative error of the change: a bound (iterative) or an estimate (direct)
     after: NDArray[np.float64]  # ‖r − X·change‖² per column
 
 
-# smaller side up to which the norm of a task is a by-product of its solution
-SMALL_SIDE = _costs.SMALL_SIDE
-SOLVERS = ("auto", "gram", "krylov", "svd")
-
-
-def learn(task: OneTask, filter: Filter, solver: str = "auto", limits: Limits = DEFAULT) -> Learned:
-    """Return the change g(XᵀX) Xᵀr of the weights in one step on a one-shot task.
-
-    Of the solvers "gram" factors the smaller of XᵀX and XXᵀ; "krylov" needs only products with X
-    and Xᵀ and O(n + d) memory; "svd" is for any filter. "auto" selects the cheapest by the model of
-    ``_costs`` and continues with the next one where the condition of the task requires it.
-    """
+def learn(task: OneTask, filter: Filter, limits: Limits = DEFAULT) -> Solution:
+    """Return the change g(XᵀX) Xᵀr of the weights in one step on a one-shot task."""
     rows, residual, right, norm = task
     size = _largest(residual) if rows.stored else 0.0
     if not math.isfinite(size):
         raise OverflowError("the residuals y − Xw exceed the largest float; rescale X or y")
     if size == 0.0:
-        nothing = zeros((rows.shape[1], residual.shape[1]), residual)
-        return Learned(nothing, "none", 0, 0.0, _direct.squares(residual))
+        nothing = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
+        return Solution(nothing, "none", 0.0, _direct.squares(residual))
     if rows.used_columns is not None:
         few, columns = rows.used_columns
-        solution = learn(OneTask(few, residual, norm=norm), filter, solver, limits)
+        solution = learn(OneTask(few, residual, norm=norm), filter, limits)
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
         change[columns] = solution.change
         return solution._replace(change=change)
-    if isinstance(filter, PerTask):
-        filter = filter.for_norm(task_norm(rows, limits.memory) if norm is None else norm)
     filter = Ridge(0.0) if filter.is_projection else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
         a, b, c = powers = _exponents(task, filter)
         if not any(powers):
-            return _learn(task, filter, solver, limits)
+            return _learn(task, filter, limits)
         # Powers of two, so that nothing is rounded: X = 2^a X', r = 2^b r', φ' = 2^c φ, δ =
         # 2^(b−a−c) δ'.
-        scaled, left = (
-            Rows.of(_times_power(rows.single, -a)) if a else rows,
-            _times_power(residual, -b),
-        )
+        scaled = Rows.of(_times_power(rows.single, -a)) if a else rows
+        left = _times_power(residual, -b)
         right = scaled.adjoint(left) if rows.readable else _times_power(task.right, -b)
-        part = _learn(OneTask(scaled, left, right), _rescaled(filter, -2 * a - c), solver, limits)
+        part = _learn(OneTask(scaled, left, right), _rescaled(filter, -2 * a - c), limits)
         change = _scaled_back(part.change, b - a - c, exact=_largest(right) == 0.0)
         return part._replace(change=change, after=_times_power(part.after, 2 * b))
 
 
-def _learn(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
-    """Return the step of the chosen solver, or of the next one in the order iteration, Gram matrix,
+def _learn(task: OneTask, filter: Filter, limits: Limits) -> Solution:
+    """Return the step of the first solver that serves, in the order iteration, Gram matrix,
     spectrum.
     """
-    chosen = _costs.choose(task, filter, limits) if solver == "auto" else solver
-    remote = isinstance(task.rows, RemoteRows)
-    if not task.rows.readable and chosen != "gram" and not remote:
-        raise ConvergenceError(
-            f"solver={solver!r} with {filter!r} reads the rows several times, which a generator"
-            " does not allow; give blocks that can be read again (a list, or a function that"
-            " returns an iterator)"
-        )
-    if chosen == "krylov":
-        step = _by_iteration(task, filter, solver, limits)
-        if step is not None:
-            return step
-        chosen = "svd" if filter.is_projection else "gram"
-    if chosen == "gram":
-        direct = (
-            _by_remote_gram(task, filter, limits.memory)
-            if remote
-            else _by_gram(task, filter, limits.memory)
-        )
-        if direct is not None:
-            return Learned(direct.change, "gram", 0, direct.error, direct.after)
-    return (
-        _reduced(task, filter, solver, limits)
-        if remote
-        else _by_spectrum(task, filter, limits.memory)
-    )
+    rows = task.rows
+    if filter.is_projection:
+        iterate = rows.sparse and rows.small_side > FEW_ROWS
+        iterate = iterate or (rows.in_parts and rows.readable) or not _spectrum_fits(rows, limits)
+        patience = limits.passes if iterate and (rows.readable or rows.remote) else 0
+    else:
+        patience = _patience(rows, limits)
+    if patience and isinstance(filter, Ridge | GradientDescent):
+        solved = _by_iteration(task, filter, limits._replace(passes=patience))
+        if solved is not None:
+            return Solution(solved.change, "iterative", solved.error, solved.after)
+        if not _gram_fits(rows, limits):
+            raise _not_converged(rows, filter, limits)
+    by_gram = _by_remote_gram if rows.remote else _by_gram
+    direct = by_gram(task, filter, limits.memory)
+    if direct is not None:
+        return Solution(direct.change, "gram", direct.error, direct.after)
+    if isinstance(rows, RemoteRows):
+        return _reduced(task, rows, filter, limits)
+    return _by_spectrum(task, filter, limits.memory)
 
 
-def _by_iteration(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned | None:
-    """Return the step of an iteration; None where a factorisation is to replace it."""
-    patience = _costs.patience(task, filter, limits.memory) if solver == "auto" else None
-    iterated = _iterate(task, filter, limits, patience)
-    if iterated is not None and not iterated.error > max(2 * limits.tol, _promised(task.residual)):
-        return Learned(iterated.change, "krylov", iterated.passes, iterated.error, iterated.after)
-    if patience is None:
-        raise _not_converged(
-            task.rows, filter, limits, None if iterated is None else iterated.error
-        )
-    return None
+def _patience(rows: Rows, limits: Limits) -> int:
+    """Return the passes that an iteration may take before the Gram matrix replaces it; 0 for none.
+
+    About the time that the Gram matrix takes. Blocks are read again at every pass: one pass for a
+    Gram matrix is cheaper than many.
+    """
+    if not _gram_fits(rows, limits):
+        return limits.passes if rows.readable or rows.remote else 0
+    if rows.has_gram or rows.small_side <= SMALL_SIDE or (rows.in_parts and not rows.remote):
+        return 0
+    passes = rows.small_side if rows.sparse else rows.small_side // GEMM
+    return min(passes, limits.passes)
 
 
-# relative error up to which a Gram matrix from a cluster is accepted; beyond, the rows are reduced
-REMOTE = 1e-11
+def _gram_fits(rows: Rows, limits: Limits) -> bool:
+    """Return whether the Gram matrix and its factorization are within the memory limit."""
+    return 24 * rows.small_side**2 <= limits.memory
+
+
+def _spectrum_bytes(rows: Rows) -> int:
+    return 24 * rows.shape[0] * rows.shape[1]
+
+
+def _spectrum_fits(rows: Rows, limits: Limits) -> bool:
+    return not rows.in_parts and _spectrum_bytes(rows) <= limits.memory
+
+
+def _by_iteration(
+    task: OneTask, filter: Ridge | GradientDescent, limits: Limits
+) -> _direct.Solved | None:
+    """Return the step of an iteration; None where a factorization is to replace it."""
+    if isinstance(filter, GradientDescent):
+        n_steps = int(filter.n_steps)
+        if n_steps > limits.passes:
+            return None
+        return _iterative.gradient_steps(task, n_steps, float(filter.step_size))
+    solved = _iterative.ridge(task, float(filter.coefficient), limits)
+    if solved is None or solved.error > max(2 * limits.tol, _promised(task.residual)):
+        return None
+    return solved
 
 
 def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
@@ -128,56 +151,44 @@ def _by_remote_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solve
         solved = _by_gram(task, filter, memory)
     except ConvergenceError:
         return None
-    return (
-        solved
-        if solved is not None and solved.error <= max(REMOTE, 30 * eps_of(task.residual))
-        else None
-    )
+    limit = max(REMOTE, 30 * _direct.eps_of(task.residual))
+    return solved if solved is not None and solved.error <= limit else None
 
 
-def _reduced(task: OneTask, filter: Filter, solver: str, limits: Limits) -> Learned:
+def _reduced(task: OneTask, rows: RemoteRows, filter: Filter, limits: Limits) -> Solution:
     """Return the step on an equivalent task of few rows, in memory."""
-    assert isinstance(task.rows, RemoteRows)
-    if _costs.gram_bytes(task.rows) > limits.memory:
-        raise _not_converged(task.rows, filter, limits, None)
-    X, residual = task.rows.reduced()
-    return learn(OneTask(Rows.of(X), residual, norm=task.norm), filter, solver, limits)
+    if not _gram_fits(rows, limits):
+        raise _not_converged(rows, filter, limits)
+    X, residual = rows.reduced()
+    return learn(OneTask(Rows.of(X), residual, norm=task.norm), filter, limits)
 
 
 def _promised(residual: Array) -> float:
     """Return the relative error up to which an iteration is accepted; larger for float32."""
-    return _direct.ACCURACY if eps_of(residual) < 1e-10 else 1e-4
+    return _direct.ACCURACY if _direct.eps_of(residual) < 1e-10 else 1e-4
 
 
-def _not_converged(
-    rows: Rows, filter: Filter, limits: Limits, error: float | None
-) -> ConvergenceError:
-    hint = (
-        "use a larger coefficient or fewer steps, a larger tol, or more memory for a factorisation"
-    )
-    if error is None:
-        return ConvergenceError(
-            f"{limits.passes} passes over a task of shape {rows.shape} did not reach a relative"
-            f" error of {limits.tol:g}; {hint}"
-        )
+def _not_converged(rows: Rows, filter: Filter, limits: Limits) -> ConvergenceError:
     return ConvergenceError(
-        f"the iteration for {filter!r} on a task of shape {rows.shape} has a relative error of"
-        f" {error:.1g}; {hint}, with solver='auto'"
+        f"{limits.passes} passes over a task of shape {rows.shape} with {filter!r} did not reach a"
+        f" relative error of {limits.tol:g}, and a Gram matrix would take more than"
+        f" memory={limits.memory:,} bytes; use a larger coefficient or fewer steps, or a larger"
+        " tol"
     )
 
 
-def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
+def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Solution:
     rows = task.rows
     if rows.in_parts:
         raise ConvergenceError(
-            f"the filter {filter!r} needs a spectrum of all rows together, which blocks and"
-            " operators do not give; use a larger coefficient, or give the task as one array"
+            f"the filter {filter!r} needs a spectrum of all rows together, which blocks do not"
+            " give; use a larger coefficient, or give the task as one array"
         )
-    needed = _costs.spectrum_bytes(rows)
+    needed = _spectrum_bytes(rows)
     if needed > memory:
         raise ConvergenceError(
             f"{filter!r} on a task of shape {rows.shape} needs its spectrum, which takes {needed:,}"
-            f" bytes, more than memory={memory:,}; use a larger coefficient, or allow more"
+            f" bytes, more than memory={memory:,}; use a larger coefficient"
         )
     direct, unknown = _direct.spectral(task, filter)
     if unknown > _direct.ACCURACY:
@@ -190,65 +201,39 @@ def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Learned:
             LinAlgWarning,
             stacklevel=4,
         )
-    return Learned(direct.change, "svd", 0, direct.error, direct.after)
-
-
-def _iterate(
-    task: OneTask, filter: Filter, limits: Limits, patience: int | None
-) -> _krylov.Iterated | None:
-    """Return the result of an iteration within its limits, or within the passes after which it is
-    replaced.
-    """
-    passes = limits.passes if patience is None else patience
-    tol = max(limits.tol, 30 * eps_of(task.residual))  # the accuracy of float32 rows
-    limits = Limits(tol, limits.memory, passes)
-    if isinstance(filter, Ridge):
-        # The Gram matrix of an operator takes a pass for each of its rows: iterating up to there at
-        # most doubles that.
-        patient = patience is None or filter.is_projection or isinstance(task.rows, Operated)
-        promise = math.inf if patient else float(patience or 0)
-        return _krylov.ridge(task, float(filter.coefficient), limits, promise)
-    if isinstance(filter, GradientDescent):
-        n_steps, step_size = int(filter.n_steps), float(filter.step_size)
-        if n_steps <= 6 and not task.rows.remote:
-            return _krylov.gradient_steps(task, n_steps, step_size)
-        return _krylov.budget(task, n_steps, step_size, limits)
-    raise ValueError(
-        f"solver='krylov' serves fl.Ridge and fl.GradientDescent, not {filter!r}; use 'auto' or"
-        " 'svd'"
-    )
+    return Solution(direct.change, "svd", direct.error, direct.after)
 
 
 def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
-    if isinstance(filter, Ridge) and isinstance(task.rows.gram, np.ndarray):
+    if filter.is_projection and task.rows.readable:
+        return None
+    if isinstance(filter, Ridge):
         return _direct.cholesky(task, float(filter.coefficient), memory)
-    if isinstance(filter, Ridge | GradientDescent) and not filter.is_projection:
+    if isinstance(filter, GradientDescent):
         solved = _direct.eigen(task, filter)
         return solved if solved.error <= max(1e-9, _promised(task.residual)) else None
     return None
 
 
-def task_norm(rows: Rows, memory: int = 2**31) -> float:
-    """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else to three digits
-    from some passes.
-    """
-    largest = _largest_entry(rows) if rows.single is not None else 1.0
-    if largest == 0.0:
-        return 0.0
-    a = (
-        _exponent(largest, rows.single.data if rows.sparse else rows.single)
-        if rows.single is not None
-        else 0
-    )
-    if a:
-        return float(_times_power(task_norm(Rows.of(_times_power(rows.single, -a)), memory), a))
+def task_norm(rows: Rows) -> float:
+    """Return ‖X‖₂: exact to rounding where the smaller Gram matrix is small, else to six digits."""
+    if rows.single is not None:
+        largest = _largest_entry(rows)
+        if largest == 0.0:
+            return 0.0
+        a = _exponent(largest, rows.single.data if rows.sparse else rows.single)
+        if a:
+            return float(_times_power(task_norm(Rows.of(_times_power(rows.single, -a))), a))
     if rows.used_columns is not None:
-        return task_norm(rows.used_columns[0], memory)
-    if not _costs.norm_by_gram(rows, memory):
-        return _krylov.norm(rows)
-    if rows.small_side > _costs.SMALL_SIDE:
-        return math.sqrt(_krylov.norm(Rows.of(rows.gram)))
-    return math.sqrt(max(float(namespace_of(rows.gram).linalg.eigvalsh(rows.gram)[-1]), 0.0))
+        return task_norm(rows.used_columns[0])
+    # The rows on a cluster, and large sparse ones, are multiplied with vectors instead.
+    fits = 24 * rows.small_side**2 <= validate.FACTORIZATION_LIMIT
+    iterate = rows.small_side > SMALL_SIDE and (rows.sparse or rows.remote or not fits)
+    if iterate and not rows.has_gram:
+        return _iterative.norm(rows)
+    if rows.small_side > SMALL_SIDE:
+        return math.sqrt(_iterative.norm(Rows.of(rows.gram)))
+    return math.sqrt(max(float(np.linalg.eigvalsh(rows.gram)[-1]), 0.0))
 
 
 # Tasks whose squares overflow or underflow are scaled by powers of two, which is exact.
@@ -289,7 +274,7 @@ def _exponent(size: float, like: Array) -> int:
     """
     # The step is of the size of r/X, and its square must be a float too: 1e30 leaves room for
     # strengths of any size.
-    limit = 1e30 if eps_of(like) < 1e-10 else 1e12
+    limit = 1e30 if _direct.eps_of(like) < 1e-10 else 1e12
     if not math.isfinite(size):
         return 1  # only Xᵀr can be infinite, and it is not scaled itself
     return 0 if size == 0 or 1 / limit < size < limit else math.frexp(size)[1]
@@ -302,8 +287,7 @@ def _largest_entry(rows: Rows) -> float:
 
 def _largest(array: Array) -> float:
     """Return the largest absolute value; NaN stays NaN."""
-    xp = namespace_of(array)
-    return max(float(xp.max(array)), -float(xp.min(array)))
+    return max(float(np.max(array)), -float(np.min(array)))
 
 
 def _times_power(array: Any, power: int) -> Any:
@@ -330,7 +314,7 @@ def _scaled_back(change: Array, power: int, exact: bool) -> Array:
     """Return 2^power · change; raises an error where it left the range of a float, before or
     after.
     """
-    smallest = 0.0 if exact else float(np.finfo(to_numpy(change).dtype).tiny)
+    smallest = 0.0 if exact else float(np.finfo(change.dtype).tiny)
     if not _largest(change) >= smallest:
         raise ConvergenceError(
             "X, y and the strength are of sizes too far apart for a step; rescale X or y"

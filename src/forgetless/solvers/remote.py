@@ -1,8 +1,6 @@
-"""The rows of one task on a cluster: sums of Gram matrices, and Golub–Kahan passes, computed by the
-workers.
+"""The rows of one task on a cluster: XᵀX, and its products with vectors, summed by the workers.
 
 Weights are sent to the workers, and sums of the size of the weights, or of XᵀX, are sent back.
-Vectors with an entry per row stay on the workers.
 """
 
 from collections.abc import Sequence
@@ -113,23 +111,10 @@ def _squares(columns: Array) -> Floats:
     return squares
 
 
-def _start(X: Any, y: Any, weight: Any, view: View) -> Array:
-    """On a worker: the residual of a block."""
-    A, y, _ = _rows_of(X, y, weight, view)
-    return y - A @ view.start
-
-
-def _turn(
-    X: Any, y: Any, weight: Any, view: View, v: Array, u: Array, by: Floats
-) -> tuple[Array, Floats, Floats]:
-    """On a worker: Xv − u·by of a block, which stays there, its squares, and Xᵀ of it."""
+def _normal(X: Any, y: Any, weight: Any, view: View, V: Array) -> tuple[Floats]:
+    """On a worker: XᵀXV of a block."""
     A = _rows_of(X, y, weight, view)[0]
-    new = A @ v - u * by.astype(u.dtype)
-    return new, _squares(new), np.asarray(A.T @ new)
-
-
-def _adjoint(X: Any, y: Any, weight: Any, view: View, u: Array) -> tuple[Floats]:
-    return (np.asarray(_rows_of(X, y, weight, view)[0].T @ u),)
+    return (np.asarray(A.T @ (A @ V)),)
 
 
 def _triangle(X: Any, y: Any, weight: Any, view: View) -> Floats:
@@ -137,30 +122,16 @@ def _triangle(X: Any, y: Any, weight: Any, view: View) -> Floats:
     return triangle(A, y.astype(np.float64) - A.astype(np.float64) @ view.start.astype(np.float64))
 
 
-class OnWorkers(NamedTuple):
-    """A vector with an entry per row and column: its blocks on the workers, and their common
-    divisor.
-    """
-
-    blocks: list[Any]
-    size: Floats
-
-
 class RemoteRows(Rows):
-    """The matrix X of a task in blocks on a cluster; see ``Rows``.
-
-    ``seen`` is the result of the first pass, ``first`` the start of Golub–Kahan passes, the
-    residual if omitted.
-    """
+    """The matrix X of a task in blocks on a cluster; ``seen`` is the result of the first pass."""
 
     remote = True
 
-    def __init__(
-        self, blocks: Sequence[Block], view: View, seen: Seen, first: OnWorkers | None = None
-    ) -> None:
+    def __init__(self, blocks: Sequence[Block], view: View, seen: Seen) -> None:
         n, stored = int(seen.counts[0]), int(seen.counts[1])
         super().__init__(None, (n, len(view.start)), stored)
-        self._blocks, self._view, self._seen, self._first = list(blocks), view, seen, first
+        self._blocks = list(blocks)
+        self._view = view
         if seen.gram is not None:
             self.gram = seen.gram
 
@@ -177,51 +148,13 @@ class RemoteRows(Rows):
         (seen,) = computed(summed(_each(self._blocks, _look, self._view, True), _added))
         return seen.gram
 
-    def starting_at(self, vector: Floats) -> tuple["RemoteRows", Floats]:
-        """Return the same rows with passes that begin at a vector (n, c), and its size of shape (1,
-        c).
-        """
-        size = np.sqrt(_squares(vector))
-        first = OnWorkers(self._slices(vector), size)
-        return RemoteRows(self._blocks, self._view, self._seen, first), size[None, :]
-
-    def _slices(self, vector: Floats) -> list[Any]:
-        lengths = computed(*[block.then(_length) for block in self._blocks])
-        return [np.ascontiguousarray(part) for part in np.split(vector, np.cumsum(lengths)[:-1])]
-
-    def turn(self, v: Array, u: Any, alpha: Floats) -> tuple[OnWorkers, Floats, Array]:
-        """Return one step of Golub & Kahan in one round trip: Xv − αu on the workers, its size β,
-        and Xᵀu of the new u.
-
-        ``u`` is the result of the previous step; any other array stands for the start.
-        """
+    def normal(self, V: Array) -> Array:
+        """Return XᵀX V of shape (d, c), in one round trip."""
         import dask
 
-        if not isinstance(u, OnWorkers):
-            u = self._first or OnWorkers(
-                _each(self._blocks, _start, self._view), np.sqrt(self._seen.squares)
-            )
-        by = np.divide(alpha, u.size, out=np.zeros_like(alpha), where=u.size != 0)
-        weights = dask.delayed(v)
-        turned = [
-            block.then(_turn, self._view, weights, part, by)
-            for block, part in zip(self._blocks, u.blocks, strict=True)
-        ]
-        sums = summed([dask.delayed(_sums, pure=False)(each) for each in turned], _added)
-        *blocks, total = dask.persist(*[each[0] for each in turned], sums)
-        ((squares, back),) = computed(total)
-        beta = np.sqrt(squares)
-        scale = np.divide(1.0, beta, out=np.zeros_like(beta), where=beta != 0)
-        return OnWorkers(blocks, beta), beta, (back * scale).astype(v.dtype, copy=False)
-
-    def adjoint(self, U: Array) -> Array:
-        """Return Xᵀ U of shape (d, c), of a local vector."""
-        parts = [
-            block.then(_adjoint, self._view, u)
-            for block, u in zip(self._blocks, self._slices(U), strict=True)
-        ]
-        ((total,),) = computed(summed(parts, _added))
-        return total
+        weights = dask.delayed(V)
+        ((total,),) = computed(summed(_each(self._blocks, _normal, self._view, weights), _added))
+        return np.asarray(total)
 
     def reduced(self) -> tuple[Floats, Floats]:
         """Return QᵀX and Qᵀr for an orthogonal Q: an equivalent task of at most d + c rows, as
@@ -231,14 +164,6 @@ class RemoteRows(Rows):
         R = np.asarray(total)
         d = self.shape[1]
         return np.ascontiguousarray(R[:, :d]), np.ascontiguousarray(R[:, d:])
-
-
-def _sums(turned: tuple[Array, Floats, Floats]) -> tuple[Floats, Floats]:
-    return turned[1:]
-
-
-def _length(X: Any, *_: Any) -> int:
-    return int(X.shape[0])
 
 
 def _each(blocks: Sequence[Block], do: Any, view: View, *more: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """The rows of one task: products with X and Xᵀ, and the smaller of XᵀX and XXᵀ.
 
-A task is one matrix (dense of any array library, or sparse), a stack of row blocks that are read
-again at every pass and never in memory together, or an operator with products only.
+A task is one matrix, dense or sparse, or a stack of row blocks that are read again at every pass
+and never in memory together.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Array, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array
 
 # size of the pieces in which rows are converted or weighted, to avoid a copy of a large task
 BLOCK_BYTES = 2**25
@@ -18,12 +18,7 @@ BLOCK_BYTES = 2**25
 
 def is_sparse(X: Any) -> bool:
     """Return whether X is a SciPy sparse matrix or array, without importing SciPy."""
-    return type(X).__module__.startswith("scipy.sparse") and not is_operator(X)
-
-
-def is_operator(X: Any) -> bool:
-    """Return whether X has products only, like SciPy's ``LinearOperator``."""
-    return callable(getattr(X, "matmat", None)) and callable(getattr(X, "rmatmat", None))
+    return type(X).__module__.startswith("scipy.sparse")
 
 
 def check_sparse(X: Any) -> Any:
@@ -64,27 +59,11 @@ def _check_coo(X: Any) -> Any:
 
 
 def is_zero(X: Any) -> bool:
-    """Return whether all entries of X are zero; False for operators."""
-    if is_operator(X):
-        return False
+    """Return whether all entries of X are zero."""
     if is_sparse(X):
         return not bool(np.any(X.data))
-    xp = namespace_of(X)
     # The first row usually decides; all of a large X is compared only if that is zero.
-    return not bool(xp.any(X[:1, :] != 0)) and not bool(xp.any(X != 0))
-
-
-def rows_of(array: Any, at: Any) -> Any:
-    """Return the rows numbered ``at`` (a NumPy array), copied, of a dense array of any library or a
-    sparse one.
-    """
-    if isinstance(array, np.ndarray) or is_sparse(array):
-        return array[at]
-    if is_operator(array):
-        raise TypeError(
-            "X is an operator, which has no single rows; give one operator per task, to partial_fit"
-        )
-    return namespace_of(array).take(array, from_numpy(at, like=array), axis=0)
+    return not bool(np.any(X[:1, :] != 0)) and not bool(np.any(X != 0))
 
 
 def plain(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
@@ -93,18 +72,14 @@ def plain(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
     """
     if is_sparse(X):
         return _plain_sparse(X, weight, intercept, dtype)
-    xp = namespace_of(X)
-    root = None if weight is None else xp.astype(xp.sqrt(weight), dtype, copy=False)[:, None]
-    if isinstance(X, np.ndarray) and (intercept or root is not None):
-        # one copy for everything
-        rows = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)
-        rows[:, : X.shape[1]] = X
-        rows[:, X.shape[1] :] = 1.0
-        return rows if root is None else np.multiply(rows, root, out=rows)
-    X = xp.astype(X, dtype, copy=False)
-    if intercept:
-        X = xp.concat([X, zeros((X.shape[0], 1), X) + 1.0], axis=1)
-    return X if root is None else X * root
+    root = None if weight is None else np.sqrt(weight).astype(dtype, copy=False)[:, None]
+    if not intercept and root is None:
+        return X.astype(dtype, copy=False)
+    # one copy for everything
+    rows = np.empty((X.shape[0], X.shape[1] + intercept), dtype=dtype)
+    rows[:, : X.shape[1]] = X
+    rows[:, X.shape[1] :] = 1.0
+    return rows if root is None else np.multiply(rows, root, out=rows)
 
 
 def _plain_sparse(X: Any, weight: Any, intercept: bool, dtype: Any) -> Any:
@@ -144,9 +119,7 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any) -> "Rows":
-        """Return the rows of one plain matrix, or of an operator."""
-        if is_operator(X):
-            return Operated(X)
+        """Return the rows of one plain matrix."""
         stored = int(X.nnz) if is_sparse(X) else int(X.shape[0]) * int(X.shape[1])
         return cls(lambda: iter((X,)), (int(X.shape[0]), int(X.shape[1])), stored, X)
 
@@ -221,6 +194,10 @@ class Rows:
             first += block.shape[0]
         return total
 
+    def normal(self, V: Array) -> Array:
+        """Return XᵀX V of shape (d, c)."""
+        return self.adjoint(self.forward(V))
+
     def adjoint_in_float64(self, U: Array) -> Array:
         """Return Xᵀ U in float64 whatever X is, for NumPy and SciPy, without a copy of all of X."""
         if self.single is None:
@@ -244,11 +221,10 @@ class Rows:
         if is_sparse(X):
             X = X.astype(np.float64, copy=False)
             return (X @ X.T if self.dual else X.T @ X).toarray()
-        xp = namespace_of(X)
-        if X.dtype == xp.float64:
+        if X.dtype == np.float64:
             return X @ X.T if self.dual else X.T @ X
         if self.dual:
-            X = xp.astype(X, xp.float64)
+            X = X.astype(np.float64)
             return X @ X.T
         n, step = self.shape[0], max(1, BLOCK_BYTES // (8 * self.shape[1]))
         return sum_of_grams((X[i : min(i + step, n), :] for i in range(0, n, step)), self.shape[1])
@@ -276,63 +252,9 @@ class Rows:
             columns,
         )
 
-    def sample(self, fraction: float) -> tuple[Any, float]:
-        """Return evenly spaced rows or columns, of the longer side, as a matrix, and their fraction
-        of all.
-        """
-        n, d = self.shape
-        step = max(1, min(round(1 / fraction), max(n, d) // 16))
-        part = self.single[:, ::step] if d > n and not self.sparse else self.single[::step, :]
-        # Strided reads are slow, and the sample is read several times.
-        part = part.copy() if isinstance(part, np.ndarray) else part
-        return part, part.shape[0] * part.shape[1] / (n * d)
-
-
-class Operated(Rows):
-    """The matrix of a task as products only, in float64, which suffice for iterations."""
-
-    def __init__(self, operator: Any) -> None:
-        n, d = (int(side) for side in operator.shape)
-        super().__init__(lambda: iter(()), (n, d), n * d)
-        self._operator = operator
-
-    @property
-    def dual(self) -> bool:
-        return self.shape[0] < self.shape[1]
-
-    def forward(self, V: Array) -> Array:
-        return _finite(self._operator.matmat(V), "X v")
-
-    def adjoint(self, U: Array) -> Array:
-        return _finite(self._operator.rmatmat(U), "Xᵀu")
-
-    @cached_property
-    def gram(self) -> Array:
-        """XXᵀ if ``dual``, else XᵀX, from products with a few unit vectors at a time."""
-        m = self.small_side
-        first, second = (self.adjoint, self.forward) if self.dual else (self.forward, self.adjoint)
-        step = max(1, BLOCK_BYTES // (8 * max(self.shape)))
-        parts = [second(first(np.eye(m, min(step, m - i), -i))) for i in range(0, m, step)]
-        return np.concatenate(parts, axis=1)
-
-
-def _finite(product: Any, name: str) -> Array:
-    product = np.asarray(product, dtype=np.float64)
-    if not np.all(np.isfinite(product)):
-        raise ValueError(
-            f"the operator X gives a product {name} with NaN or infinity; only finite values are"
-            " allowed"
-        )
-    return product
-
 
 def product(A: Any, V: Array) -> Array:
     """Return A V; V has a column for each target."""
-    # other libraries do not mix precisions
-    if not isinstance(V, np.ndarray) and A.dtype != V.dtype:
-        xp = namespace_of(V)
-        wide = xp.result_type(A, V)
-        A, V = (xp.astype(each, wide, copy=False) for each in (A, V))
     # A product with a vector runs at the speed of memory, one with a matrix of one column does not.
     return (A @ V[:, 0])[:, None] if V.shape[1] == 1 else A @ V
 
@@ -345,8 +267,7 @@ def sum_of_grams(blocks: Iterable[Any], d: int) -> Array:
             block = block.astype(np.float64)
             part = (block.T @ block).toarray()
         else:
-            xp = namespace_of(block)
-            block = xp.astype(block, xp.float64, copy=False)
+            block = block.astype(np.float64, copy=False)
             part = block.T @ block
         total = part if total is None else total + part
     return np.zeros((d, d)) if total is None else total
@@ -380,9 +301,8 @@ def columns_of(y: Array) -> Array:
 
 def weighted(residual: Array, weight: Any) -> Array:
     """Return residuals scaled by the square roots of the row weights."""
-    xp = namespace_of(residual)
-    root = from_numpy(np.sqrt(to_numpy(weight)), like=residual)
-    return residual * xp.astype(root, residual.dtype, copy=False)[:, None]
+    root = np.sqrt(weight)
+    return residual * root.astype(residual.dtype, copy=False)[:, None]
 
 
 class OneTask(NamedTuple):
@@ -393,17 +313,12 @@ class OneTask(NamedTuple):
     right: Array = None  # Xᵀr (d, c); optional in the argument of ``learn`` only
     norm: float | None = None  # ‖X‖₂ where it has been computed
 
-    @property
-    def n_targets(self) -> int:
-        """The number of columns c."""
-        return int(self.residual.shape[1])
-
 
 class Limits(NamedTuple):
     """Limits of a solver."""
 
     tol: float = 1e-10  # bound of the relative error at which an iteration stops
-    memory: int = 2**31  # largest size in bytes of a Gram matrix, a spectrum or a stored basis
+    memory: int = 2**31  # largest size in bytes of a Gram matrix or a spectrum
     passes: int = 5000  # largest number of passes over X of an iteration
 
 

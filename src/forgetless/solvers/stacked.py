@@ -10,14 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Array, namespace_of, to_numpy
+from forgetless._core.arrays import Array
 from forgetless.solvers.rows import Rows, is_sparse, product, sum_of_grams
 
 
 class Stacked(Rows):
-    """The matrix [B; X], with ``above`` = B (q, d) in the library and dtype of X, and optionally
-    BBᵀ.
-    """
+    """The matrix [B; X], with ``above`` = B (q, d) in the dtype of X, and optionally BBᵀ."""
 
     def __init__(self, above: Array, rows: Rows, gram_above: Array | None = None) -> None:
         q, (n, d) = int(above.shape[0]), rows.shape
@@ -44,15 +42,11 @@ class Stacked(Rows):
         X = self.below.single
         if X is None:
             return None
-        return namespace_of(self.above).concat(
-            [self.above, X.toarray() if is_sparse(X) else X], axis=0
-        )
+        return np.concatenate([self.above, X.toarray() if is_sparse(X) else X], axis=0)
 
     def forward(self, V: Array) -> Array:
         """Return [B V; X V]."""
-        return namespace_of(self.above).concat(
-            [product(self.above, V), self.below.forward(V)], axis=0
-        )
+        return np.concatenate([product(self.above, V), self.below.forward(V)], axis=0)
 
     def adjoint(self, U: Array) -> Array:
         """Return Bᵀ U₁ + Xᵀ U₂."""
@@ -65,21 +59,10 @@ class Stacked(Rows):
         first = self.above.T.astype(np.float64) @ U[:q].astype(np.float64)
         return first + self.below.adjoint_in_float64(U[q:])
 
-    def sample(self, fraction: float) -> tuple[Any, float]:
-        """Return some columns of both parts, or some rows of the task where these are the longer
-        side.
-        """
-        part, sampled = self.below.sample(fraction)
-        if is_sparse(part) or part.shape[1] == self.shape[1]:
-            return part, sampled
-        step = -(-self.shape[1] // part.shape[1])
-        return namespace_of(part).concat([self.above[:, ::step], part], axis=0), sampled
-
     @cached_property
     def gram(self) -> Array:
         """The smaller Gram matrix, from those of the parts."""
-        xp = namespace_of(self.above)
-        B = xp.astype(self.above, xp.float64, copy=False)
+        B = self.above.astype(np.float64, copy=False)
         rows = self.below
         if not self.dual:
             return B.T @ B + (
@@ -90,10 +73,12 @@ class Stacked(Rows):
         side = (
             rows.forward(B.T)
             if rows.sparse
-            else (B @ xp.astype(rows.single, xp.float64, copy=False).T).T
+            else (B @ rows.single.astype(np.float64, copy=False).T).T
         )
         low = rows.gram if rows.dual else sum_of_grams([rows.single.T], rows.shape[0])
-        return xp.concat([xp.concat([top, side.T], axis=1), xp.concat([side, low], axis=1)], axis=0)
+        return np.concatenate(
+            [np.concatenate([top, side.T], axis=1), np.concatenate([side, low], axis=1)], axis=0
+        )
 
 
 def columns_divided(rows: Rows, root: Array) -> Rows:
@@ -108,10 +93,9 @@ def columns_divided(rows: Rows, root: Array) -> Rows:
 
 def _divided(X: Any, root: Array) -> Any:
     if not is_sparse(X):
-        xp = namespace_of(X)
-        return X / xp.astype(root, X.dtype, copy=False)[None, :]
+        return X / root.astype(X.dtype, copy=False)[None, :]
     from scipy import sparse
 
     divided = X.copy()
-    divided.data = X.data / to_numpy(root).astype(X.dtype, copy=False)[X.indices]
+    divided.data = X.data / root.astype(X.dtype, copy=False)[X.indices]
     return sparse.csr_array(divided)

@@ -121,7 +121,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : table
-            Of pandas, polars, pyarrow or another library that narwhals knows, a dict of lists, or
+            Of pandas, polars or pyarrow, a dict of lists, or
             an array.
         y : ignored
         """

@@ -19,7 +19,7 @@ from forgetless.estimators import files
 from forgetless.estimators.baselines import JointRidge
 from forgetless.estimators.counted import written
 from forgetless.estimators.evaluation import WIDEST, ClassCounts, TargetMeans
-from forgetless.estimators.held_out import Outcomes, has_levels, predict_with_levels
+from forgetless.estimators.held_out import Outcomes
 from forgetless.estimators.regressor import StreamingRegressor
 from forgetless.io import Document, write
 from forgetless.reporting.table import Table
@@ -304,10 +304,7 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
 
 
 def _evaluate_numbers(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluation:
-    gaps = [
-        np.asarray(predict_with_levels(model, rows, [label] * len(y))) - y
-        for label, rows, y in parts
-    ]
+    gaps = [np.asarray(model[-1].predict(rows)) - y for _, rows, y in parts]
     errors = np.array([np.mean(gap**2) for gap in gaps])
     mean = np.mean([np.mean(y, axis=0) for _, _, y in parts], axis=0)
     constant = _errors(parts, lambda _: mean)
@@ -346,7 +343,7 @@ def _evaluate_numbers(model: Any, parts: list[tuple[str, Any, Any]]) -> Evaluati
         lines.append(
             "Ridge regression fitted to these very rows, each task counting the same:"
             f" {readable_number(best)}, what a linear model of these"
-            f" features{' without levels of tasks' if has_levels(model) else ''} could reach."
+            " features could reach."
         )
     return Evaluation(Table("Tasks", columns, number=".4g"), overall, lines)
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from forgetless._core.environment import free_memory, needs
-from forgetless._core.validate import check_memory
+from forgetless._core.environment import needs
+from forgetless._core.validate import MEMORY_LIMIT, check_memory
 from forgetless._core.validate import readable as readable_bytes
 from forgetless.errors import FileError
 from forgetless.io import check_source
@@ -30,7 +30,7 @@ from forgetless.io import check_source
 T = TypeVar("T")
 
 TEXT = (".csv", ".tsv", ".txt")
-EXCEL = (".xlsx", ".xlsm", ".xls", ".xlsb")
+EXCEL = (".xlsx", ".xlsm")
 KINDS = (*TEXT, *EXCEL, ".parquet", ".feather", ".arrow", ".npz", ".safetensors")
 READABLE = ".csv, .tsv (also with .gz), .parquet, .feather, .xlsx, .npz or .safetensors"
 
@@ -217,7 +217,7 @@ def _pandas() -> Any:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn errors of pandas, pyarrow, calamine and zlib into one sentence that names the file."""
+    """Turn errors of pandas, pyarrow, openpyxl and zlib into one sentence that names the file."""
     try:
         yield
     except (BadTableError, FileError, ImportError):
@@ -303,7 +303,7 @@ def _standard_input() -> bytes:
     raw = sys.stdin.buffer.read()
     if raw[:2] != b"\x1f\x8b":
         return raw
-    most = max(free_memory() // 4, LARGE)
+    most = MEMORY_LIMIT // 4
     with io.BufferedReader(
         _Bounded(gzip.GzipFile(fileobj=io.BytesIO(raw)), most, _too_large("-", most))
     ) as file:
@@ -316,7 +316,7 @@ def _opened(path: Path, *, chunked: bool) -> Any:
     """
     if path.suffix.lower() != ".gz":
         return path.open("rb")
-    most = LARGE if chunked else max(free_memory() // 4, LARGE)
+    most = LARGE if chunked else MEMORY_LIMIT // 4
     return io.BufferedReader(
         _Bounded(gzip.open(path), most, _too_large(path.name, most, chunked=chunked))
     )
@@ -538,9 +538,8 @@ def _feather(path: Path, rows: int) -> Iterator[Any]:
 
 
 def _workbook(path: Path) -> Any:
-    with needs("reading Excel files", "python-calamine", "excel"):
-        import python_calamine  # noqa: F401  (pandas reads with it)
-    return _pandas().ExcelFile(path, engine="calamine")
+    with needs("reading Excel files", "openpyxl", "excel"):
+        return _pandas().ExcelFile(path, engine="openpyxl")
 
 
 def _excel(path: Path, rows: int) -> Iterator[Any]:

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless import plots
 from forgetless._core.text import printable, readable_number
 from forgetless.estimators.evaluation import StreamResult
-from forgetless.estimators.held_out import Outcomes, has_levels
+from forgetless.estimators.held_out import Outcomes
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io import replace_file
+from forgetless.plots import results as plots
 from forgetless.reporting.page import render
 from forgetless.reporting.table import Table
 
@@ -151,13 +151,11 @@ def sentences(run: StreamResult) -> list[str]:
         )
     if run.watched:
         single = f" {run.single} of them have a single row, on which they are learned and watched."
-        watched = (
-            f"Held-out rows{', with the levels of their tasks' if has_levels(run.model) else ''}"
-        )
         lines += [
             (
-                f"{watched}, every task counting the same: {texts['error_when_learned']} just after"
-                f" their task was learned, {texts['error_at_the_end']} at the end;"
+                "Held-out rows, every task counting the same:"
+                f" {texts['error_when_learned']} just after their task was learned,"
+                f" {texts['error_at_the_end']} at the end;"
                 f" {s['forgotten_tasks']:.0f} of {len(run.tasks)} tasks got"
                 f" worse.{single if run.single else ''}"
             ),
@@ -170,8 +168,7 @@ def sentences(run: StreamResult) -> list[str]:
         which = "these tasks" if run.begin.rows else "all tasks"
         lines.append(
             f"Ridge regression on {which} together, every task counting the same, which must keep a"
-            f" d × d matrix{', without levels' if has_levels(run.model) else ''}:"
-            f" {texts['error_of_joint_ridge']}."
+            f" d × d matrix: {texts['error_of_joint_ridge']}."
         )
     if "log_loss" in s:
         lines.append(
@@ -275,15 +272,9 @@ def _forgetting_hint(run: StreamResult) -> str:
     """Return a hint against forgetting."""
     retained = getattr(run.estimator, "retained_fraction_", 0.0)
     if retained > 0.99:
-        text = (
-            f"The memory retains {retained:.1%} of the squared size of all rows: the tasks"
-            " contradict each other"
-        )
-        if has_levels(run.model) or run.estimator._has_classes:
-            return f"{text}."
         return (
-            f"{text}; where the task of a row is known when it is predicted, --task-levels may"
-            " help."
+            f"The memory retains {retained:.1%} of the squared size of all rows: the tasks"
+            " contradict each other."
         )
     return (
         f"The memory retains {retained:.0%} of the squared size of all rows; a larger --rank"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.reporting.progress import Progress, progress_callback
+from forgetless._progress import track
 from forgetless.torch.continual import Continual
 from forgetless.torch.importance import mean_importance
 from forgetless.torch.schedules import check_choice
@@ -98,7 +98,7 @@ class MechanismAdvice:
         )
 
 
-def advise(  # noqa: PLR0913
+def advise(
     make: Callable[[], tuple[Any, Any]],
     tasks: Sequence[Any],
     train: Callable[[Any, Any, Any], object],
@@ -108,7 +108,6 @@ def advise(  # noqa: PLR0913
     importance: Callable[[Any, Any], Mapping[str, Any]] | None = None,
     budget: int = 21,
     seeds: Sequence[int] = (0,),
-    progress: Progress | bool | None = None,
 ) -> MechanismAdvice:
     """Return the mechanism of :class:`Continual`, and the value of its parameter, that do best on
     these tasks.
@@ -144,8 +143,6 @@ def advise(  # noqa: PLR0913
         mechanism.
     seeds : sequence of int, default (0,)
         More seeds give means over as many runs each.
-    progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(runs_done, n_runs, label)``.
 
     Examples
     --------
@@ -187,20 +184,13 @@ average=('merge', 1.0))
     n_values = (total // len(seeds) - 1) // len(names)
     loop = _Loop(make, tasks, train, score, importance)
     scores: Scores = {}
-    with progress_callback(progress) as report:
-        report(0, total, "no mechanism")
-        without = tuple(loop.run(None, seed) for seed in seeds)
-        functions = custom or _functions(loop.n_steps / len(tasks))
-        for name in names:
-            for _ in range(n_values):
-                unit = (loop.unit or 1.0) if "proximal" in functions[name](1.0) else 1.0
-                value = _next(_means(name, scores), GRIDS.get(name, GRIDS["proximal"]), unit)
-                if value is None:
-                    break
-                report(len(seeds) * (1 + len(scores)), total, f"{name} {value:.3g}")
-                scores[name, value] = tuple(
-                    loop.run(functions[name](value), seed) for seed in seeds
-                )
+    without = tuple(loop.run(None, seed) for seed in seeds)
+    functions = custom or _functions(loop.n_steps / len(tasks))
+    for name in track([name for name in names for _ in range(n_values)], "training runs"):
+        unit = (loop.unit or 1.0) if "proximal" in functions[name](1.0) else 1.0
+        value = _next(_means(name, scores), GRIDS.get(name, GRIDS["proximal"]), unit)
+        if value is not None:
+            scores[name, value] = tuple(loop.run(functions[name](value), seed) for seed in seeds)
     name, value = max(scores, key=lambda key: _mean(scores[key]))
     if not _mean(scores[name, value]) > _mean(without):
         return MechanismAdvice("none", 0.0, {}, scores, without)

@@ -58,12 +58,10 @@ class Linearized:
 
     def features(self, x: Any) -> NDArray[np.float64]:
         """Return J(x) as an array (samples × outputs, n_parameters)."""
-        return np.asarray(self.operator(x).adjoint().matmat(np.eye(self.outputs(x).size))).T
+        return np.asarray(self._operator(x).adjoint().matmat(np.eye(self.outputs(x).size))).T
 
-    def operator(self, x: Any) -> LinearOperator:
-        """Return J(x) as products only, for ``fl.step``, ``ContinualRidge`` and LSMR: no matrix is
-        formed.
-        """
+    def _operator(self, x: Any) -> LinearOperator:
+        """Return J(x) as products only: no matrix is formed."""
         function, params = self._at(x), self._params
         with inspected(self._model):
             outputs, vjp = torch.func.vjp(function, params)
@@ -98,7 +96,7 @@ class Linearized:
             now = _array(unwrapped(model)(x.to(self._like.device)))
         change = now - self.outputs(x)
         size = float(np.linalg.norm(change))
-        return float(np.linalg.norm(change - self.operator(x) @ u)) / size if size else 0.0
+        return float(np.linalg.norm(change - self._operator(x) @ u)) / size if size else 0.0
 
     def parameters(self, u: Any) -> dict[str, Any]:
         """Return w₀ + u as tensors by name, for ``model.load_state_dict(…, strict=False)``."""

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from forgetless.explorer.page import page as whole_page
+import forgetless as fl
 
 
 @pytest.fixture(scope="session")
@@ -65,9 +65,7 @@ class Opened:
 
 @pytest.fixture(scope="session")
 def file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "explorer.html"
-    path.write_text(whole_page(), encoding="utf-8")
-    return path.as_uri()
+    return fl.explore(out=tmp_path_factory.mktemp("page") / "explorer.html", show=False).as_uri()
 
 
 @pytest.fixture

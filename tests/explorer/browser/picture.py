@@ -1,4 +1,4 @@
-"""Makes docs/explorer.png: the page after a few strokes. Run by ``make explorer-picture``."""
+"""Makes docs/explorer.png: the page after a few strokes. Run it by hand, with the Python of .venv-browser."""
 
 import io
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from forgetless.explorer.page import page
+import forgetless as fl
 
 TARGET = Path(__file__).parents[3] / "docs" / "explorer.png"
 STROKES = [(0.07, 0.16), (0.16, 0.45), (0.35, 0.52), (0.62, 0.5), (0.82, 0.42), (0.93, 0.25), (0.98, 0.17)]
@@ -18,10 +18,9 @@ STROKES = [(0.07, 0.16), (0.16, 0.45), (0.35, 0.52), (0.62, 0.5), (0.82, 0.42), 
 def main():
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "explorer.html"
-        file.write_text(page(), encoding="utf-8")
+        file = fl.explore(out=Path(folder) / "explorer.html", show=False)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": 1200, "height": 1300})
+        tab = browser.new_page(viewport={"width": 1200, "height": 900})
         tab.goto(f"{file.as_uri()}#angle=12&k=80")
         box = tab.locator("#draw").bounding_box()
         for i, (x, y) in enumerate(STROKES):
@@ -32,7 +31,7 @@ def main():
         while not tab.evaluate("App.settled"):
             tab.wait_for_timeout(50)
         tab.evaluate("document.activeElement.blur()")
-        picture = Image.open(io.BytesIO(tab.screenshot(scale="css")))
+        picture = Image.open(io.BytesIO(tab.screenshot(scale="css", full_page=True)))
         # A few dozen colours and what lies between them: a third of the bytes.
         picture.convert("RGB").quantize(224).save(TARGET, optimize=True)
         browser.close()

@@ -1,7 +1,7 @@
 "use strict";
 /* Tasks drawn independently, with replacement: exact expected losses after every step, and their derivatives. */
 const Draws = (() => {
-  const { products, collect, decrease, meanDecrease, start, form, half, shareSlope } = Moments;
+  const { products, collect, decrease, start, form, half, shareSlope } = Moments;
 
   // ---- the average loss --------------------------------------------------------------------------------------------
   // ``carried`` holds L V_t of every step, V_t being the final loss as a form of S_t.
@@ -43,110 +43,6 @@ const Draws = (() => {
       collect(prob, phi, t * n, R, buffer, 0, last, V, 0);
     }
     return carried;
-  }
-
-  // Σ_j ∂φ_j/∂value · −p_j (L_j V)(T − W)_j, V being the form at ``at`` and T, W of the moment before the step
-  function slopeOf(prob, plan, phi, t, { T, W }, V, at, extra) {
-    const { D, n, L, w } = prob;
-    let slope = 0;
-    for (let j = 0; j < n; j++) {
-      const o = j * D;
-      let sum = extra ? extra(j) : 0;
-      for (let a = 0; a < D; a++) {
-        const rest = T[o + a] - W[o + a],
-          row = at + a * D;
-        let x = 0;
-        for (let b = 0; b < D; b++) x += L[o + b] * V[row + b];
-        sum += x * rest;
-      }
-      slope -= w[j] * sum * shareSlope(prob, plan, phi, t, j);
-    }
-    return slope;
-  }
-
-  // ---- averages of iterates ----------------------------------------------------------------------------------------
-  function averaged(prob, plan, phi, wanted) {
-    const { D, n, L, R, floor, offsets } = prob,
-      { k } = plan,
-      size = D * D,
-      last = offsets.length - 1;
-    const g = Moments.gains(plan.average, k),
-      buffer = Moments.scratch(prob),
-      loss = new Float64Array(k + 1);
-    const S = start(prob),
-      C = start(prob),
-      A = start(prob);
-    const back = wanted ? averagedBackwards(prob, k, phi, Moments.weightsOf(g)) : null;
-    const omega = Moments.weightsOf(g),
-      cross = new Float64Array(size),
-      slope = wanted ? new Float64Array(k) : null;
-    loss[0] = Math.max(0, half(prob, A, 0, last, true)) + floor;
-    for (let t = 0; t < k; t++) {
-      products(prob, S, 0, phi, t * n, L, R, buffer, 0, last);
-      if (wanted) {
-        const extra = (j) => bilinear(prob, j, back.K, (t + 1) * size, cross); // (L_j K)(R_j C)ᵀ
-        slope[t] = slopeOf(prob, plan, phi, t, buffer, back.V, (t + 1) * size, extra);
-      }
-      collect(prob, phi, t * n, L, buffer, 0, last, S, 0);
-      const X = Float64Array.from(C);
-      meanDecrease(prob, C, phi, t * n, L, R, buffer, X);
-      if (wanted) {
-        const moved = Float64Array.from(cross);
-        meanDecrease(prob, cross, phi, t * n, L, R, buffer, moved);
-        for (let i = 0; i < size; i++) cross[i] = moved[i] + omega[t] * S[i];
-      }
-      for (let a = 0; a < D; a++) {
-        for (let b = 0; b < D; b++) {
-          const i = a * D + b;
-          A[i] += g[t] * ((1 - g[t]) * (X[i] + X[b * D + a] - 2 * A[i]) + g[t] * (S[i] - A[i]));
-        }
-      }
-      for (let i = 0; i < size; i++) C[i] = X[i] + g[t] * (S[i] - X[i]);
-      loss[t + 1] = Math.max(0, half(prob, A, 0, last, true)) + floor;
-    }
-    return { loss, slope };
-  }
-
-  function bilinear({ D, L, R }, j, K, at, C) {
-    let sum = 0;
-    for (let b = 0, o = j * D; b < D; b++) {
-      let left = 0,
-        right = 0;
-      for (let a = 0; a < D; a++) {
-        left += L[o + a] * K[at + a * D + b];
-        right += R[o + a] * C[a * D + b];
-      }
-      sum += left * right;
-    }
-    return sum;
-  }
-
-  // T ← M̄ᵀ K with K = ω_t H + T, and V ← E[Mᵀ V M] + ω² H + ω (T + Tᵀ), from step k to the start
-  function averagedBackwards(prob, k, phi, omega) {
-    const { D, n, L, R, offsets } = prob,
-      size = D * D,
-      last = offsets.length - 1,
-      H = form(prob, 0, last, true);
-    const V = new Float64Array((k + 1) * size),
-      K = new Float64Array((k + 1) * size);
-    const T = new Float64Array(size),
-      buffer = Moments.scratch(prob);
-    for (let i = 0; i < size; i++) V[k * size + i] = omega[k - 1] ** 2 * H[i];
-    for (let t = k - 1; t >= 0; t--) {
-      const here = t * size,
-        after = here + size,
-        before = t ? omega[t - 1] : 0;
-      for (let i = 0; i < size; i++) T[i] = K[after + i] = omega[t] * H[i] + T[i];
-      meanDecrease(prob, K.subarray(after, after + size), phi, t * n, R, L, buffer, T);
-      V.copyWithin(here, after, after + size);
-      decrease(prob, V, after, phi, t * n, R, L, buffer, 0, last, V, here);
-      for (let a = 0; a < D; a++) {
-        for (let b = 0; b < D; b++) {
-          V[here + a * D + b] += before * (before * H[a * D + b] + (T[a * D + b] + T[b * D + a]));
-        }
-      }
-    }
-    return { V, K };
   }
 
   // ---- seen tasks and forgetting -----------------------------------------------------------------------------------
@@ -246,7 +142,6 @@ const Draws = (() => {
 
   function run(prob, plan, wanted) {
     const phi = Moments.shares(prob, plan);
-    if (plan.average !== null) return averaged(prob, plan, phi, wanted);
     if (plan.metric !== "average_loss") return path(prob, plan, phi, wanted);
     return averageLoss(prob, plan, phi, wanted ? backwards(prob, plan.k, phi) : null);
   }
@@ -254,7 +149,6 @@ const Draws = (() => {
   // Numbers that a gradient keeps
   function kept(prob, plan) {
     const size = plan.k * prob.D ** 2;
-    if (plan.average !== null) return 2 * size;
     return plan.metric === "average_loss" ? plan.k * prob.D * prob.n : (2 * prob.counts.length + 1) * size;
   }
 

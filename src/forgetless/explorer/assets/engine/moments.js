@@ -39,25 +39,6 @@ const Moments = (() => {
     return kept > 0 ? -(kept ** x) * Math.log(kept) : 0;
   }
 
-  // g_t = t^r / Σ_{i≤t} i^r: the average moves by g_t towards the iterate
-  function gains(r, k) {
-    const g = new Float64Array(k);
-    for (let t = 1, total = 0; t <= k; t++) {
-      total = 1 + total * ((t - 1) / t) ** r;
-      g[t - 1] = 1 / total;
-    }
-    return g;
-  }
-
-  function weightsOf(g) {
-    const omega = new Float64Array(g.length);
-    for (let t = g.length - 1, left = 1; t >= 0; t--) {
-      omega[t] = g[t] * left;
-      left *= 1 - g[t];
-    }
-    return omega;
-  }
-
   // ---- one step of moments -----------------------------------------------------------------------------------------
   // Buffers for T = right·S and W = (T rightᵀ) φ left of all directions, and one task's products.
   function scratch({ n, D, offsets }) {
@@ -165,22 +146,6 @@ const Moments = (() => {
     collect(prob, phi, pt, left, buffer, low, high, target, to);
   }
 
-  // target −= scale · Lᵀ diag(pφ) R C: what a step takes from the mean, for C that need not be symmetric
-  function meanDecrease(prob, C, phi, pt, left, right, buffer, target) {
-    const { D, n, w } = prob,
-      { Y } = buffer;
-    const before = Float64Array.from(C);
-    for (let i = 0; i < n; i++) {
-      const o = i * D,
-        scale = w[i] * phi[pt + i];
-      Y.fill(0);
-      for (let a = 0; a < D; a++)
-        for (let b = 0, x = right[o + a], row = a * D; b < D; b++) Y[b] += x * before[row + b];
-      for (let a = 0; a < D; a++)
-        for (let b = 0, x = scale * left[o + a], row = a * D; b < D; b++) target[row + b] -= x * Y[b];
-    }
-  }
-
   function start({ D, state }) {
     const S = new Float64Array(D * D);
     for (let a = 0; a < D; a++) for (let b = 0; b < D; b++) S[a * D + b] = state[a] * state[b];
@@ -211,13 +176,10 @@ const Moments = (() => {
   return {
     shares,
     shareSlope,
-    gains,
-    weightsOf,
     scratch,
     products,
     collect,
     decrease,
-    meanDecrease,
     start,
     form,
     half,

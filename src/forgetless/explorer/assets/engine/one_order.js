@@ -7,12 +7,10 @@ const OneOrder = (() => {
     const { D, n, L, R, offsets } = prob,
       { k, order } = plan,
       phi = Moments.shares(prob, plan);
-    const gain = plan.average === null ? null : Moments.gains(plan.average, k),
-      path = [Float64Array.from(prob.state)];
-    const mean = Float64Array.from(prob.state),
+    const path = [Float64Array.from(prob.state)],
       record = recorder(prob, plan),
       loss = new Float64Array(k + 1);
-    loss[0] = record.value(mean, 0);
+    loss[0] = record.value(prob.state, 0);
     for (let t = 0; t < k; t++) {
       const U = Float64Array.from(path[t]),
         m = order[t % order.length];
@@ -21,11 +19,10 @@ const OneOrder = (() => {
         for (let a = 0; a < D; a++) U[a] -= x * L[i * D + a];
       }
       path.push(U);
-      if (gain) for (let a = 0; a < D; a++) mean[a] += gain[t] * (U[a] - mean[a]);
       record.visit(m, U);
-      loss[t + 1] = record.value(gain ? mean : U, t + 1);
+      loss[t + 1] = record.value(U, t + 1);
     }
-    return { loss, slope: wanted ? slopes(prob, plan, phi, path, gain ? mean : path[k], gain) : null };
+    return { loss, slope: wanted ? slopes(prob, plan, phi, path) : null };
   }
 
   // What is measured on the way: visits of every task, the mean outputs right after them and their spread.
@@ -59,25 +56,21 @@ const OneOrder = (() => {
     return { visit, value };
   }
 
-  function slopes(prob, plan, phi, path, final, gain) {
+  function slopes(prob, plan, phi, path) {
     const { D, n, L, R, s, w, owner, offsets } = prob,
       { k, order, metric } = plan,
       slope = new Float64Array(k);
-    const omega = gain ? Moments.weightsOf(gain) : null,
-      visits = new Float64Array(prob.floors.length);
+    const visits = new Float64Array(prob.floors.length);
     for (let t = 0; t < k; t++) visits[order[t % order.length]]++;
-    const towards = new Float64Array(D),
-      g = new Float64Array(D);
+    const g = new Float64Array(D);
     for (let j = 0; j < n; j++) {
       const weight = metric === "average_loss" ? w[j] : visits[owner[j]] / k;
-      const x = weight * s[j] * s[j] * dot(R, j * D, final, 0, D);
-      for (let a = 0; a < D; a++) towards[a] += x * R[j * D + a];
+      const x = weight * s[j] * s[j] * dot(R, j * D, path[k], 0, D);
+      for (let a = 0; a < D; a++) g[a] += x * R[j * D + a];
     }
-    if (!gain) g.set(towards);
     for (let t = k - 1; t >= 0; t--) {
       const m = order[t % order.length],
         U = path[t];
-      if (gain) for (let a = 0; a < D; a++) g[a] += omega[t] * towards[a];
       for (let i = offsets[m]; metric === "forgetting" && i < offsets[m + 1]; i++) {
         const x = (s[i] * s[i] * dot(R, i * D, path[t + 1], 0, D)) / k;
         for (let a = 0; a < D; a++) g[a] -= x * R[i * D + a];

@@ -14,13 +14,11 @@ const App = (() => {
 
   const first = { ...State.START, ...data.state };
   let state = opened();
-  let given = data.tasks ? collection(data.tasks) : null,
-    source = data.source || null; // tasks of the user's
+  const given = data.tasks ? collection(data.tasks) : null; // tasks that the page came with
   let tasks,
     prob,
     now,
     references = {};
-  let computedBound = data.upper_bound ? { value: data.upper_bound, of: State.toText(first) } : null; // of the schedule it came with
   let worker = 0,
     cost = 0;
   const undo = [],
@@ -34,43 +32,33 @@ const App = (() => {
   }
 
   function collection({ d, tasks: list }) {
-    const one = ({ X, y, floor }, m) => ({
+    const one = ({ X, y, floor }) => ({
       X: Float64Array.from(X.flat()),
       y: Float64Array.from(y),
       n: y.length,
       count: 1,
       floor,
-      label: `task ${m + 1}`,
     });
     return { d, tasks: list.map(one), code: null };
   }
 
   // ---- computing ---------------------------------------------------------------------------------------------------
-  // Whether Python computes the curve: orders that this engine has not, or tasks that are too large for it.
-  const remote = () =>
-    Server.available && (["reshuffled", "without"].includes(state.order) || held() || state.k > mostSteps());
-
   // Steps that are computed here in about a second
   function mostSteps() {
     if (state.order !== "with") return Infinity;
     const { n, D, offsets } = prob,
       ranks = offsets.slice(1).map((o, m) => o - offsets[m]),
       r = Math.max(1, ...ranks);
-    const one = 2 * n * D * (D + r) * (state.average === null ? 1 : 3),
+    const one = 2 * n * D * (D + r),
       each = state.metric === "average_loss" ? 1 : ranks.length + 1;
     return Math.max(1, Math.floor(LONGEST / (one * each)));
   }
 
-  // Tasks that only Python holds
-  const held = () => state.kind === "data" && !!data.large && !given;
-
   // The order as task numbers for the engine, and as those of Python, where copies are tasks of their own
-  function orderNow(sampled = state.order === "one") {
-    const all = held()
-      ? Array.from({ length: prob.M }, (_, m) => m)
-      : tasks.tasks.flatMap((task, m) => Array(task.count).fill(m));
+  function orderNow() {
+    const all = tasks.tasks.flatMap((task, m) => Array(task.count).fill(m));
     if (state.order === "cyclic") return { numbers: all, own: all.map((_, i) => i) };
-    if (!sampled) return null;
+    if (state.order !== "one") return null;
     const u = Tasks.uniform(state.orderSeed),
       own = Array.from({ length: state.k }, () => Math.floor(u() * all.length));
     return { numbers: own.map((i) => all[i]), own };
@@ -78,40 +66,35 @@ const App = (() => {
 
   function planOf(heights) {
     const order = orderNow(),
-      { k, metric, average } = state;
-    return { ...Schedules.plan(state, prob.radius ** 2, heights), k, order: order && order.numbers, metric, average };
+      { k, metric } = state;
+    return { ...Schedules.plan(state, prob.radius ** 2, heights), k, order: order && order.numbers, metric };
   }
 
   // Tasks, order or measure changed: all is new. What takes longer follows when there is time.
   function everything() {
-    const missing = state.kind === "data" && !given && !held();
-    tasks = held()
-      ? { d: data.large.d, tasks: [] }
-      : Tasks.make(missing ? { ...state, kind: "two", noise: 0 } : state, data.shipped, given);
-    prob = held() ? data.large : Engine.problem(tasks.tasks, tasks.d);
+    if (state.kind === "data" && !given) state = { ...state, kind: "two" }; // a link from a page with tasks inside
+    tasks = Tasks.make(state, given);
+    prob = Engine.problem(tasks.tasks, tasks.d);
     references = {};
     App.settled = false;
-    const most = held() || Server.available ? Infinity : mostSteps(),
+    const most = mostSteps(),
       cut = state.k > most;
     if (cut) state = { ...state, k: most, schedule: Schedules.resampled(state.schedule, state.scheme, most) };
     Controls.show();
     const one = prob.realizable ? "one model fits all" : "no model fits all",
       plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-    $("facts").textContent = missing
-      ? "No data yet; the charts show two tasks at an angle."
-      : `${plural(prob.M, "task")}, ${plural(tasks.d, "feature")}; ${one}; R² = ${shown(prob.radius ** 2)}, D = ${shown(prob.distance)}`;
+    $("facts").textContent =
+      `${plural(prob.M, "task")}, ${plural(tasks.d, "feature")}; ${one}; R² = ${shown(prob.radius ** 2)}, D = ${shown(prob.distance)}`;
     tell(
       $("status"),
       cut
-        ? `Only ${most} steps: more would take long here. forgetless explore computes them in Python.`
+        ? `Only ${most} steps: more would take long here; fl.expect computes them.`
         : Results.reason({ state, prob }),
     );
     $("case").hidden = !State.isFirst(state);
-    if (!remote()) {
-      const preset = (name) => Schedules.heights({ ...state, schedule: { preset: name } });
-      references.theorem = reference("theorem", preset("increasing"));
-      if (state.scheme === "ridge") references.none = reference("none", preset("none"));
-    }
+    const preset = (name) => Schedules.heights({ ...state, schedule: { preset: name } });
+    references.theorem = reference("theorem", preset("increasing"));
+    if (state.scheme === "ridge") references.none = reference("none", preset("none"));
     update();
     compare();
   }
@@ -123,27 +106,18 @@ const App = (() => {
     const began = performance.now(),
       heights = Schedules.heights(state),
       plan = planOf(heights);
-    if (remote()) {
-      now =
-        now && now.heights.length === state.k
-          ? { ...now, heights, slope: null }
-          : { heights, loss: new Float64Array(state.k + 1).fill(NaN), slope: null };
-      now.note = "Python computes …";
-      askCurve(plan);
-    } else {
-      const fits = Engine.kept(prob, plan) <= LARGEST,
-        wanted = fits && !(drawing && cost > 80);
-      now = wanted
-        ? { heights, ...Engine.gradient(prob, plan) }
-        : { heights, loss: Engine.curve(prob, plan), slope: null };
-      now.note = wanted
-        ? ""
-        : fits
-          ? "the gradient follows when you let go"
-          : "no gradient here: it would need too much memory";
-      // The first frames are slow, before the browser has compiled: try again now and then.
-      cost = wanted ? 0.5 * cost + 0.5 * (performance.now() - began) : 0.95 * cost;
-    }
+    const fits = Engine.kept(prob, plan) <= LARGEST,
+      wanted = fits && !(drawing && cost > 80);
+    now = wanted
+      ? { heights, ...Engine.gradient(prob, plan) }
+      : { heights, loss: Engine.curve(prob, plan), slope: null };
+    now.note = wanted
+      ? ""
+      : fits
+        ? "the gradient follows when you let go"
+        : "no gradient here: it would need too much memory";
+    // The first frames are slow, before the browser has compiled: try again now and then.
+    cost = wanted ? 0.5 * cost + 0.5 * (performance.now() - began) : 0.95 * cost;
     render();
     App.frames++;
     App.milliseconds = performance.now() - began;
@@ -160,7 +134,6 @@ const App = (() => {
   // What takes longer than a frame, until something changes
   function compare() {
     const mine = ++worker;
-    if (remote()) return;
     const live = () => mine === worker,
       busy = () => draw.dragging,
       gradients = () => Engine.kept(prob, planOf(now.heights)) <= LARGEST && cost < 700;
@@ -173,62 +146,8 @@ const App = (() => {
     });
   }
 
-  // ---- what Python computes ----------------------------------------------------------------------------------------
-  let asked = 0;
-  async function askCurve(plan) {
-    const mine = ++asked,
-      numbers = (list) => Float64Array.from(list, (x) => (x === null ? NaN : x));
-    try {
-      const found = await Server.ask("curve", question(plan));
-      if (mine !== asked) return;
-      Object.assign(now, { loss: numbers(found.loss), slope: found.slope && numbers(found.slope), note: found.note });
-      tell($("status"), Results.reason({ state, prob }));
-    } catch (error) {
-      if (mine !== asked) return;
-      now.note = "Python could not compute it";
-      tell($("status"), error.message, true);
-    }
-    render();
-    App.frames++;
-  }
-
-  function question({ scheme, values, other }) {
-    const { k, order, metric, average } = state,
-      own = { k, order, metric, average, scheme, values: [...values], other };
-    if (order === "one") own.sequence = orderNow().own;
-    if (state.kind === "data" && data.held && source === (data.source || null)) return own; // the server has these tasks
-    const list = tasks.tasks.map((task) => ({
-      X: [...task.X],
-      y: [...task.y],
-      count: task.count,
-      floor: task.floor || 0,
-    }));
-    return { ...own, d: tasks.d, tasks: list };
-  }
-
-  async function askPython(action) {
-    const key = State.toText(state);
-    $(action).disabled = true;
-    tell($("asking"), "Python computes …");
-    try {
-      const found = await Server.ask(action, question(planOf(now.heights)));
-      tell($("asking"), "The result is below the table.");
-      $("answerTitle").textContent = found.title;
-      $("answer").textContent = found.text;
-      $("answerBox").hidden = false;
-      if (Number.isFinite(found.upper_bound)) computedBound = { value: found.upper_bound, of: key };
-      render();
-    } catch (error) {
-      tell($("asking"), error.message, true);
-    }
-    $(action).disabled = false;
-  }
-
   // ---- showing -----------------------------------------------------------------------------------------------------
-  function bounds() {
-    const own = computedBound && computedBound.of === State.toText(state) ? computedBound.value : null;
-    return Results.guarantees({ state, prob, computed: own });
-  }
+  const bounds = () => Results.guarantees({ state, prob });
 
   const compared = () =>
     ["none", "theorem", "constant", "optimum"]
@@ -237,14 +156,14 @@ const App = (() => {
   const curves = () => [...compared(), { name: "yours", values: now.loss }];
 
   function showResults() {
-    Results.render($("results").tBodies[0], { state, now, references, remote: remote() }, bounds());
+    Results.render($("results").tBodies[0], { state, now, references }, bounds());
     $("metric-title").textContent = `${state.metric === "forgetting" ? "forgetting" : "loss"} after ${state.k} steps`;
   }
 
   function render() {
-    const { scheme, k, metric, average } = state,
+    const { scheme, k, metric } = state,
       chance = ["cyclic", "one"].includes(state.order) ? "" : "expected ";
-    const title = `${chance}${METRICS[metric]}${average === null ? "" : ", of averaged weights"}`;
+    const title = `${chance}${METRICS[metric]}`;
     draw.render({
       scheme,
       k,
@@ -256,15 +175,6 @@ const App = (() => {
     });
     losses.render({ k, title, logSteps: state.log, curves: curves(), bounds: bounds() });
     showResults();
-    showPlane();
-  }
-
-  function showPlane() {
-    if (tasks.d !== 2 || tasks.tasks.length > 8 || remote()) return Walk.set(null);
-    const found = orderNow(true).numbers,
-      order = Array.from({ length: state.k }, (_, t) => found[t % found.length]);
-    const path = Geometry.follow(prob, Engine.shares(prob, planOf(now.heights)), order, state.k);
-    Walk.set({ prob, names: tasks.tasks.map((task) => task.label), path, order });
   }
 
   // ---- changes -----------------------------------------------------------------------------------------------------
@@ -301,9 +211,6 @@ const App = (() => {
     if (change.scheme && change.scheme !== state.scheme && !change.schedule) next.schedule = { preset: "constant" };
     if (change.k && change.k !== state.k && !change.schedule)
       next.schedule = Schedules.resampled(state.schedule, state.scheme, change.k);
-    // Averages are exact for the average loss only.
-    if (next.average !== null && next.metric !== "average_loss")
-      Object.assign(next, "metric" in change ? { average: null } : { metric: "average_loss" });
     state = next;
     everything();
     keep();
@@ -358,19 +265,12 @@ const App = (() => {
     tell,
     everything,
     render,
-    remote,
-    askPython,
     bounds,
     curves,
     orderNow,
     frames: 0,
     milliseconds: 0,
     settled: false,
-    use(found, from) {
-      // a collection of the user's, and where it came from
-      [given, source] = [found, from];
-      set({ kind: "data", print: from.print });
-    },
     get state() {
       return state;
     },
@@ -385,9 +285,6 @@ const App = (() => {
     },
     get references() {
       return references;
-    },
-    get source() {
-      return source;
     },
   };
 })();

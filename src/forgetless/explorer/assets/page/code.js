@@ -4,15 +4,7 @@ const Code = (() => {
   const list = (values) => `[${Array.from(values, (x) => String(x)).join(", ")}]`;
 
   function tasksCode(found, source) {
-    if (source && source.code) return source.code;
-    if (source && source.kind === "file") {
-      const columns =
-        source.task === undefined
-          ? ""
-          : `, task=${JSON.stringify(source.task)}, target=${JSON.stringify(source.target)}`;
-      const more = `${source.mean ? ', loss="mean"' : ""}${source.intercept ? ", intercept=True" : ""}`;
-      return `tasks = fl.tables.read_tasks(${JSON.stringify(source.name)}${columns}${more})`;
-    }
+    if (source) return source;
     if (found.code) return `tasks = ${found.code}`;
     const lines = found.tasks.map((task) => {
       const rows = Array.from({ length: task.n }, (_, i) => list(task.X.subarray(i * found.d, (i + 1) * found.d)));
@@ -47,15 +39,12 @@ const Code = (() => {
     return {
       with: "fl.WithReplacement()",
       cyclic: "fl.Cyclic()",
-      reshuffled: "fl.RandomReshuffling()",
-      without: "fl.WithoutReplacement()",
       one: `fl.FixedOrder([${(order || []).join(", ")}])`,
     }[state.order];
   }
 
   // order: the tasks of all steps, for one order; loss: the number on the page
   function of(state, found, source, order, loss) {
-    const average = state.average === null ? "" : `, average=${state.average}`;
     return [
       "import numpy as np",
       "import forgetless as fl",
@@ -63,7 +52,7 @@ const Code = (() => {
       `k = ${state.k}`,
       tasksCode(found, source),
       scheduleCode(state),
-      `result = fl.expect(tasks, schedule, k, ordering=${orderCode(state, order)}, metrics="${state.metric}"${average})`,
+      `result = fl.expect(tasks, schedule, k, ordering=${orderCode(state, order)}, metrics="${state.metric}")`,
       `print(result.${state.metric}[0])  # ${loss.toPrecision(12)}`,
       "",
     ].join("\n");

@@ -16,8 +16,7 @@ const Controls = (() => {
       $(id).value = state[id];
       $(id).nextElementSibling.textContent = `${state[id]}${UNITS[id] || ""}`;
     }
-    for (const id of ["kind", "worst", "order", "metric", "scheme"]) $(id).value = state[id];
-    $("average").value = state.average === null ? "" : String(state.average);
+    for (const id of ["kind", "order", "metric", "scheme"]) $(id).value = state[id];
     if (document.activeElement !== $("kExact")) $("kExact").value = state.k;
     if (document.activeElement !== $("k") || toK($("k").value) !== state.k) $("k").value = fromK(state.k);
     $("log").checked = state.log;
@@ -67,10 +66,8 @@ const Controls = (() => {
   function listen() {
     const on = (id, event, act) => $(id).addEventListener(event, act);
     for (const id of SLIDERS) on(id, "input", () => App.set({ [id]: Number($(id).value) }));
-    for (const id of ["worst", "order", "metric", "scheme"])
-      on(id, "change", () => App.set(id === "worst" ? worstKnown() : { [id]: $(id).value }));
+    for (const id of ["order", "metric", "scheme"]) on(id, "change", () => App.set({ [id]: $(id).value }));
     on("kind", "change", () => App.set({ kind: $("kind").value, noise: 0 })); // other tasks are shown as they are
-    on("average", "change", () => App.set({ average: $("average").value === "" ? null : Number($("average").value) }));
     on("k", "input", () => App.set({ k: toK(Number($("k").value)) }));
     on("kExact", "change", () => {
       const k = Math.round(Number($("kExact").value));
@@ -89,20 +86,12 @@ const Controls = (() => {
       ),
     );
     on("results", "click", ({ target }) => target.dataset.name && App.take(taken(target.dataset.name)));
-    for (const action of ["compare_bounds", "advise"]) on(action, "click", () => App.askPython(action));
-    Walk.listen(
-      (t) => App.losses.point(t),
-      () => App.set({ orderSeed: App.state.orderSeed + 1 }),
-    );
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", App.render);
     new ResizeObserver(() => {
       for (const { chart } of [App.draw, App.losses]) chart.measure();
       if (App.now) App.render();
     }).observe($("draw"));
   }
-
-  // A worst collection comes with the number of steps it was found for.
-  const worstKnown = () => ({ worst: $("worst").value, k: Number($("worst").value.split("-")[1]) });
 
   // A schedule of the table, exactly where it has a name
   function taken(name) {
@@ -114,17 +103,8 @@ const Controls = (() => {
   }
 
   function start() {
-    for (const { name, title } of App.data.shipped)
-      $("worst").append(Object.assign(document.createElement("option"), { value: name, textContent: title }));
-    for (const value of ["reshuffled", "without"]) {
-      const option = $("order").querySelector(`[value=${value}]`);
-      option.disabled = !Server.available;
-      if (!Server.available) option.textContent += " (needs: forgetless explore)";
-    }
-    $("python").hidden = !Server.available;
-    if (Server.available) $("privacy").textContent = "Nothing leaves this machine.";
+    $("kind").querySelector("[value=data]").hidden = !App.data.tasks;
     listen();
-    if (!Server.available && ["reshuffled", "without"].includes(App.state.order)) App.state.order = "with";
     App.everything();
   }
 

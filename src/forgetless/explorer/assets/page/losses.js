@@ -7,7 +7,6 @@ const Losses = (() => {
     constructor(svg) {
       this.chart = new Chart(svg, 340, { left: 52, right: 14, top: 36, bottom: 40 });
       this.marks = make("g", { class: "marks" }, this.chart.over);
-      this.hand = make("line", { class: "hand", visibility: "hidden" }, this.chart.over);
       this.svg = svg;
     }
 
@@ -70,15 +69,6 @@ const Losses = (() => {
       }
     }
 
-    // A line at the step that the hand or the geometry is at
-    point(t) {
-      const { box } = this.chart,
-        on = t !== null && this.view;
-      this.hand.setAttribute("visibility", on ? "visible" : "hidden");
-      if (!on) return;
-      for (const [key, value] of Object.entries({ x1: this.x(t), x2: this.x(t), y1: box.y, y2: box.y + box.h }))
-        this.hand.setAttribute(key, value);
-    }
   }
 
   const minimum = (values) => values.reduce((a, b) => (b < a ? b : a), Infinity);

@@ -5,7 +5,7 @@ const Results = (() => {
     { constants } = JSON.parse(document.getElementById("data").textContent);
 
   // Upper bounds of the final loss that hold for what is on the page
-  function guarantees({ state, prob, computed }) {
+  function guarantees({ state, prob }) {
     const unit = prob.radius ** 2 * prob.distance ** 2,
       found = [];
     if (!reason({ state, prob })) {
@@ -26,16 +26,6 @@ const Results = (() => {
           note: `${every} R²D²/(k+1), for the theorem's schedule, proved by computer`,
         });
     }
-    if (computed !== null) {
-      const row = {
-        name: "computed",
-        value: computed,
-        title: "the computed upper bound",
-        note: "for your schedule, on every collection that one model fits",
-      };
-      const at = found.findIndex(({ name }) => name === "computed");
-      found.splice(at < 0 ? found.length : at, 1, row);
-    }
     return found;
   }
 
@@ -43,7 +33,6 @@ const Results = (() => {
   function reason({ state, prob }) {
     if (state.order !== "with") return "No guarantee is shown: those here are for random orders with replacement.";
     if (!prob.realizable) return "No guarantee is shown: those here are for tasks that one model fits, and these disagree.";
-    if (state.average !== null) return "No guarantee is shown: they are for the last weights, these are averaged.";
     if (state.metric === "forgetting") return "No guarantee applies: they are for losses, not for forgetting.";
     if (state.scheme === "budget") return "No guarantee is shown: they are for step sizes that follow from N.";
     return state.k < 2 ? "No guarantee applies: they are for k ≥ 2 steps." : "";
@@ -55,17 +44,15 @@ const Results = (() => {
     budget: "Nₜ = 3/13 · (k−t+2)/(k+1) / (γR²), rounded",
   };
 
-  function rowsOf({ state, now, references, remote }, bounds) {
+  function rowsOf({ state, now, references }, bounds) {
     const last = (each) => (each && each.values ? each.values[state.k] : null),
       { none, constant, theorem, optimum } = references;
     const { symbol } = Schedules.SCHEMES[state.scheme],
       unit = { ridge: " R²", size: " / R²", budget: "" }[state.scheme];
     const rows = [{ name: "yours", title: "yours", value: now.loss[state.k] }];
     if (none) rows.push({ name: "none", title: "no regularization", note: "λ = 0", value: last(none), take: true });
-    if (!remote) {
-      const note = constant ? `${symbol} = ${shown(constant.height)}${constant.height ? unit : ""}` : "searching …";
-      rows.push({ name: "constant", title: "best constant", note, value: last(constant), take: true });
-    }
+    const height = constant ? `${symbol} = ${shown(constant.height)}${constant.height ? unit : ""}` : "searching …";
+    rows.push({ name: "constant", title: "best constant", note: height, value: last(constant), take: true });
     if (theorem)
       rows.push({
         name: "theorem",
@@ -74,10 +61,8 @@ const Results = (() => {
         value: last(theorem),
         take: true,
       });
-    if (!remote) {
-      const note = optimum ? optimum.waiting || "all k strengths, by exact gradients" : "waits for the best constant …";
-      rows.push({ name: "optimum", title: "optimum by descent", note, value: last(optimum), take: true });
-    }
+    const note = optimum ? optimum.waiting || "all k strengths, by exact gradients" : "waits for the best constant …";
+    rows.push({ name: "optimum", title: "optimum by descent", note, value: last(optimum), take: true });
     return [...rows, ...bounds.map((bound) => ({ ...bound, bound: true }))];
   }
 

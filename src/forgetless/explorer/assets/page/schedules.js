@@ -89,7 +89,6 @@ const Schedules = (() => {
         of: (t, k, c, N) => (N === 1 ? (k - t) / (k + 1) : -Math.expm1(Math.log((t + 1) / (k + 1)) / N)),
         code: (c, N) => `fl.schedules.minimax_budget(n_steps=${N})`,
       },
-      capped: { title: "capped", of: (t, k) => 1 - ((t + 1) / (k + 1)) ** 2.5 },
     },
     budget: {
       constant: { title: "constant", scaled: 4, of: (t, k, c) => Math.max(1, Math.round(c)) },

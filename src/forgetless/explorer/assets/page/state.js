@@ -12,14 +12,12 @@ const State = (() => {
     rare: 2,
     weight: 7,
     cosine: 0.3,
-    worst: "increasing-64",
     noise: 0,
     seed: 1,
     k: 60,
     order: "with",
     orderSeed: 1,
     metric: "average_loss",
-    average: null,
     scheme: "ridge",
     n: 4,
     size: 0.5,
@@ -28,7 +26,7 @@ const State = (() => {
   };
   // What is shown before anything is chosen, as a link: noisy labels, where increasing strengths win clearly
   const FIRST = "kind=random&d=2&M=3&rows=1&noise=0.1&seed=9&k=200&p=increasing&c=0.05";
-  const PROBLEM = ["kind", "d", "M", "rows", "noise", "seed", "k", "order", "metric", "average", "scheme"];
+  const PROBLEM = ["kind", "d", "M", "rows", "noise", "seed", "k", "order", "metric", "scheme"];
   const NUMBERS = {
     angle: [1, 90],
     d: [1, 40],
@@ -46,8 +44,8 @@ const State = (() => {
   };
   const WHOLE = ["d", "M", "rows", "rare", "seed", "k", "orderSeed", "n"];
   const WORDS = {
-    kind: ["two", "random", "rare", "worst", "data"],
-    order: ["with", "cyclic", "one", "reshuffled", "without"],
+    kind: ["two", "random", "rare", "data"],
+    order: ["with", "cyclic", "one"],
     metric: ["average_loss", "seen_loss", "forgetting"],
     scheme: ["ridge", "size", "budget"],
   };
@@ -96,10 +94,7 @@ const State = (() => {
     const query = new URLSearchParams();
     for (const name of [...Object.keys(WORDS), ...Object.keys(NUMBERS)])
       if (state[name] !== START[name]) query.set(name, state[name]);
-    if (state.worst !== START.worst) query.set("worst", state.worst);
-    if (state.average !== null) query.set("average", state.average);
     if (state.log) query.set("log", 1);
-    if (state.kind === "data" && state.print) query.set("print", state.print);
     const { preset, scale } = state.schedule;
     query.set("p", preset);
     // What was given is in the page that it was given to; others get it on the grid of what is drawn.
@@ -120,11 +115,7 @@ const State = (() => {
       if (Number.isFinite(value))
         state[name] = Math.min(high, Math.max(low, WHOLE.includes(name) ? Math.round(value) : value));
     }
-    if (/^[a-z]+-\d+$/.test(query.get("worst") || "")) state.worst = query.get("worst");
-    const average = query.has("average") ? Number(query.get("average")) : NaN;
-    if (average >= 0 && average <= 32) state.average = average;
     if (query.has("log")) state.log = query.get("log") === "1";
-    if (/^[0-9a-f]{8}$/.test(query.get("print") || "")) state.print = query.get("print");
     const preset = query.get("p"),
       scale = query.has("c") ? Number(query.get("c")) : undefined;
     if (preset === "given" && first.schedule.preset === "given" && first.k === state.k && first.scheme === state.scheme)

@@ -1,6 +1,6 @@
 "use strict";
-/* Task collections to look at: two at an angle, random ones, rare ones, the worst known. Each is
- * {d, tasks: [{X, y, n, count, label}], code}: code is the Python expression for the same tasks, or null for literals. */
+/* Task collections to look at: two at an angle, random ones, rare ones. Each is
+ * {d, tasks: [{X, y, n, count}], code}: code is the Python expression for the same tasks, or null for literals. */
 const Tasks = (() => {
   // mulberry32, and Box–Muller on top: small, and the same everywhere
   function uniform(seed) {
@@ -18,12 +18,11 @@ const Tasks = (() => {
     return () => Math.sqrt(-2 * Math.log(1 - u())) * Math.cos(2 * Math.PI * u());
   }
 
-  const one = (row, w, count, label) => ({
+  const one = (row, w, count) => ({
     X: Float64Array.from(row),
     y: Float64Array.of(row.reduce((sum, x, i) => sum + x * w[i], 0)),
     n: 1,
     count,
-    label,
   });
 
   function two({ angle }) {
@@ -31,18 +30,18 @@ const Tasks = (() => {
     const tasks = [
       [1, 0],
       [Math.cos(theta), Math.sin(theta)],
-    ].map((row, m) => one(row, [1, 0], 1, `task ${m + 1}`));
+    ].map((row) => one(row, [1, 0], 1));
     return { d: 2, tasks, code: `fl.theory.constructions.two_tasks(np.deg2rad(${angle}))` };
   }
 
   function random({ d, M, rows, seed }) {
     const g = normal(seed),
       w = Array.from({ length: d }, () => g() / Math.sqrt(d));
-    const tasks = Array.from({ length: M }, (_, m) => {
+    const tasks = Array.from({ length: M }, () => {
       const X = Float64Array.from({ length: rows * d }, () => g() / Math.sqrt(d)),
         y = new Float64Array(rows);
       for (let i = 0; i < rows; i++) for (let j = 0; j < d; j++) y[i] += X[i * d + j] * w[j];
-      return { X, y, n: rows, count: 1, label: `task ${m + 1}` };
+      return { X, y, n: rows, count: 1 };
     });
     return { d, tasks, code: null };
   }
@@ -64,26 +63,8 @@ const Tasks = (() => {
     }
     rows[n][n] = 1;
     const w = Array(d).fill(1 / Math.sqrt(d));
-    const tasks = rows.map((row, i) => one(row, w, i < n ? 1 : M - n, i < n ? `rare ${i + 1}` : "frequent"));
+    const tasks = rows.map((row, i) => one(row, w, i < n ? 1 : M - n));
     return { d, tasks, code: `fl.theory.constructions.rare_tasks(k, n_rare=${n}, weight=${weight}, cosine=${cosine})` };
-  }
-
-  // shipped: [{name, schedule, k, rows, counts, teacher}]; a task has one row or several
-  function worst({ worst: name }, shipped) {
-    const found = shipped.find((each) => each.name === name) || shipped[0],
-      d = found.teacher.length;
-    const tasks = found.rows.map((task, m) => {
-      const rows = Array.isArray(task[0]) ? task : [task];
-      const y = rows.map((row) => row.reduce((sum, x, i) => sum + x * found.teacher[i], 0));
-      return {
-        X: Float64Array.from(rows.flat()),
-        y: Float64Array.from(y),
-        n: rows.length,
-        count: found.counts[m],
-        label: `task ${m + 1}`,
-      };
-    });
-    return { d, tasks, code: null };
   }
 
   // Labels get independent noise; copies of a task then differ.
@@ -98,11 +79,11 @@ const Tasks = (() => {
     return { d: found.d, tasks, code: null };
   }
 
-  const KINDS = { two, random, rare, worst };
+  const KINDS = { two, random, rare };
 
-  function make(state, shipped, given) {
+  function make(state, given) {
     if (state.kind === "data") return given;
-    return noisy(KINDS[state.kind](state, shipped), state.noise, state.seed);
+    return noisy(KINDS[state.kind](state), state.noise, state.seed);
   }
 
   return { make, uniform };

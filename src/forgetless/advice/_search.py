@@ -1,0 +1,271 @@
+"""The shapes of schedules that advice compares, and the search for the best scale of each.
+
+The loss of many schedules in one batch costs little more than that of one, so that the search
+evaluates whole grids: first a coarse one over decades, then finer ones around the minima.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from forgetless import filters, schedules
+from forgetless._core.arrays import Floats
+from forgetless.engines.inputs import ScheduleLike, as_schedule
+
+Losses = Callable[[Sequence[Any]], Floats]
+"""A function from schedules to their losses."""
+
+_NOISES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""Amounts of label noise for which the minimax schedule is tried."""
+
+_LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
+"""Parts of the steps over which ramps at the end rise."""
+
+_BUDGETS = (1, 4, 16)
+"""Numbers of gradient steps for one task."""
+
+_BETWEEN = 7
+"""Points between the neighbours of a minimum: two rounds narrow a factor of 2 to 5 %."""
+
+_DEEP = 1.5
+"""Ratio to the smallest loss up to which a second local minimum is refined as well."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A family of schedules with one number to choose, its scale, or with none.
+
+    Attributes
+    ----------
+    title : str
+    name : str
+        ``Projection``, ``Ridge``, or a function of ``fl.schedules``.
+    arguments : dict
+        Those that are the same for every scale.
+    searched : str
+        The argument that the scale sets; empty where there is none.
+    scales : array
+        The first grid.
+    unit : float
+        The argument over the scale: R² for ``Ridge``.
+    given : schedule, optional
+        The user's own schedule, instead of one by name.
+    """
+
+    title: str
+    name: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    searched: str = ""
+    scales: Floats = field(default_factory=lambda: np.ones(1))
+    unit: float = 1.0
+    given: Any = None
+
+    def make(self, scale: float) -> Any:
+        """Return the schedule of one scale."""
+        if self.given is not None:
+            return self.given
+        home = filters if self._is_filter else schedules
+        return getattr(home, self.name)(**self._arguments(scale))
+
+    def code(self, scale: float) -> str:
+        """Return the Python expression of that schedule."""
+        if self.given is not None:
+            return f"also[{self.title!r}]"
+        values = (f"{name}={value!r}" for name, value in self._arguments(scale).items())
+        home = "fl" if self._is_filter else "fl.schedules"
+        return f"{home}.{self.name}({', '.join(values)})"
+
+    @property
+    def _is_filter(self) -> bool:
+        return self.name in ("Projection", "Ridge")
+
+    def _arguments(self, scale: float) -> dict[str, Any]:
+        if not self.searched:
+            return dict(self.arguments)
+        return {**self.arguments, self.searched: significant(scale * self.unit)}
+
+
+def shapes(
+    k: int, square: float, weakest: float, *, noisy: bool = False, cycle: int | None = None
+) -> list[Shape]:
+    """Return the shapes to compare, simple ones first.
+
+    Parameters
+    ----------
+    k : int
+    square : float
+        R², the unit of the scales.
+    weakest : float
+        The smallest scale to try: below the eigenvalues of the tasks, where a filter solves its
+        task.
+    noisy : bool
+        Whether labels are noisy.
+    cycle : int, optional
+        The number of tasks, if they come in a cycle.
+    """
+    # Far above k R² the weights hardly change in k steps.
+    constants = grid(weakest, 10.0 * k)
+    found = [
+        Shape("no regularization", "Projection"),
+        Shape("constant", "Ridge", {}, "coefficient", constants, square),
+    ]
+    if k >= 3:
+        found.append(Shape("fixed, near-optimal", "fixed"))
+        found.append(Shape("fixed budget", "fixed_budget"))
+    found.append(Shape("increasing, theorem", "increasing"))
+    found.append(Shape("minimax", "minimax"))
+    if noisy:
+        found.append(Shape("minimax, noise", "minimax_budget", {}, "noise", np.array(_NOISES)))
+    found.append(Shape("increasing", "increasing", {}, "scale", grid(weakest, 30.0)))
+    for n_steps in _BUDGETS:
+        # Step sizes stay below 1/R² from this scale on.
+        scales = grid(1.01 / n_steps, 30.0, per_decade=2)
+        budget = {"n_steps": n_steps}
+        found.append(Shape("increasing budget", "increasing_budget", budget, "scale", scales))
+    ramps = grid(weakest, 30.0, per_decade=2)
+    lengths = [length for length in _LENGTHS if length == 1.0 or round(length * k) >= 2]
+    found += [Shape("end ramp", "end_ramp", {"length": each}, "scale", ramps) for each in lengths]
+    if cycle is not None and k > cycle:
+        found.append(Shape("cyclic, Cai & Diakonikolas", "cyclic", {"n_tasks": cycle}))
+    return found
+
+
+def own_shapes(
+    also: Mapping[str, ScheduleLike] | None, standard: Iterable[str], n_tasks: int | None = None
+) -> list[Shape]:
+    """Return the user's schedules as shapes; ValueError if a title is among the standard ones."""
+    if also is None:
+        return []
+    if not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also):
+        raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
+    taken = sorted(set(standard) & set(also))
+    if taken:
+        raise ValueError(
+            f"also must not name what is compared anyway, got {', '.join(taken)}; rename it"
+        )
+    return [Shape(name, given=as_schedule(each, n_tasks)) for name, each in also.items()]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The losses of one shape at the scales so far."""
+
+    shape: Shape
+    points: dict[float, float] = field(default_factory=dict)
+
+    @property
+    def scales(self) -> Floats:
+        """The scales in increasing order."""
+        return np.array(sorted(self.points))
+
+    @property
+    def losses(self) -> Floats:
+        """Their losses."""
+        return np.array([self.points[scale] for scale in self.scales.tolist()])
+
+    @property
+    def best(self) -> float:
+        """The scale of the smallest loss; of equal ones the smallest scale."""
+        return float(self.scales[np.argmin(self.losses)])
+
+    @property
+    def least(self) -> float:
+        """The smallest loss."""
+        return self.points[self.best]
+
+
+def search(candidates: Sequence[Shape], losses: Losses, *, rounds: int = 2) -> list[Curve]:
+    """Return the best curve of every title, in the order of the candidates."""
+    curves = [Curve(shape) for shape in candidates]
+    # A coarse grid over all decades.
+    _evaluate([(curve, curve.shape.scales) for curve in curves], losses)
+    # Further decades where the last scale is the best one.
+    for _ in range(2):
+        ends = [curve for curve in _promising(curves) if curve.best == curve.scales[-1]]
+        _evaluate([(curve, _beyond(curve)) for curve in ends], losses)
+    # Finer grids around the minima, then the vertex of a parabola.
+    for _ in range(rounds):
+        _evaluate([(curve, _between(curve)) for curve in _promising(curves)], losses)
+    _evaluate([(curve, _vertex(curve)) for curve in _promising(curves)], losses)
+    best: dict[str, Curve] = {}
+    for curve in curves:
+        rival = best.setdefault(curve.shape.title, curve)
+        if curve.least < rival.least:
+            best[curve.shape.title] = curve
+    return list(best.values())
+
+
+def _evaluate(wanted: list[tuple[Curve, Floats]], losses: Losses) -> None:
+    """Add the losses of new scales to their curves, all from one batch."""
+    points = []
+    for curve, scales in wanted:
+        fresh = [scale for scale in scales.tolist() if scale not in curve.points]
+        points += [(curve, scale) for scale in fresh]
+    if not points:
+        return
+    values = losses([curve.shape.make(scale) for curve, scale in points])
+    for (curve, scale), value in zip(points, values.tolist(), strict=True):
+        curve.points[scale] = value
+
+
+def _promising(curves: list[Curve]) -> list[Curve]:
+    """Return the curves that are worth refining: of those of one title the best two."""
+    found = []
+    for curve in curves:
+        # Ramps of six lengths have one title, as have budgets of three sizes.
+        rivals = sorted(each.least for each in curves if each.shape.title == curve.shape.title)
+        if curve.shape.searched and curve.least <= rivals[:2][-1]:
+            found.append(curve)
+    return found
+
+
+def _beyond(curve: Curve) -> Floats:
+    """Return scales up to three decades above the last one."""
+    last = float(curve.scales[-1])
+    return grid(2 * last, 2e3 * last, per_decade=2)
+
+
+def _between(curve: Curve) -> Floats:
+    """Return scales around the deepest two local minima: the loss can have two."""
+    scales = curve.scales
+    losses = curve.losses
+    # A dip is lower than both its neighbours; beyond the ends the loss counts as infinite.
+    padded = np.concatenate([[np.inf], losses, [np.inf]])
+    dips = np.flatnonzero((losses <= padded[:-2]) & (losses < padded[2:]))
+    dips = dips[np.argsort(losses[dips], kind="stable")][:2]
+    fresh = []
+    for dip in dips.tolist():
+        if losses[dip] > _DEEP * curve.least:
+            continue
+        low = scales[max(dip - 1, 0)]
+        high = scales[min(dip + 1, len(scales) - 1)]
+        fresh += [significant(scale) for scale in np.geomspace(low, high, _BETWEEN + 2)[1:-1]]
+    return np.unique(fresh)
+
+
+def _vertex(curve: Curve) -> Floats:
+    """Return the minimum of the parabola through the best point and its neighbours, on a
+    logarithmic axis.
+    """
+    scales = curve.scales
+    i = int(np.argmin(curve.losses))
+    if not 0 < i < len(scales) - 1:
+        return np.empty(0)
+    x = np.log(scales[i - 1 : i + 2])
+    bend, slope, _ = np.polyfit(x - x[1], curve.losses[i - 1 : i + 2], 2)
+    if not bend > 0:
+        return np.empty(0)
+    return np.array([significant(np.exp(x[1] - 0.5 * slope / bend))])
+
+
+def significant(value: float) -> float:
+    """Return a number with four significant digits, so that code is short and exact."""
+    return float(f"{value:.4g}")
+
+
+def grid(low: float, high: float, per_decade: int = 3) -> Floats:
+    """Return a logarithmic grid."""
+    n = max(2, round(per_decade * np.log10(high / low)) + 1)
+    return np.array([significant(scale) for scale in np.geomspace(low, high, n)])

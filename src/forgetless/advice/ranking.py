@@ -1,0 +1,250 @@
+"""Advice on λ: schedules of several shapes, each at its best scale, ranked by their exact losses
+on the tasks at hand.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from forgetless._core import validate
+from forgetless._core.arrays import Floats
+from forgetless._progress import track
+from forgetless.advice import ensembles
+from forgetless.advice._search import Curve, Losses, Shape, own_shapes, search, shapes
+from forgetless.advice.results import Advice, Option
+from forgetless.engines.expectation import expect, worst_case
+from forgetless.engines.fresh import check_unused
+from forgetless.engines.inputs import OrderingLike, ScheduleLike
+from forgetless.engines.problem import check_tasks, checked_ordering, with_few_threads
+from forgetless.ensembles import Ensemble
+from forgetless.filters import Projection
+from forgetless.metrics import quantity
+from forgetless.orderings import OneOrder, Ordering
+from forgetless.schedules import resolve
+from forgetless.tasks import TaskCollection
+
+Objective = Literal[
+    "average_loss", "seen_loss", "worst_case", "validation", "next_loss", "distance"
+]
+
+OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
+
+POWER = 2.0
+"""Of t in the weights of averages: of 0, 1.5 and 2 the one with the smallest proved constant."""
+
+_BATCH = 64
+"""Schedules in one batch."""
+
+_EQUAL = 1e-4
+"""Relative difference up to which losses count as equal, and the simpler shape leads."""
+
+_ROUNDED = 1e-14
+"""Part of the largest loss below which a loss is rounding."""
+
+
+@with_few_threads
+def advise(
+    tasks: TaskCollection | Ensemble,
+    k: int,
+    *,
+    objective: Objective = "average_loss",
+    ordering: OrderingLike | None = None,
+    start: Any = None,
+    validation: Any = None,
+    also: Mapping[str, ScheduleLike] | None = None,
+) -> Advice:
+    """Return schedules ranked by their exact loss on these tasks, each shape at its best scale.
+
+    Use it where the data matrices are known, or where earlier tasks stand for later ones; where
+    nothing is known of the tasks use ``schedules.minimax()``. The best constant is among the
+    shapes, so that the advice is never worse than a tuned λ.
+
+    Compared are: no regularization; a constant; the paper's fixed and increasing schedules and
+    their step-budget versions; the increasing ones also at their best scale; the minimax schedule;
+    ramps over the last part of the steps; for a cyclic order Cai & Diakonikolas' constant; with
+    noisy labels the minimax schedule for an amount of noise.
+
+    Parameters
+    ----------
+    tasks : TaskCollection or Ensemble
+        Realizable or not. For an ensemble of fresh tasks (``fl.ensembles``) the optimal schedule is
+        compared as well; its objectives are "average_loss", "next_loss" and "distance", and of the
+        other arguments it has ``also``.
+    k : int
+        Number of steps that are planned.
+    objective : "average_loss", "seen_loss", "worst_case" or "validation"
+        The average loss over all tasks, over the tasks seen so far, over all tasks for the worst
+        unit teacher (for any labels), or over ``validation``; always averaged over orderings.
+    ordering : Ordering or its name, default ``WithReplacement()``
+    start : array of shape (d,) or (d, c), optional
+        w₀; the origin if omitted.
+    validation : TaskCollection, pair (X, y) or list of pairs, optional
+        Held-out rows, for ``objective="validation"``.
+    also : dict of schedules, filters, names or numbers by label, optional
+        Further candidates, without a search for scales.
+
+    Returns
+    -------
+    Advice
+        ``.best`` is a schedule, ``.table`` the ranking as rows, ``.why`` a sentence; it prints as
+        both.
+
+    Examples
+    --------
+    Two tasks at a small angle, 128 steps, the worst teacher: a short ramp at the end beats every
+    constant.
+
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> a = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), k=128, objective="worst_case")
+    >>> type(a.best).__name__, a.best.length
+    ('EndRamp', 0.0625)
+    >>> losses = {option.shape: option.loss for option in a.options}
+    >>> round(128 * losses["end ramp"], 4), round(128 * losses["no regularization"], 4)
+    (0.0657, 0.1051)
+    """
+    k = validate.integer("k", k, 1, "ask for at least one step")
+    if isinstance(tasks, Ensemble):
+        check_unused(ordering=(ordering, None), start=(start, None), validation=(validation, None))
+        return _on_ensemble(tasks, k, objective, also)
+    check_tasks(tasks)
+    order = checked_ordering(ordering, tasks, k)
+    goal = quantity("objective", objective, OBJECTIVES)
+    held_out = check_held_out(validation, tasks, needed=goal == "validation")
+    losses = losses_on(tasks, k, goal, order, start, held_out)
+    standard = standard_shapes(tasks, k, order)
+    own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
+    curves = search([*standard, *own], losses)
+    options = [option(curve, k, tasks) for curve in curves]
+    # Of an average of iterates only the loss over all tasks is exact.
+    averaged = None
+    if goal in ("average_loss", "worst_case"):
+        averaged = float(losses_on(tasks, k, goal, order, start, average=POWER)([Projection()])[0])
+    return Advice(ranked(options), goal, k, tasks.radius, averaged)
+
+
+def _on_ensemble(
+    ensemble: Ensemble, k: int, objective: str, also: Mapping[str, ScheduleLike] | None
+) -> Advice:
+    """Return the ranking for an ensemble, with its optimal schedule."""
+    goal = quantity("objective", objective, ensembles.OBJECTIVES)
+    standard = ensembles.standard_shapes(ensemble, k)
+    own = own_shapes(also, [*(shape.title for shape in standard), "optimal"])
+    curves = search([*standard, *own], ensembles.losses_on(ensemble, k, goal))
+    options = [option(curve, k, ensemble) for curve in curves]
+    # Over all k coefficients: no other schedule of ridge steps is better.
+    best = ensembles.optimal(ensemble, k, goal)
+    code = f"fl.optimal_schedule(ensemble, {k}, objective={goal!r})"
+    options.append(Option("optimal", code, best, None, strengths(best, k, ensemble), best.loss))
+    return Advice(ranked(options), goal, k, ensemble.radius)
+
+
+def losses_on(
+    tasks: TaskCollection,
+    k: int,
+    objective: str,
+    ordering: Ordering,
+    start: Any = None,
+    held_out: TaskCollection | None = None,
+    average: float | None = None,
+) -> Losses:
+    """Return the function from schedules to their exact objectives on these tasks."""
+
+    def batch(schedules: Sequence[Any]) -> Any:
+        if objective == "worst_case":
+            return worst_case(tasks, schedules, k, ordering=ordering, average=average).loss
+        metric = "seen_loss" if objective == "seen_loss" else "average_loss"
+        other = held_out if objective == "validation" else None
+        result = expect(
+            tasks,
+            schedules,
+            k,
+            ordering=ordering,
+            metrics=metric,
+            start=start,
+            average=average,
+            evaluate=other,
+        )
+        return result.values[metric][:, 0]
+
+    def losses(schedules: Sequence[Any]) -> Floats:
+        # In parts, so that memory is bounded and a bar can move.
+        parts = [schedules[i : i + _BATCH] for i in range(0, len(schedules), _BATCH)]
+        return np.concatenate([np.asarray(batch(part)) for part in track(parts, "schedules")])
+
+    return losses
+
+
+def standard_shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
+    """Return the shapes to compare on these tasks."""
+    square = tasks.radius**2
+    weakest = 1.0
+    if square > 0:
+        # Far below the smallest eigenvalue a filter solves its task.
+        weakest = max(1e-3 * float(tasks.singular_values.min()) ** 2 / square, 1e-12)
+    law = ordering.law(tasks.n_tasks, k)
+    is_cycle = isinstance(law, OneOrder) and law.is_cycle(tasks.n_tasks)
+    return shapes(
+        k,
+        square,
+        weakest,
+        noisy=not tasks.is_realizable(),
+        cycle=tasks.n_tasks if is_cycle else None,
+    )
+
+
+def option(curve: Curve, k: int, problem: TaskCollection | Ensemble) -> Option:
+    """Return a shape at its best scale."""
+    shape = curve.shape
+    schedule = shape.make(curve.best)
+    line = (tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
+    return Option(
+        shape.title,
+        shape.code(curve.best),
+        schedule,
+        curve.best if shape.searched else None,
+        strengths(schedule, k, problem),
+        curve.least,
+        *(line if shape.searched else ()),
+    )
+
+
+def strengths(schedule: Any, k: int, problem: TaskCollection | Ensemble) -> tuple[float, float]:
+    """Return λ of the first and of the last step, in units of R²."""
+    filter_ = resolve(schedule, k, problem.radius, problem)
+    values = np.ravel(filter_.strength()) / (problem.radius**2 or 1.0)
+    return float(values[0]), float(values[-1])
+
+
+def ranked(options: Sequence[Option]) -> tuple[Option, ...]:
+    """Return the options best first; of those equal to the best the simplest leads."""
+    # Noisy labels of square tasks have an infinite loss without regularization.
+    losses = [each.loss for each in options if math.isfinite(each.loss)]
+    equal = (1 + _EQUAL) * min(losses) + _ROUNDED * max(losses)
+    return tuple(sorted(options, key=lambda each: max(each.loss, equal)))
+
+
+def check_held_out(
+    validation: Any, tasks: TaskCollection, *, needed: bool
+) -> TaskCollection | None:
+    """Return the argument ``validation`` as tasks, which must have the features of ``tasks``."""
+    if needed and validation is None:
+        raise ValueError(
+            'objective="validation" needs held-out rows; give validation=(X, y) or a TaskCollection'
+        )
+    if validation is None or isinstance(validation, TaskCollection):
+        held_out = validation
+    else:
+        held_out = TaskCollection([validation] if isinstance(validation, tuple) else validation)
+    if held_out is not None and (held_out.n_features, held_out.target_shape) != (
+        tasks.n_features,
+        tasks.target_shape,
+    ):
+        raise ValueError(
+            f"validation has {held_out.n_features} features and targets of shape"
+            f" {held_out.target_shape}, the tasks have {tasks.n_features} and {tasks.target_shape};"
+            " hold out rows of the same tasks"
+        )
+    return held_out

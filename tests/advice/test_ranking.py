@@ -1,0 +1,204 @@
+"""Advice: its numbers against one evaluation at a time, its choice against fine grids, its table, sentence and plot."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support import literal
+from support.collections import FAMILIES, random_pairs
+
+s = fl.schedules
+
+
+def collection(rng, family="plain", **changes):
+    return fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], **changes}))
+
+
+def shape_losses(advice):
+    return {option.shape: option.loss for option in advice.options}
+
+
+@pytest.mark.parametrize("family", ["plain", "non-realizable", "badly scaled", "two targets", "rank one", "many tasks"])
+def test_the_choice_is_as_good_as_a_fine_grid_of_constants(family, rng):
+    tasks, k = collection(rng, family), 25
+    advice = fl.advise(tasks, k)
+    grid = np.concatenate([[0.0], np.geomspace(1e-8, 1e3, 300)]) * tasks.radius**2
+    constants = [float(fl.expect(tasks, fl.Ridge(c), k).average_loss[0]) for c in grid]
+    assert advice.options[0].loss <= min(constants) * 1.001 + 1e-13
+    mine = min(shape_losses(advice)["constant"], shape_losses(advice)["no regularization"])
+    assert mine <= min(constants) * 1.001 + 1e-13
+    assert advice.best is advice.options[0].schedule
+
+
+def test_held_out_loss_against_all_orders(rng):
+    """The mean over every order of the mean loss of the held-out tasks, by literal steps."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4, rows=(1, 2)))
+    held_out = fl.TaskCollection(random_pairs(rng, M=2, d=4, rows=(3, 6), realizable=False))
+    start = rng.standard_normal(4)
+    option = fl.advise(tasks, 4, objective="validation", validation=held_out, start=start).options[0]
+    filter_ = s.resolve(option.schedule, 4, tasks.radius)
+    expected = 0.0
+    for order, probability in literal.all_orderings(3, 4):
+        w = start
+        for t, m in enumerate(order):
+            w = fl.step(w, tasks[m], filter_.at(t))
+        expected += probability * np.mean([task.loss(w) for task in held_out])
+    assert option.loss == pytest.approx(expected, rel=1e-9)
+
+
+def test_without_replacement(rng):
+    advice = fl.advise(collection(rng, M=5), 5, ordering=fl.WithoutReplacement(), objective="worst_case")
+    assert advice.options[0].loss <= shape_losses(advice)["constant"]
+
+
+def test_both_minima_of_a_constant_are_tried():
+    """At θ = π/16, k = 28 the loss has local minima at 6.15 and 11.3."""
+    advice = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), 28, objective="worst_case")
+    assert shape_losses(advice)["constant"] == pytest.approx(fl.theory.two_task_optimum(np.pi / 16, 28)[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("family", ["plain", "non-realizable"])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_few_steps(k, family, rng):
+    advice = fl.advise(collection(rng, family), k)
+    assert ("fixed, near-optimal" in shape_losses(advice)) == (k >= 3)
+
+
+def test_tasks_without_information():
+    advice = fl.advise(fl.TaskCollection([(np.zeros((2, 3)), np.zeros(2))] * 2), 5)
+    assert advice.best == fl.Projection()
+    assert advice.options[0].loss == 0
+    assert repr(advice)
+
+
+ORDERINGS = [
+    (None, "average_loss"),
+    (None, "seen_loss"),
+    (None, "worst_case"),
+    (fl.Cyclic(), "seen_loss"),
+    (fl.RandomReshuffling(), "average_loss"),
+    (fl.FixedOrder([0, 1, 2, 3, 0, 0, 1, 2, 3, 3]), "worst_case"),
+]
+
+
+@pytest.mark.parametrize(("ordering", "objective"), ORDERINGS)
+def test_every_loss_is_that_of_one_evaluation(ordering, objective, rng):
+    tasks, k = collection(rng, "two targets, non-realizable"), 10
+    start = rng.standard_normal((tasks.n_features, *tasks.target_shape))
+    advice = fl.advise(tasks, k, objective=objective, ordering=ordering, start=start)
+    for option in advice.options:
+        schedule = eval(option.code, {"fl": fl})
+        if objective == "worst_case":
+            exact = fl.worst_case(tasks, schedule, k, ordering=ordering).loss
+        else:
+            exact = fl.expect(tasks, schedule, k, ordering=ordering, start=start, metrics=objective).values[objective][
+                0
+            ]
+        assert option.loss == pytest.approx(exact, rel=1e-8)
+        if option.scale is not None:
+            assert option.loss == min(option.losses)
+    assert ("cyclic, Cai & Diakonikolas" in shape_losses(advice)) == isinstance(ordering, fl.Cyclic)
+
+
+def test_the_table_and_the_sentence(rng):
+    tasks = collection(rng, "non-realizable")
+    best = np.array(fl.optimal_schedule(tasks, 30).coefficients)
+    advice = fl.advise(tasks, 30, also={"mine": lambda k, radius: fl.Ridge(best[np.arange(k)])})
+    losses = [option.loss for option in advice.options]
+    assert losses == sorted(losses)
+    first = advice.options[0]
+    assert (first.shape, first.code) == ("mine", "also['mine']")
+    assert first.strengths == pytest.approx(best[[0, -1]] / tasks.radius**2)
+    ratio = shape_losses(advice)["constant"] / first.loss
+    assert f"{ratio:.3g} times as much with the best constant λ" in advice.why
+    averaged = fl.expect(tasks, fl.Projection(), 30, average=2).average_loss[0]
+    assert advice.averaged == pytest.approx(averaged, rel=1e-12)
+    assert advice.why in " ".join(repr(advice).split())
+    assert advice.to_frame()["loss"].tolist() == losses
+    assert advice.table[1]["× best"] == losses[1] / losses[0]
+    assert "<table>" in advice._repr_html_()
+
+
+def test_of_equally_good_schedules_the_simplest_leads():
+    """One task is solved by the first step: every loss is rounding, and there are no ratios."""
+    advice = fl.advise(fl.TaskCollection([(np.eye(2), [1.0, 2.0])]), 8)
+    assert advice.best == fl.Projection()
+    assert {row["× best"] for row in advice.table} == {None}
+    assert "times" not in advice.why
+
+
+def test_the_plot_shows_every_shape_that_was_searched(rng):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    advice = fl.advise(collection(rng, "non-realizable"), 30)
+    _, ax = plt.subplots()
+    assert advice.plot(ax) is ax
+    searched = [option.shape for option in advice.options if option.scale is not None]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [*searched, "no regularization"]
+    plt.close("all")
+
+
+@pytest.mark.parametrize(("x", "y"), [(1e8, 1.0), (1e-8, 1.0), (1.0, 1e-7), (1.0, 1e7), (1e6, 1e-6)])
+@pytest.mark.parametrize("objective", ["average_loss", "worst_case"])
+def test_units_do_not_change_the_advice(x, y, objective, rng):
+    pairs = random_pairs(rng, **FAMILIES["non-realizable"])
+    k = 40
+    first = fl.advise(fl.TaskCollection(pairs), k, objective=objective)
+    other = fl.advise(fl.TaskCollection([(x * X, y * t) for X, t in pairs]), k, objective=objective)
+    assert [option.shape for option in other.options] == [option.shape for option in first.options]
+    scale = x * x if objective == "worst_case" else y * y
+    assert other.options[0].loss == pytest.approx(scale * first.options[0].loss, rel=1e-6)
+
+
+def test_tasks_of_zeros_get_some_advice():
+    advice = fl.advise(fl.TaskCollection([(np.zeros((2, 3)), np.ones(2))]), 5)
+    assert advice.options[0].loss == pytest.approx(1.0)
+
+
+def test_a_best_scale_beyond_the_grid_is_followed(rng):
+    tasks = collection(rng)
+    w = np.asarray(tasks.teacher())
+    X = rng.standard_normal((30, tasks.n_features))
+    advice = fl.advise(tasks, 20, objective="validation", validation=(X, -X @ w))
+    still = 0.5 * np.sum((X @ w) ** 2)  # nothing learned at all is best here
+    assert advice.options[0].loss < 1.01 * still
+
+
+# At the border ----------------------------------------------------------------------------------------------------
+
+X, y = np.eye(2), np.ones(2)
+TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
+
+
+class Elsewhere(fl.orderings.Ordering):
+    def blocks(self, n_tasks, k, n_trials, rng):
+        yield np.zeros((n_trials, k), np.uint8)
+
+
+BAD = [
+    (lambda: fl.advise([(X, y)], 5), TypeError, "wrap pairs as fl.TaskCollection"),
+    (lambda: fl.advise(TASKS, 0), ValueError, "k must be at least 1, got 0"),
+    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case, validation, got 'best'"),
+    (lambda: fl.advise(TASKS, 5, also=[fl.Ridge(1.0)]), TypeError, "also must be a dict of schedules by name"),
+    (lambda: fl.advise(TASKS, 5, also={5: fl.Ridge(1.0)}), TypeError, "also must be a dict of schedules by name"),
+    (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
+    (lambda: fl.advise(TASKS, 5, objective="validation"), ValueError, "give validation="),
+    (lambda: fl.advise(TASKS, 5, validation=(np.eye(3), np.ones(3))), ValueError, "has 3 features.*the tasks have 2"),
+    (lambda: fl.advise(TASKS, 5, validation=[(X, np.ones((2, 1)))]), ValueError, r"shape \(1,\)"),
+    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "ordering must be an Ordering"),
+    (lambda: fl.advise(TASKS, 5, ordering=Elsewhere()), TypeError, "no exact expectation"),
+    (lambda: fl.advise(TASKS, 5, ordering=fl.WithoutReplacement()), ValueError, "k must be at most"),
+    (lambda: fl.advise(TASKS, 5, start=np.ones(3)), ValueError, "start must have shape"),
+    (lambda: s.end_ramp(length=1.5), ValueError, r"length must lie in \(0, 1\], got 1.5"),
+    (lambda: s.end_ramp(length=0), ValueError, "length must be positive"),
+    (lambda: s.end_ramp(scale=-1), ValueError, "scale must be nonnegative"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[case[2] for case in BAD])
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
