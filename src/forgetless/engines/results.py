@@ -289,8 +289,12 @@ def from_document(document: Document) -> Trace | Expectation:
     fields = Fields(document.arrays)
     labels = tuple(header["labels"])
     steps = fields.array("steps", "i", (None,), low=0)
-    runs = (None,) if document.kind == "trace" else ()
-    shape = (*((len(labels),) if labels else ()), *runs, len(steps))
+    # The axes of a metric: schedules, runs, steps, and tasks where it is one of every task.
+    shape: tuple[int | None, ...] = (len(steps),)
+    if document.kind == "trace":
+        shape = (None, *shape)
+    if labels:
+        shape = (len(labels), *shape)
     values = {}
     stored = fields.part("value.")
     for name in ENSEMBLE_METRICS:

@@ -162,6 +162,7 @@ def from_document(document: Document) -> Any:
         raise ValueError(f"its parameters are not those of {name}")
     model = cls(**{key: _decoded(value, key) for key, value in parameters.items()})
     fields = Fields(document.arrays)
+    # Shapes follow from that of coef and from the parameters; an array too many is an error.
     loaded = _weights(fields, header, model)
     if state == "predict":
         loaded = loaded._replace(origin=loaded.origin._replace(frozen=True), radius=math.nan)
@@ -234,6 +235,7 @@ def _with_learning_parts(state: State, fields: Fields, model: Any) -> State:
     d = len(state.weights)
     c = 1 if state.coef.ndim == 1 else len(state.coef)
     n_groups = fields.integer("n_groups", 1) if "n_groups" in fields else None
+    # Which arrays a memory has depends on the rule of the model, which takes them out itself.
     memory = fields.part("memory.")
     iterate = None
     if fixed.get("average") is not None:
