@@ -1,4 +1,4 @@
-"""Does a test fail when one token of the library is changed? ``make mutants ARGS="--part filters --count 20"``.
+"""Does a test fail when one token of the library is changed? ``python tests/mutants.py --part filters``.
 
 Each mutant changes one operator, comparison, number or truth value of a copy of ``src`` and runs the tests of its part
 (``tests/PART*``, the module's doctests, and the golden numbers). Survivors are printed: each is a missing test, or a

@@ -75,7 +75,7 @@ def test_the_development_environment_is_pinned_with_hashes():
         with contextlib.suppress(metadata.PackageNotFoundError):
             needed += map(Requirement, metadata.requires(name) or () if metadata.version(name) == version else ())
     applicable = [each.name for each in needed if each.marker is None or each.marker.evaluate({"extra": ""})]
-    assert {canonicalize_name(name) for name in applicable} <= listed.keys(), "run make pins"
+    assert {canonicalize_name(name) for name in applicable} <= listed.keys(), "run support.pins, see CONTRIBUTING.md"
     assert max(hashes.count("sha256") for name, _, hashes in parts if name == "numpy") > 12  # of all platforms
     assert "torch" not in listed
     assert not re.search(r"://|index|find-links", text)
