@@ -1,6 +1,5 @@
 """Collections of tasks, quantities of all their singular vectors together, and their documents."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -305,13 +304,6 @@ class TaskCollection:
             )
         return w
 
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the rows and targets of all tasks, in hexadecimal: what results name their
-        data by.
-        """
-        return _digest_of(self._tasks)
-
     def save(self, path: str | Path) -> None:
         """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
         ``.safetensors``.
@@ -389,14 +381,3 @@ def arrays_from(document: Document) -> tuple[NDArray[Any], NDArray[Any], NDArray
     if rows.sum() != len(X):
         raise ValueError(f"its tasks have {rows.sum()} rows, X has {len(X)}")
     return X.astype(np.float64, copy=False), y.astype(np.float64, copy=False), rows
-
-
-def _digest_of(tasks: Iterable[Any]) -> str:
-    """Return the SHA-256 of shapes and numbers of all pairs (X, y), in their order."""
-    total = hashlib.sha256()
-    for pair in tasks:
-        for array in pair:
-            numbers = np.ascontiguousarray(array, dtype="<f8")
-            total.update(f"{numbers.shape}|".encode())
-            total.update(numbers.reshape(-1).view(np.uint8).data if numbers.size else b"")
-    return total.hexdigest()
