@@ -34,7 +34,7 @@ def draw(path: Path, k: int = 1000) -> None:
     style |= {f"{part}.labelsize": 11 for part in ("axes", "xtick", "ytick")} | {"legend.fontsize": 11}
     with fl.plots.publication(), mpl.rc_context(style):
         figure, ax = plt.subplots(figsize=(6.2, 3.4))
-        runs = fl.simulate(data, SCHEDULES, k, n_trials=200, seed=0, metrics="average_loss", backend="array")
+        runs = fl.simulate(data, SCHEDULES, k, n_trials=200, seed=0, metrics="average_loss")
         exact = fl.expect(data, SCHEDULES, k, record=runs.steps)
         least = float(fl.metrics.average_loss(data, data.teacher()))
         for i, label in enumerate(SCHEDULES):

@@ -1,8 +1,4 @@
 import math
-import os
-
-# Asked for by scikit-learn's array-API checks, and only heeded when SciPy is imported for the first time.
-os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import hypothesis
 import numpy as np
@@ -26,6 +22,13 @@ def no_estimates_of_duration():
 def rng(request):
     """A generator of its own for every test, from the test's name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture(params=["never", "always"])
+def backend(request, monkeypatch):
+    """Whether the compiled loops of numba are used, for a test that runs with and without them."""
+    monkeypatch.setenv("FORGETLESS_NUMBA", request.param)
+    return request.param
 
 
 @pytest.fixture

@@ -26,14 +26,15 @@ def problem(number):
 
 
 @pytest.mark.parametrize("number", range(300))
-def test_simulation(number):
+def test_simulation(number, monkeypatch):
     rng, shape = problem(number)
     pairs = random_pairs(rng, **shape)
     # Literal normal equations lose digits below this share of the largest eigenvalue.
     strength = 1e-3 * max(np.linalg.norm(X, 2) for X, _ in pairs) ** 2
     schedule = fl.Ridge(strength * 10.0 ** rng.uniform(0, 3, 9))
-    for backend in ("array", "numba"):
-        check_against_literal(pairs, schedule, fl.WithReplacement(), 9, backend, np.random.default_rng(number))
+    for backend in ("never", "always"):
+        monkeypatch.setenv("FORGETLESS_NUMBA", backend)
+        check_against_literal(pairs, schedule, fl.WithReplacement(), 9, np.random.default_rng(number))
 
 
 @pytest.mark.parametrize("number", range(300))

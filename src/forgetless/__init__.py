@@ -24,7 +24,6 @@ _LATER = {
     "RandomReshuffling": "orderings",
     "RecursiveLeastSquares": "estimators.baselines",
     "Ridge": "filters",
-    "Stages": "filters",
     "Task": "tasks",
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
@@ -88,7 +87,7 @@ if TYPE_CHECKING:
     from forgetless.estimators.low_rank import LowRankMemory
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
-    from forgetless.filters import Filter, GradientDescent, Projection, Ridge, Stages
+    from forgetless.filters import Filter, GradientDescent, Projection, Ridge
     from forgetless.guarantees.comparison import compare_bounds
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.upper import upper_bound
@@ -130,7 +129,6 @@ __all__ = [
     "RandomReshuffling",
     "RecursiveLeastSquares",
     "Ridge",
-    "Stages",
     "Task",
     "TaskCollection",
     "WithReplacement",

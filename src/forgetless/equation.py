@@ -12,14 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import (
-    Array,
-    as_float,
-    from_numpy,
-    namespace_of,
-    same_library,
-    to_numpy,
-)
+from forgetless._core.arrays import Array, as_float
 from forgetless.filters import Filter
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_sparse, plain
@@ -68,12 +61,11 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     if isinstance(task, tuple) and len(task) == 2:
         return _step_once(w, *task, filter)
     check_single(task, filter)
-    w = same_library(as_float("w", w), like=task.X)
+    w = as_float("w", w)
     expected = (task.X.shape[1], *task.y.shape[1:])
-    if tuple(w.shape) != expected:
-        raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
-    values = filter.spectrum(to_numpy(task.singular_values), task.radius)
-    factors = from_numpy(np.asarray(filter.factors_of_singular(values)), like=task.X)
+    if w.shape != expected:
+        raise ValueError(f"w must have shape {expected} for this task, got {w.shape}")
+    factors = np.asarray(filter.factors_of_singular(task.singular_values))
     error = task.singular_vectors @ w - task.targets
     return w - task.singular_vectors.T @ (error * (factors if w.ndim == 1 else factors[:, None]))
 
@@ -92,14 +84,14 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
     else:
         X = as_float("X", X)
     y = as_float("y", y)
-    w = as_float("w", w) if is_sparse(X) else same_library(as_float("w", w), like=X)
-    if X.ndim != 2 or tuple(y.shape) != (X.shape[0], *w.shape[1:]) or w.shape[0] != X.shape[1]:
+    w = as_float("w", w)
+    if X.ndim != 2 or y.shape != (X.shape[0], *w.shape[1:]) or w.shape[0] != X.shape[1]:
         raise ValueError(
             "X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes"
-            f" {tuple(X.shape)}, {tuple(y.shape)} and {tuple(w.shape)}"
+            f" {tuple(X.shape)}, {y.shape} and {w.shape}"
         )
     with np.errstate(over="ignore", invalid="ignore"):
         residual = y - X @ w
-    xp, columns = namespace_of(residual), 1 if w.ndim == 1 else w.shape[1]
-    solution = learn(OneTask(Rows.of(X), xp.reshape(residual, (X.shape[0], columns))), filter)
-    return w + xp.reshape(solution.change, w.shape)
+    columns = 1 if w.ndim == 1 else w.shape[1]
+    solution = learn(OneTask(Rows.of(X), np.reshape(residual, (X.shape[0], columns))), filter)
+    return w + np.reshape(solution.change, w.shape)

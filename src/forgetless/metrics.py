@@ -17,14 +17,13 @@ subtracted.
 =================  =================================================================================
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, Floats, as_float, to_numpy
+from forgetless._core.arrays import Array, Floats, as_float
 from forgetless.tasks import TaskCollection
 
 __all__ = ["METRICS", "average_loss", "drift", "forgetting", "seen_loss", "task_losses"]
@@ -194,14 +193,14 @@ def by_task(values: Floats, tasks: TaskCollection) -> Floats:
 
 def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:
     """Return outputs of shape (..., c, Σr) of weights of shape (..., d) + target_shape."""
-    w = to_numpy(as_float(name, weights))
+    w = as_float(name, weights)
     tail = (tasks.n_features, *tasks.target_shape)
     if w.shape[w.ndim - len(tail) :] != tail:
         raise ValueError(
             f"{name} must have shape (..., {', '.join(map(str, tail))}), got {w.shape}"
         )
     columns = w.reshape(*w.shape[: w.ndim - len(tail)], tasks.n_features, tasks.n_targets)
-    errors = to_numpy(tasks.singular_vectors) @ columns - to_numpy(tasks.targets)
+    errors = tasks.singular_vectors @ columns - tasks.targets
     return np.asarray(np.swapaxes(errors, -1, -2) * tasks.singular_values)
 
 
@@ -239,28 +238,6 @@ def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> ND
             f"indices must lie in 0..{tasks.n_tasks - 1}, got {order.min()}..{order.max()}"
         )
     return order.astype(np.int64)
-
-
-def normalized(values: Mapping[str, Array], tasks: TaskCollection, start: Any) -> dict[str, Array]:
-    """Return metrics relative to the size of the problem, for tasks that one model fits.
-
-    Losses and their differences are ‖Xw − y‖² without ½ over R²D², drifts are over R²D² and the
-    distance is over D², with R the radius of the tasks and D = ‖w₀ − w⋆‖.
-    """
-    gap = tasks.start(start) - tasks.teacher(start)
-    R, D = tasks.radius, float(np.linalg.norm(to_numpy(gap)))
-    # a distance that is 0 up to rounding
-    rounded = 1e-12 * float(np.linalg.norm(to_numpy(tasks.start(start))))
-    if not (R > 0 and rounded < D and tasks.is_realizable(start=start)):
-        reason = (
-            "no model fits all tasks" if R > 0 and rounded < D else f"R = {R:.3g} and D = {D:.3g}"
-        )
-        raise ValueError(
-            "normalize=True divides by R²D², D being the distance from the start to a joint"
-            f" solution, but {reason}; use normalize=False"
-        )
-    units = {"distance": 1 / D**2, "drift": 1 / (R * D) ** 2, "task_drift": 1 / (R * D) ** 2}
-    return {name: value * units.get(name, 2 / (R * D) ** 2) for name, value in values.items()}
 
 
 def task_losses(tasks: TaskCollection, w: Array) -> Floats:

@@ -17,7 +17,6 @@ __all__ = [
     "Draws",
     "Epochs",
     "FixedOrder",
-    "Greedy",
     "OneOrder",
     "Ordering",
     "RandomReshuffling",
@@ -30,10 +29,6 @@ Indices = NDArray[np.unsignedinteger[Any]]
 # gives.
 BLOCK = 4096  # steps drawn at once
 TRIALS = 8  # trials that share one generator, which always draws for all of them
-
-
-# relative difference of scores that a greedy order regards as equal: rounding must not decide
-EQUAL = 1e-9
 
 
 def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
@@ -434,76 +429,6 @@ class FixedOrder(Ordering):
             yield np.tile(np.array(indices, dtype=index_dtype(n_tasks)), (n_trials, 1))
 
 
-@dataclass(frozen=True)
-class Greedy(Ordering):
-    """The task on which the present weights are worst, at every step; an order that sees the
-    weights.
-
-    It is deterministic: from one start, all runs of a schedule have the same order. ``expect`` and
-    ``simulate`` take it with the squared loss, and different schedules have different orders. It
-    has no samples of its own.
-
-    Parameters
-    ----------
-    rule : "residual" or "distance", default "residual"
-        Whether that is the task with the largest loss ½‖X_m w − y_m‖², or the one whose solutions
-        are farthest from w, with the largest ‖X_m⁺(X_m w − y_m)‖. Of tasks whose squares agree to a
-        relative 1e-9 the first is chosen.
-    repeat : bool, default False
-        Whether a task may be learned again; else k ≤ M.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 0.1]], [0.2]), ([[0.0, 3.0]],
-    ...     [0.0])])
-    >>> for rule in ("residual", "distance"):  # the task just learned has no loss
-    ...     first = fl.expect(tasks, "none", k=1, ordering=fl.orderings.Greedy(rule),
-    ...         metrics="task_losses")
-    ...     print(first.task_losses[0].round(2).tolist())
-    [0.0, 0.02, 0.0]
-    [0.5, 0.0, 18.0]
-
-    References
-    ----------
-    Tsipory, Levinstein, Evron, Kong, Needell & Soudry (2025): maximum residual and maximum distance
-    rules.
-    """
-
-    rule: str = "residual"
-    repeat: bool = False
-
-    def __post_init__(self) -> None:
-        if self.rule not in ("residual", "distance"):
-            raise ValueError(f'rule must be "residual" or "distance", got {self.rule!r}')
-        if not isinstance(self.repeat, bool):
-            raise TypeError(f"repeat must be True or False, got {self.repeat!r}")
-
-    def check(self, n_tasks: int, k: int) -> None:
-        if k > n_tasks and not self.repeat:
-            raise ValueError(
-                f"k must be at most the number of tasks, {n_tasks}, in a single greedy pass, got"
-                f" {k}; use fl.orderings.Greedy({self.rule!r}, repeat=True)"
-            )
-
-    def choose(self, scores: NDArray[np.float64], learned: list[int]) -> int:
-        """Return the next task from a number (M,) that is largest for the worst task, and the tasks
-        so far.
-        """
-        allowed = np.where(
-            np.isin(np.arange(len(scores)), [] if self.repeat else learned), -np.inf, scores
-        )
-        return int(np.argmax(allowed >= (1 - EQUAL) * allowed.max()))
-
-    def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
-    ) -> Iterator[Indices]:
-        raise ValueError(
-            f"{self!r} depends on the weights and has no samples of its own; use it in fl.simulate"
-            " or fl.expect"
-        )
-
-
 def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
     """Return ``n_rows`` random permutations of the tasks."""
     return rng.permuted(
@@ -516,8 +441,6 @@ NAMES: dict[str, Ordering] = {
     "without-replacement": WithoutReplacement(),
     "random-reshuffling": RandomReshuffling(),
     "cyclic": Cyclic(),
-    "greedy-residual": Greedy("residual"),
-    "greedy-distance": Greedy("distance"),
 }
 
 

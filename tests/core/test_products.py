@@ -1,6 +1,5 @@
 """Products by quiet threads equal plain ones, whole or divided."""
 
-import contextlib
 import threading
 
 import numpy as np
@@ -11,7 +10,7 @@ from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
 from forgetless._core import linalg
-from forgetless._core.threads import one_blas_thread
+from forgetless._core.threads import few_threads, one_blas_thread
 from forgetless.estimators.rules import Scheduled
 
 
@@ -21,13 +20,6 @@ def test_products_equal_plain_ones(shape, rng, monkeypatch):
     n, inner, m = shape
     A, B = rng.standard_normal((n, inner)), rng.standard_normal((m, inner)).T
     np.testing.assert_allclose(linalg.product(A, B), A @ B, rtol=1e-12, atol=1e-12)
-
-
-def test_other_libraries_multiply_themselves():
-    import array_api_strict as xp
-
-    A = xp.asarray([[1.0, 2.0]])
-    assert float(linalg.product(A, A.T)[0, 0]) == 5.0
 
 
 def test_the_threads_of_blas_are_as_before(monkeypatch):
@@ -112,5 +104,13 @@ def test_engines_keep_every_blas_to_one_thread(name, rng):
 
 
 def test_long_products_may_use_threads():
-    assert isinstance(linalg.for_many_products(1001, 1000), contextlib.nullcontext)
-    assert not isinstance(linalg.for_many_products(999, 1000), contextlib.nullcontext)
+    seen = []
+
+    @few_threads(lambda n: n * 1e9)
+    def call(n):
+        seen.append({each["num_threads"] for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"})
+        return n
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        assert [call(0.9), call(1.0)] == [0.9, 1.0]
+    assert seen == [{1}, {2}]

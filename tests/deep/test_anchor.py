@@ -36,7 +36,6 @@ def apart(a, b):
         (np.array([1, 2, 3]), [1.0, 2.0, 3.0]),
         (lambda t: t * 0.5, [0.5, 1.0, 1.5]),
         (fl.schedules.increasing(scale=3.0), [3.0, 4.0, 6.0]),
-        (fl.schedules.unregularized_first(fl.schedules.increasing(scale=3.0)), [0.0, 4.0, 6.0]),
         (fl.schedules.end_ramp(0.5), [0.0, 1.0, 2.0]),
         (fl.schedules.constant(fl.Ridge(0.3)), [0.3, 0.3, 0.3]),
         (fl.Ridge([1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]),

@@ -34,7 +34,7 @@ def test_gradient_equals_finite_differences(objective, realizable, probabilities
 def test_gradient_of_an_unregularized_step(rng):
     """At λ = 0 the derivative is one-sided and finite."""
     tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4))
-    found = fl.loss_gradient(tasks, fl.schedules.unregularized_first(fl.Ridge(0.5)), 4)
+    found = fl.loss_gradient(tasks, fl.Ridge([0.0, 0.5, 0.5, 0.5]), 4)
     h = 1e-7
     moved = fl.expect(tasks, fl.Ridge([h, 0.5, 0.5, 0.5]), 4).average_loss[0]
     assert found.coefficient[0] == pytest.approx((moved - found.loss) / h, rel=1e-5)

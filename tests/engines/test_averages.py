@@ -93,7 +93,6 @@ def test_equals_simulation_within_four_standard_errors(number):
     assert abs(values.mean() - exact) < 4 * values.std() / np.sqrt(len(values)) + 1e-12 * exact
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 @pytest.mark.parametrize(
     "shape",
     [
@@ -106,7 +105,7 @@ def test_equals_simulation_within_four_standard_errors(number):
 )
 def test_simulation_records_the_literal_average(shape, backend, rng):
     pairs, tasks, filter_, start = problem(rng, 12, M=4, realizable=False, **shape)
-    options = {"n_trials": 3, "seed": 5, "record": "all", "start": start, "backend": backend, "average": 2}
+    options = {"n_trials": 3, "seed": 5, "record": "all", "start": start, "average": 2}
     trace = fl.simulate(tasks, filter_, 12, **options)
     for trial in range(3):
         order = drawn_order(fl.WithReplacement(), 4, 12, trial, 5)
@@ -122,14 +121,13 @@ def test_simulation_records_the_literal_average(shape, backend, rng):
     np.testing.assert_array_equal(alone.weights[:, 0], np.broadcast_to(start, (3, *start.shape)))
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 def test_long_averages_cross_block_borders(backend, rng):
     """More steps than one block of draws: after it, gram coordinates start anew from other weights."""
     pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)
     tasks, k = fl.TaskCollection(pairs), 4200
     options = {"n_trials": 2, "seed": 1, "metrics": "average_loss"}
-    trace = fl.simulate(tasks, fl.Ridge(0.5), k, average=1, record=[4096, 4097, k], backend=backend, **options)
-    path = fl.simulate(tasks, fl.Ridge(0.5), k, record="all", backend="numba", **options).weights[1]
+    trace = fl.simulate(tasks, fl.Ridge(0.5), k, average=1, record=[4096, 4097, k], **options)
+    path = fl.simulate(tasks, fl.Ridge(0.5), k, record="all", **options).weights[1]
     for j, t in enumerate(trace.steps):
         average = np.average(path[:t], axis=0, weights=np.arange(1.0, t + 1))
         np.testing.assert_allclose(trace.weights[1, j], average, atol=1e-10)
@@ -197,7 +195,3 @@ def test_what_is_not_exact_is_refused_by_name(rng):
     for ordering in (None, fl.RandomReshuffling()):
         with pytest.raises(NoExactLawError, match=r"average=2 .*metrics=seen_loss, drift; use simulate"):
             fl.expect(tasks, fl.Projection(), 3, ordering=ordering, average=2, metrics=("seen_loss", "drift"))
-    for method in ("dense", "lanczos"):
-        for verb in (fl.expect, fl.worst_case):
-            with pytest.raises(ValueError, match=f"method='{method}' cannot follow average=2"):
-                verb(tasks, fl.Projection(), 3, average=2, method=method)

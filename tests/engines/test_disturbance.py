@@ -37,7 +37,7 @@ class Gaussian:
         return np.sum(self.mean**2) + np.sum(self.factor**2)
 
 
-def path_of(pairs, filter_, order, start, noise, drift):
+def path_of(pairs, filter_, order, start, noise, length):
     """The weights after every step and the walk of the teacher then, as functions of one vector of normals."""
     d, widths = len(start), [len(pairs[m][1]) for m in order]
     size = sum(widths) + d * len(order)
@@ -47,7 +47,7 @@ def path_of(pairs, filter_, order, start, noise, drift):
         X, y = pairs[m]
         if t > 1:
             moved = walk.factor.copy()
-            moved[:, used : used + d] += drift * np.eye(d)
+            moved[:, used : used + d] += length * np.eye(d)
             walk = Gaussian(walk.mean, moved)
         used += d
         labels = X @ walk.factor
@@ -61,14 +61,14 @@ def path_of(pairs, filter_, order, start, noise, drift):
     return path
 
 
-def enumerated(pairs, filter_, orders, start, noise, drift, probabilities):
+def enumerated(pairs, filter_, orders, start, noise, length, probabilities):
     """Expected metrics of one target over all orders, noise and walks."""
     M, tasks = len(pairs), fl.TaskCollection(pairs)
     teacher, d = tasks.teacher(start), len(start)
     totals = dict.fromkeys((*NAMES, "drift"), 0.0)
     visits, degradation = np.zeros((2, M))
     for order, p in orders:
-        path = path_of(pairs, filter_, order, start, noise, drift / np.sqrt(d))
+        path = path_of(pairs, filter_, order, start, noise, length / np.sqrt(d))
         losses = np.array([[0.5 * (w - walk).seen_by(*pair).square for pair in pairs] for w, walk in path])
         last = losses[-1]
         gaps = np.array([last[m] - losses[t, m] for t, m in enumerate(order)])
@@ -86,34 +86,34 @@ def enumerated(pairs, filter_, orders, start, noise, drift, probabilities):
     return totals | {"task_forgetting": degradation / visits}
 
 
-def all_targets(pairs, filter_, orders, start, noise, drift, probabilities):
+def all_targets(pairs, filter_, orders, start, noise, walk, probabilities):
     """The sum over targets; the steps of a walk have the same variance in all entries of the teacher."""
     targets = start.reshape(len(start), -1).shape[1]
     columns = [[(X, y.reshape(len(y), -1)[:, c]) for X, y in pairs] for c in range(targets)]
     starts, total = start.reshape(len(start), -1).T, None
     for each, first in zip(columns, starts, strict=True):
-        part = enumerated(each, filter_, orders, first, noise, drift / np.sqrt(targets), probabilities)
+        part = enumerated(each, filter_, orders, first, noise, walk / np.sqrt(targets), probabilities)
         total = part if total is None else {name: total[name] + part[name] for name in total}
     return total
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("noise", "drift"), [(0.3, 0.0), (0.0, 0.4), (0.5, 0.2)])
+@pytest.mark.parametrize(("noise", "walk"), [(0.3, 0.0), (0.0, 0.4), (0.5, 0.2)])
 @pytest.mark.parametrize("probabilities", [[1 / 3] * 3, [0.2, 0.3, 0.5]])
-def test_equal_to_enumeration(family, noise, drift, probabilities, rng):
+def test_equal_to_enumeration(family, noise, walk, probabilities, rng):
     pairs = random_pairs(rng, M=3, **family)
     tasks = fl.TaskCollection(pairs)
     filters = [fl.Ridge(rng.uniform(0.1, 2.0, 3)), fl.GradientDescent(2, 0.3 / tasks.radius**2), fl.Projection()]
     start, filter_ = rng.standard_normal(tasks.start().shape), filters[int(rng.integers(3))]
-    names = NAMES if drift else (*NAMES, "drift")
+    names = NAMES if walk else (*NAMES, "drift")
     ordering = fl.WithReplacement(probabilities)
-    exact = fl.expect(tasks, filter_, 3, ordering=ordering, metrics=names, start=start, noise=noise, drift=drift)
+    exact = fl.expect(tasks, filter_, 3, ordering=ordering, metrics=names, start=start, noise=noise, walk=walk)
     orders = list(literal.all_orderings(3, 3, probabilities))
-    expected = all_targets(pairs, filter_, orders, start, noise, drift, np.array(probabilities))
+    expected = all_targets(pairs, filter_, orders, start, noise, walk, np.array(probabilities))
     for name in names:
         np.testing.assert_allclose(exact.values[name][0], expected[name], rtol=1e-10, err_msg=name)
         assert exact.errors[name] < 1e-8
-    alone = fl.expect(tasks, filter_, 3, ordering=ordering, start=start, noise=noise, drift=drift)
+    alone = fl.expect(tasks, filter_, 3, ordering=ordering, start=start, noise=noise, walk=walk)
     assert alone.average_loss[0] == pytest.approx(expected["average_loss"], rel=1e-11)
 
 
@@ -121,7 +121,7 @@ def test_weak_tasks_far_from_their_joint_solution(rng):
     """Where terms cancel around the joint solution, the state consists of outputs."""
     pairs = [(np.array([[1, 0.7]]), np.array([1.0])), (np.array([[3e-5, -1e-4]]), np.array([1.0]))]
     tasks, filter_ = fl.TaskCollection(pairs), fl.Ridge(0.5)
-    exact = fl.expect(tasks, filter_, 3, noise=0.1, drift=0.3, metrics=("average_loss", "seen_loss"))
+    exact = fl.expect(tasks, filter_, 3, noise=0.1, walk=0.3, metrics=("average_loss", "seen_loss"))
     orders = list(literal.all_orderings(2, 3))
     expected = enumerated(pairs, filter_, orders, np.zeros(2), 0.1, 0.3, np.array([0.5, 0.5]))
     for name in ("average_loss", "seen_loss"):
@@ -135,7 +135,7 @@ def test_stated_errors_bound_the_true_ones(number):
     rows = rng.standard_normal((2, 2)) * 10.0 ** rng.uniform(-6, 0, (2, 1))
     teacher, filter_ = rng.standard_normal(2), [fl.Projection(), fl.Ridge(1e-3)][number % 2]
     tasks = fl.TaskCollection([(row[None], [row @ teacher]) for row in rows])
-    exact = fl.expect(tasks, filter_, 6, noise=0.3, drift=0.2)
+    exact = fl.expect(tasks, filter_, 6, noise=0.3, walk=0.2)
     with mpmath.workdps(60):
         # The labels given are rounded: the solution is that of the floats.
         matrix = mpmath.matrix(rows.tolist())
@@ -171,7 +171,7 @@ def test_runs_follow_their_definition(family, average, rng):
             assert trace.values[name][i, -1] == pytest.approx(expected, rel=1e-8)
     few = fl.simulate(tasks, 0.7, 6, noise=0.4, **{**options, "n_trials": 2})
     assert np.array_equal(few.weights, trace.weights[:2])
-    again = fl.simulate(tasks, {"a": 0.7, "b": 0.7}, 6, noise=0.4, drift=0.1, **options)
+    again = fl.simulate(tasks, {"a": 0.7, "b": 0.7}, 6, noise=0.4, walk=0.1, **options)
     assert np.array_equal(again["a"].weights, again["b"].weights)
 
 
@@ -188,7 +188,7 @@ def compared(tasks, schedule, k, n_trials, **options):
 @pytest.mark.parametrize("family", [FAMILIES[0], FAMILIES[2], FAMILIES[3]])
 def test_means_of_runs_are_the_exact_ones(family, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=4, **family))
-    scores = compared(tasks, "increasing", 12, 3000, noise=0.3, drift=0.2)
+    scores = compared(tasks, "increasing", 12, 3000, noise=0.3, walk=0.2)
     assert max(np.abs(each).max() for each in scores.values()) < 4
 
 
@@ -196,7 +196,7 @@ def test_means_of_runs_are_the_exact_ones(family, rng):
 @pytest.mark.parametrize("family", [{"d": 8, "rows": (3, 3)}, *FAMILIES])
 def test_means_of_60000_runs_are_the_exact_ones(family, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, **family))
-    for options in ({"noise": 0.7, "drift": 0.14}, {"noise": 0.5}, {"drift": 0.3}):
+    for options in ({"noise": 0.7, "walk": 0.14}, {"noise": 0.5}, {"walk": 0.3}):
         scores = compared(tasks, fl.Ridge(4.0), 30, 60_000, **options)
         assert max(np.abs(each).max() for each in scores.values()) < 4
 
@@ -204,7 +204,7 @@ def test_means_of_60000_runs_are_the_exact_ones(family, rng):
 def test_weights_of_runs_follow_the_walk(rng):
     """One feature, each task solved exactly and no noise: the weights are the teacher, and the loss is 0."""
     tasks = fl.TaskCollection([([[1.0]], [3.0])])
-    trace = fl.simulate(tasks, "none", 40, n_trials=500, seed=0, drift=0.5, record="all", metrics=("average_loss",))
+    trace = fl.simulate(tasks, "none", 40, n_trials=500, seed=0, walk=0.5, record="all", metrics=("average_loss",))
     assert np.abs(trace.average_loss).max() < 1e-25
     np.testing.assert_allclose(trace.weights[:, 0, 0], 3.0, rtol=1e-12)  # the first task has the labels given
     steps = np.diff(trace.weights[:, :, 0], axis=1)
@@ -215,52 +215,50 @@ def test_weights_of_runs_follow_the_walk(rng):
 def test_weights_that_do_not_move(average, rng):
     """Under huge regularization the weights stay where they are, wherever the teacher walks, and losses grow."""
     tasks = fl.TaskCollection(random_pairs(rng, M=3, d=7, rows=(1, 2)))
-    start, options = rng.standard_normal(7), {"n_trials": 50, "seed": 1, "drift": 0.7, "record": [0, 1, 2, 20]}
+    start, options = rng.standard_normal(7), {"n_trials": 50, "seed": 1, "walk": 0.7, "record": [0, 1, 2, 20]}
     trace = fl.simulate(tasks, 1e12, 20, start=start, average=average, metrics=("average_loss", "distance"), **options)
     np.testing.assert_allclose(trace.weights, np.broadcast_to(start, trace.weights.shape), atol=1e-8)
     exact = np.sum((start - tasks.teacher(start)) ** 2) + 0.49 * np.array([0, 0, 1, 19])
     if average is None:
-        found = fl.expect(tasks, 1e12, 20, start=start, metrics="distance", drift=0.7, record=[0, 1, 2, 20]).distance
+        found = fl.expect(tasks, 1e12, 20, start=start, metrics="distance", walk=0.7, record=[0, 1, 2, 20]).distance
         np.testing.assert_allclose(found, exact, rtol=1e-8)
     np.testing.assert_allclose(trace.distance[:, :2], np.broadcast_to(exact[:2], (50, 2)), rtol=1e-8)
     assert np.all(np.abs(trace.means("distance")[2:] - exact[2:]) < 4 * trace.standard_errors("distance")[2:])
 
 
-def test_zero_noise_and_drift_change_no_bit(rng):
+def test_zero_noise_and_walk_change_no_bit(rng):
     for family in ({}, {"realizable": False, "targets": 2}):
         tasks = fl.TaskCollection(random_pairs(rng, **family))
         plain, zero = (
-            fl.expect(tasks, "increasing", 20, metrics=NAMES, **each) for each in ({}, {"noise": 0, "drift": 0})
+            fl.expect(tasks, "increasing", 20, metrics=NAMES, **each) for each in ({}, {"noise": 0, "walk": 0})
         )
-        runs = [fl.simulate(tasks, 1.0, 9, n_trials=3, seed=2, **each) for each in ({}, {"noise": 0.0, "drift": 0.0})]
+        runs = [fl.simulate(tasks, 1.0, 9, n_trials=3, seed=2, **each) for each in ({}, {"noise": 0.0, "walk": 0.0})]
         assert all(np.array_equal(plain.values[name], zero.values[name]) for name in NAMES)
         assert np.array_equal(runs[0].weights, runs[1].weights)
 
 
 def test_steady_state_of_a_scalar():
     """One task x = 1 with λ: S = (1 − φ)²(S + q²) + φ²σ², in closed form."""
-    tasks, phi, noise, drift = fl.TaskCollection([([[1.0]], [0.0])]), 0.25, 0.6, 0.3
-    exact = fl.expect(tasks, fl.Ridge(1 / phi - 1), 400, noise=noise, drift=drift)
-    steady = ((1 - phi) ** 2 * drift**2 + phi**2 * noise**2) / (1 - (1 - phi) ** 2)
+    tasks, phi, noise, walk = fl.TaskCollection([([[1.0]], [0.0])]), 0.25, 0.6, 0.3
+    exact = fl.expect(tasks, fl.Ridge(1 / phi - 1), 400, noise=noise, walk=walk)
+    steady = ((1 - phi) ** 2 * walk**2 + phi**2 * noise**2) / (1 - (1 - phi) ** 2)
     assert exact.average_loss[0] == pytest.approx(steady / 2, rel=1e-12)
 
 
 PLAIN = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.0])])
 BAD = [
     (lambda: fl.expect(PLAIN, 1.0, 3, noise=-1), ValueError, "noise must be nonnegative"),
-    (lambda: fl.expect(PLAIN, 1.0, 3, drift=np.nan), ValueError, "drift must be nonnegative and finite"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, walk=np.nan), ValueError, "walk must be nonnegative and finite"),
     (lambda: fl.simulate(PLAIN, 1.0, 3, noise="much"), TypeError, "noise must be a real number"),
     (
         lambda: fl.expect(PLAIN, 1.0, 3, noise=1, ordering="cyclic"),
         fl.errors.NoExactLawError,
         "independent draws.*simulate",
     ),
-    (lambda: fl.expect(PLAIN, 1.0, 2, drift=1, ordering="without-replacement"), fl.errors.NoExactLawError, "simulate"),
+    (lambda: fl.expect(PLAIN, 1.0, 2, walk=1, ordering="without-replacement"), fl.errors.NoExactLawError, "simulate"),
     (lambda: fl.expect(PLAIN, 1.0, 3, noise=1, average=2), fl.errors.NoExactLawError, "average=2.*simulate"),
-    (lambda: fl.expect(PLAIN, 1.0, 3, drift=1, metrics="drift"), ValueError, "moves the labels"),
-    (lambda: fl.simulate(PLAIN, 1.0, 3, drift=1, metrics="task_drift"), ValueError, "moves the labels"),
-    (lambda: fl.expect(PLAIN, 1.0, 3, noise=1, method="dense"), ValueError, "without noise and drift"),
-    (lambda: fl.simulate(PLAIN, 1.0, 3, noise=1, backend="numba"), ValueError, "has no noise"),
+    (lambda: fl.expect(PLAIN, 1.0, 3, walk=1, metrics="drift"), ValueError, "moves the labels"),
+    (lambda: fl.simulate(PLAIN, 1.0, 3, walk=1, metrics="task_drift"), ValueError, "moves the labels"),
 ]
 
 
@@ -273,6 +271,6 @@ def test_bad_arguments(call, error, message):
 def test_every_ordering_is_simulated(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=3))
     for ordering in ("without-replacement", "cyclic", "random-reshuffling"):
-        trace = fl.simulate(tasks, 1.0, 3, ordering=ordering, noise=0.2, drift=0.1, n_trials=4, seed=1)
+        trace = fl.simulate(tasks, 1.0, 3, ordering=ordering, noise=0.2, walk=0.1, n_trials=4, seed=1)
         assert set(trace.values) == {"average_loss", "seen_loss", "forgetting"}
         assert np.isfinite(trace.average_loss).all()

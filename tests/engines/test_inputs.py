@@ -123,12 +123,8 @@ def test_certified_and_advised_by_name_too():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (
-            fl.schedules.increasing,
-            r"schedule is Increasing itself; make one by calling it: fl\.schedules\.increasing\(\)",
-        ),
-        (fl.schedules.cyclic, r"calling it: fl\.schedules\.cyclic\(n_tasks\)"),
-        (fl.Projection, r"calling it: fl\.Projection\(\)"),
+        (fl.schedules.increasing, r"schedule is Increasing itself; make one by calling it: Increasing\(…\)"),
+        (fl.Projection, r"calling it: Projection\(…\)"),
         (np.ones(3), r"from_coefficients\(array\)"),
         (True, "got True"),
         ({1: 1.0}, "schedule must have strings for labels, got 1"),
@@ -158,18 +154,3 @@ def test_orderings_by_name():
 def test_unknown_labels_are_named():
     with pytest.raises(KeyError, match="'b' is not among the labels: 'a'"):
         fl.expect(TASKS, {"a": 1.0}, 4)["b"]
-
-
-def test_several_schedules_on_arrays_of_another_library():
-    import array_api_strict as xp
-
-    strict = fl.TaskCollection([(xp.asarray(X), xp.asarray(y)) for X, y in TASKS])
-    usual = fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=0, backend="array")
-    found = fl.simulate(strict, NAMED, 9, n_trials=2, seed=0)
-    assert found.average_loss.__array_namespace__() is xp
-    np.testing.assert_allclose(np.asarray(found["rising"].weights), usual["rising"].weights, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.to_frame()["drift"], usual.to_frame()["drift"], rtol=1e-6, atol=1e-12)
-    assert repr(fl.expect(strict, NAMED, 9)) == repr(fl.expect(TASKS, NAMED, 9))
-    worst = fl.worst_case(strict, NAMED, [4, 8])
-    np.testing.assert_allclose(np.asarray(worst.loss), fl.worst_case(TASKS, NAMED, [4, 8]).loss, rtol=1e-9)
-    assert strict.digest == TASKS.digest

@@ -45,12 +45,11 @@ def test_with_replacement_it_is_the_mean_over_the_next_draw(tasks, probabilities
         w = after(tasks, schedule, order)
         total += np.prod(p[list(order)]) * sum(p[m] * tasks[m].loss(w) for m in range(4))
     ordering = fl.WithReplacement(probabilities)
-    for method in ("auto", "steps"):
-        exact = fl.expect(tasks, schedule, 3, ordering=ordering, metrics=("next_loss", "average_loss"), method=method)
-        assert exact.next_loss[0] == pytest.approx(total, rel=1e-12)
-        assert (exact.next_loss[0] == exact.average_loss[0]) == (probabilities is None)
+    exact = fl.expect(tasks, schedule, 3, ordering=ordering, metrics=("next_loss", "average_loss"))
+    assert exact.next_loss[0] == pytest.approx(total, rel=1e-12)
+    assert (exact.next_loss[0] == exact.average_loss[0]) == (probabilities is None)
     fixed = fl.expect(tasks, fl.Ridge(1.0), 50, ordering=ordering, metrics="next_loss")
-    steps = fl.expect(tasks, fl.Ridge(1.0), 50, ordering=ordering, metrics="next_loss", method="steps")
+    steps = fl.expect(tasks, fl.Ridge(1.0), 50, ordering=ordering, metrics=("next_loss", "task_losses"))
     assert fixed.next_loss[0] == pytest.approx(steps.next_loss[0], rel=1e-9)
 
 
@@ -73,13 +72,12 @@ def test_epochs_and_single_orders(tasks):
     np.testing.assert_allclose(one.next_loss, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 @pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.WithoutReplacement(), fl.RandomReshuffling()])
 def test_simulation_has_the_exact_mean(ordering, backend, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=3, rows=(1, 1), realizable=False))
     options = {"ordering": ordering, "metrics": ("next_loss", "seen_loss"), "record": [0, 1, 3]}
     exact = fl.expect(tasks, s.minimax(), 3, **options)
-    trace = fl.simulate(tasks, s.minimax(), 3, n_trials=4000, seed=1, backend=backend, **options)
+    trace = fl.simulate(tasks, s.minimax(), 3, n_trials=4000, seed=1, **options)
     values = np.asarray(trace.next_loss)
     error = 5 * values.std(axis=0) / np.sqrt(len(values)) + 1e-12
     assert (np.abs(values.mean(axis=0) - exact.next_loss) <= error).all()

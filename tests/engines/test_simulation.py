@@ -12,11 +12,10 @@ from support.collections import FAMILIES, random_pairs
 from support.registry import ORDERINGS, SCHEDULES, name
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_literal_algorithm_on_every_family(family, backend, rng):
     pairs = random_pairs(rng, **FAMILIES[family])
-    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 12, backend, rng)
+    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 12, rng)
 
 
 @pytest.mark.parametrize("targets", [None, 2])
@@ -27,33 +26,28 @@ def test_the_loop_for_tasks_of_one_direction(d, targets, rng, monkeypatch):
     start = CompiledRun.__init__
     monkeypatch.setattr(CompiledRun, "__init__", lambda self, *args: (start(self, *args), made.append(self))[0])
     pairs = random_pairs(rng, M=2 * d + 3, d=d, rows=(1, 1), targets=targets, realizable=False)
-    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 60, "numba", rng)
+    monkeypatch.setenv("FORGETLESS_NUMBA", "always")
+    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 60, rng)
     assert all(run.rank_one for run in made)
     assert made
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
 def test_equals_the_literal_algorithm_for_every_schedule(schedule, backend, rng):
     pairs = random_pairs(rng, rows=(2, 7), realizable=False)
-    check_against_literal(pairs, schedule, fl.WithReplacement(), 12, backend, rng)
+    check_against_literal(pairs, schedule, fl.WithReplacement(), 12, rng)
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
 def test_equals_the_literal_algorithm_for_every_ordering(ordering, backend, rng):
     k = 4 if isinstance(ordering, fl.WithoutReplacement) else 12
-    check_against_literal(random_pairs(rng, targets=3), fl.Ridge(0.4), ordering, k, backend, rng)
+    check_against_literal(random_pairs(rng, targets=3), fl.Ridge(0.4), ordering, k, rng)
 
 
-@pytest.mark.parametrize(("d", "method"), [(6, "_gather"), (6, "_group"), (6, "_loop"), (90, "_loop")])
+@pytest.mark.parametrize("d", [6, 90])
 @pytest.mark.parametrize("targets", [None, 2])
-def test_all_ways_of_stepping_agree(method, targets, d, rng, monkeypatch):
-    """Wherever the cost model sends a problem, the numbers are those of the compiled loop."""
-    from forgetless.engines._trials import ArrayRun
-
+def test_both_loops_agree(targets, d, rng, monkeypatch):
     pairs = random_pairs(rng, M=5, d=d, rows=(1, 4), targets=targets, realizable=False)
-    monkeypatch.setattr(ArrayRun, "_choose", lambda self, n_trials: getattr(self, method))
     tasks = fl.TaskCollection(pairs)
     for schedule, record in (
         (fl.Ridge(0.2), [1, 20, 50]),
@@ -61,19 +55,20 @@ def test_all_ways_of_stepping_agree(method, targets, d, rng, monkeypatch):
         (fl.Ridge([0.1, 3.0]), [2]),
     ):
         options = {"k": record[-1], "n_trials": 9, "seed": 2, "record": record}
-        one = fl.simulate(tasks, schedule, backend="array", **options)
-        two = fl.simulate(tasks, schedule, backend="numba", **options)
+        monkeypatch.setenv("FORGETLESS_NUMBA", "never")
+        one = fl.simulate(tasks, schedule, **options)
+        monkeypatch.setenv("FORGETLESS_NUMBA", "always")
+        two = fl.simulate(tasks, schedule, **options)
         for metric in METRICS:
             np.testing.assert_allclose(getattr(one, metric), getattr(two, metric), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 def test_long_runs_cross_block_borders(backend, rng):
     """More steps than one block of draws: statistics, weights and the restart from them carry over."""
     pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)
     tasks = fl.TaskCollection(pairs)
     k = 9000
-    trace = fl.simulate(tasks, fl.Ridge(0.5), k, n_trials=2, seed=1, record=[4096, 4097, k], backend=backend)
+    trace = fl.simulate(tasks, fl.Ridge(0.5), k, n_trials=2, seed=1, record=[4096, 4097, k])
     order = drawn_order(fl.WithReplacement(), 3, k, 1, 1)
     path = literal_path(pairs, fl.Ridge(0.5), order, np.zeros(40))
     for j, t in enumerate(trace.steps):
@@ -83,11 +78,10 @@ def test_long_runs_cross_block_borders(backend, rng):
             assert getattr(trace, metric)[1, j] == pytest.approx(expected[metric], rel=1e-8)
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 def test_a_trial_does_not_depend_on_the_number_of_trials(backend, rng):
     tasks = fl.TaskCollection(random_pairs(rng))
-    few = fl.simulate(tasks, fl.schedules.fixed(), 50, n_trials=3, seed=4, backend=backend)
-    many = fl.simulate(tasks, fl.schedules.fixed(), 50, n_trials=100, seed=4, backend=backend)
+    few = fl.simulate(tasks, fl.schedules.fixed(), 50, n_trials=3, seed=4)
+    many = fl.simulate(tasks, fl.schedules.fixed(), 50, n_trials=100, seed=4)
     np.testing.assert_allclose(few.average_loss, many.average_loss[:3], rtol=1e-12)
 
 
@@ -146,12 +140,11 @@ def test_metrics_on_request(rng):
         _ = trace.drift
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 def test_metrics_per_task(backend, rng):
     pairs = random_pairs(rng, M=6, targets=2, realizable=False)
     tasks = fl.TaskCollection(pairs)
     names = ("task_losses", "task_forgetting", "task_drift", "forgetting", "drift")
-    trace = fl.simulate(tasks, fl.Ridge(0.3), 7, n_trials=2, seed=0, record="all", metrics=names, backend=backend)
+    trace = fl.simulate(tasks, fl.Ridge(0.3), 7, n_trials=2, seed=0, record="all", metrics=names)
     order = drawn_order(fl.WithReplacement(), 6, 7, 1, 0)
     path = trace.weights[1]
     for m in range(6):
@@ -181,14 +174,13 @@ def test_public_metrics_agree_with_their_definitions(rng):
         assert fl.metrics.seen_loss(tasks, path, order).shape == (5,)
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 def test_small_drift_is_not_drowned_by_rounding(backend):
     """With λ = 1e12 the outputs move by 1e-12 of their size; the naive |a|² − 2ab + |b|² would lose all digits."""
     rng = np.random.default_rng(0)
     pairs = random_pairs(rng, M=3, d=4)
     tasks = fl.TaskCollection(pairs)
     k, coefficient = 8, 1e12
-    trace = fl.simulate(tasks, fl.Ridge(coefficient), k, seed=0, record="last", backend=backend)
+    trace = fl.simulate(tasks, fl.Ridge(coefficient), k, seed=0, record="last")
     order = drawn_order(fl.WithReplacement(), 3, k, 0, 0)
     # To first order w_k − w_t = −(1/λ) Σ_{s>t} X_sᵀ(X_s w₀ − y_s), with w₀ = 0.
     gradients = [pairs[m][0].T @ pairs[m][1] / coefficient for m in order]
@@ -199,27 +191,21 @@ def test_small_drift_is_not_drowned_by_rounding(backend):
     assert trace.forgetting[0, 0] == pytest.approx(forgetting, rel=1e-6)
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 def test_degenerate_collections(backend):
     zero = fl.TaskCollection([(np.zeros((2, 3)), [1.0, 1.0]), (np.zeros((0, 3)), [])])
-    trace = fl.simulate(zero, fl.schedules.increasing(), 5, n_trials=2, backend=backend)
+    trace = fl.simulate(zero, fl.schedules.increasing(), 5, n_trials=2)
     assert (trace.average_loss == 0.5).all()
     assert (trace.drift == 0).all()
     mixed = fl.TaskCollection([(np.zeros((0, 2)), []), ([[1.0, 1.0]], [2.0])])
-    trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, backend=backend, record="last")
+    trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, record="last")
     np.testing.assert_allclose(trace.weights[0, 0], [1.0, 1.0])
-    single = fl.simulate(mixed[1:], fl.Ridge(1.0), 1, backend=backend)
+    single = fl.simulate(mixed[1:], fl.Ridge(1.0), 1)
     assert single.average_loss.shape == (1, 1)
 
 
-def test_progress_and_to_frame(rng):
+def test_to_frame(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
-    calls = []
-    trace = fl.simulate(
-        tasks, fl.Ridge(1.0), 10_000, n_trials=2, progress=lambda done, k, what: calls.append((done, k))
-    )
-    assert calls[-1] == (10_000, 10_000)
-    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 10_000, n_trials=2)
     frame = trace.to_frame()
     assert list(frame.columns) == ["trial", "step", *METRICS]
     assert len(frame) == trace.average_loss.size
@@ -231,14 +217,14 @@ def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
 
     tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 1)))
     options = {"k": 40_000, "seed": 0, "record": "last"}
-    expected = fl.simulate(tasks, fl.Ridge(0.5), backend="array", **options)
+    monkeypatch.setenv("FORGETLESS_NUMBA", "never")
+    expected = fl.simulate(tasks, fl.Ridge(0.5), **options)
+    monkeypatch.setenv("FORGETLESS_NUMBA", "always")
     monkeypatch.setattr("forgetless._core.compiled._modules", {})
     monkeypatch.setitem(sys.modules, "forgetless.engines._trials_numba", None)  # makes the import fail
     with pytest.warns(RuntimeWarning, match="slower array backend"):
         found = fl.simulate(tasks, fl.Ridge(0.5), **options)
     np.testing.assert_array_equal(found.weights, expected.weights)
-    with pytest.raises(ImportError, match="backend="):
-        fl.simulate(tasks, fl.Ridge(0.5), backend="numba", **options)
 
 
 def test_a_million_steps(rng):
@@ -262,14 +248,13 @@ def test_many_trials_average_to_the_mean_over_all_orderings(rng):
         assert abs(values.mean() - expected) < 4 * values.std() / np.sqrt(len(values)), metric
 
 
-@pytest.mark.parametrize("backend", ["array", "numba"])
 def test_weights_of_wide_tasks_are_made_a_few_at_a_time(backend, rng):
     """Beside the weights that come back, only those of a few snapshots are held."""
     tasks = fl.TaskCollection([(rng.standard_normal((1, 20_000)), [1.0]) for _ in range(3)])
-    fl.simulate(tasks, fl.Ridge(1.0), 2, backend=backend)
+    fl.simulate(tasks, fl.Ridge(1.0), 2)
     tracemalloc.start()
     try:
-        trace = fl.simulate(tasks, fl.Ridge(1.0), 300, record="all", backend=backend)
+        trace = fl.simulate(tasks, fl.Ridge(1.0), 300, record="all")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

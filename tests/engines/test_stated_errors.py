@@ -8,12 +8,11 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines import draws
-from forgetless.engines.independent import Operator
-from forgetless.engines.moments import _sizes, linear_moments, moments_around_teacher
-from forgetless.engines.powers import lanczos_power
+from forgetless.engines.moments import _sizes, moments_around_teacher
 
 EPS, SAFETY = 2.0**-52, 8.0
 ROWS = [np.array([1.0, 0.5]), np.array([0.3, -0.4, 0.2]), np.array([0.8])]
+BY_STEPS = ("average_loss", "task_losses")  # whose second metric needs steps
 START, TRUE = 0.7, -1.3
 LAMBDAS = [0.5, 0.2, 0.9, 0.4]
 
@@ -105,22 +104,12 @@ def test_what_is_left_of_early_errors_of_a_fixed_filter():
         shares = np.array([x @ x / (x @ x + 0.3) for x, _ in pairs])
         decay = min(1.0, k * (1 - sum(probabilities * shares * (2 - shares))) ** (k - 1))
         found = fl.expect(
-            tasks, fl.Ridge(0.3), k, ordering=fl.WithReplacement(probabilities), start=[START], method="steps"
+            tasks, fl.Ridge(0.3), k, ordering=fl.WithReplacement(probabilities), start=[START], metrics=BY_STEPS
         )
         value = float(found.average_loss[0])
         sizes = {"squared": True, "dropped": dropped, "decay": decay}
         expected = bound(pairs, [0.3] * k, orders, probabilities, "average_loss", k, value=value, **sizes)
         assert found.errors["average_loss"] == pytest.approx(expected / value, rel=1e-6, abs=0)
-
-
-@pytest.mark.parametrize("share", [0.05, 0.5])
-def test_a_whole_krylov_space_states_the_rounding_of_its_slowest_rate(share):
-    moments = linear_moments(fl.TaskCollection([([[2.0]], [1.0])]))
-    operator, k = Operator(moments, np.ones(1)), 6
-    found, error = lanczos_power(operator, np.full((1, 1, 1), 3.0), np.array([[share]]), k, 1e-12)
-    left = (1 - share) ** 2  # of a second moment
-    assert found[0, 0, 0] == pytest.approx(3.0 * left**k, rel=1e-13)
-    assert error == pytest.approx((1e-14 + 1e-15 * k) / left, rel=1e-9, abs=0)
 
 
 def test_what_is_left_of_early_errors_of_a_schedule(monkeypatch):

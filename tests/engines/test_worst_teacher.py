@@ -55,28 +55,26 @@ def test_worst_case_equals_brute_force_and_is_attained(law, kind, rng):
     assert attained.average_loss[0] == pytest.approx(found.loss, rel=1e-11)
 
 
-@pytest.mark.parametrize("method", ["steps", "dense", "lanczos"])
-def test_the_whole_curve_of_a_fixed_filter(method, rng):
+@pytest.mark.parametrize(("method", "k"), [("steps", 5), ("dense", 3000)])
+def test_the_whole_curve_of_a_fixed_filter(method, k, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=6, rows=(1, 2)))
-    steps = [0, 1, 2, 30, 200]
-    curve = fl.worst_case(tasks, fl.Ridge(0.4), 200, record=steps, method=method)
+    steps = [0, 1, 2, 4, k]
+    curve = fl.worst_case(tasks, fl.Ridge(0.4), k, record=steps)
     assert curve.method == method
     assert curve.loss.shape == (5,)
     assert curve.teacher.shape == (5, 6)
     for i, step in enumerate(steps[1:], start=1):
-        single = fl.worst_case(tasks, fl.Ridge(0.4), step, method="steps")
+        single = fl.worst_case(tasks, fl.Ridge(np.full(step, 0.4)), step)
         assert curve.loss[i] == pytest.approx(single.loss, rel=1e-9)
     assert curve.loss[0] == pytest.approx(0.5 * np.linalg.eigvalsh(sum(t.X.T @ t.X for t in tasks) / 5)[-1])
 
 
-@pytest.mark.parametrize("varying", [False, True])
-def test_small_worst_cases_keep_their_digits(varying):
+def test_small_worst_cases_keep_their_digits():
     """The form is symmetric to the last bit; otherwise rounding would stall near 1e-17."""
     rng = np.random.default_rng(0)
     tasks = fl.TaskCollection([(rng.standard_normal((2, 4)), [0.0, 0]) for _ in range(3)])
-    filter_ = fl.Ridge(np.full(1000, 0.5)) if varying else fl.Ridge(0.5)
-    found = fl.worst_case(tasks, filter_, 1000, method="steps")
-    assert found.loss == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 1000, method="dense").loss, rel=1e-9)
+    found = fl.worst_case(tasks, fl.Ridge(np.full(1000, 0.5)), 1000)
+    assert found.loss == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 1000).loss, rel=1e-9)
 
 
 def test_cycles_are_raised_to_powers(rng):

@@ -159,8 +159,8 @@ def label_noise():
 
 def walking_teacher():
     """Yield metrics with a teacher that walks, and with label noise too."""
-    yield from disturbed("walk", drift=0.2)
-    yield from disturbed("walk-noise", drift=0.2, noise=0.3)
+    yield from disturbed("walk", walk=0.2)
+    yield from disturbed("walk-noise", walk=0.2, noise=0.3)
 
 
 def disturbed(label, **options):

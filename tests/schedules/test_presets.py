@@ -48,16 +48,6 @@ def test_increasing_ends_of_the_schedule():
     assert (np.diff(coefficients) > 0).all()
 
 
-def test_unregularized_first_changes_the_first_step_only():
-    plain, first = s.increasing()(5, 1.0), s.unregularized_first(s.increasing())(5, 1.0)
-    assert first.coefficient[0] == 0
-    np.testing.assert_array_equal(first.coefficient[1:], plain.coefficient[1:])
-    budget = s.unregularized_first(s.increasing_budget())(5, 1.0)
-    share, xi = budget.factors(np.array([0.5, 1.0])), np.array([0.5, 1.0])
-    np.testing.assert_array_equal(share[0], 1.0)
-    np.testing.assert_array_equal(share[1:], s.increasing_budget()(5, 1.0).factors(xi)[1:])
-
-
 def test_cyclic_matches_its_formula():
     assert s.cyclic(3)(30, 2.0).coefficient == pytest.approx(2 * 3 * 4 * math.sqrt(math.log(10)))
 
@@ -74,17 +64,10 @@ def test_small_integer_types_do_not_overflow():
     assert s.fixed_budget(np.uint8(200))(1000, 1.0) == s.fixed_budget(200)(1000, 1.0)
 
 
-def test_unregularized_first_of_a_single_step():
-    assert s.unregularized_first(s.unregularized_first(s.increasing_budget()))(1, 1.0) == fl.Projection()
-
-
 @pytest.mark.parametrize(
     ("schedule", "k", "expected"),
     [
         (s.fixed(), 3, math.log(3) - 1),
-        (s.noise_aware(), 2, 2 / math.log(2)),
-        (s.noise_aware(), 50, 50 / math.log(50)),
-        (s.noise_aware(scale=0.0), 50, 0.0),
         (s.cyclic(1), 2, 2 * math.sqrt(math.log(2))),
         (s.cyclic(4), 5, 8 * math.sqrt(math.log(1.25))),
         (s.increasing(), 1, [13 / 3]),
@@ -93,7 +76,6 @@ def test_unregularized_first_of_a_single_step():
         (s.end_ramp(), 3, [0.0, 0.0, 1.0]),
         (s.end_ramp(length=1.0, scale=3.0), 3, [3.0, 6.0, 9.0]),
         (s.end_ramp(length=0.5, scale=0.0), 2, [0.0, 0.0]),
-        (s.unregularized_first(fl.Ridge(2.0)), 2, [0.0, 2.0]),
     ],
     ids=repr,
 )
@@ -101,8 +83,7 @@ def test_coefficients_by_hand(schedule, k, expected):
     """Defaults and the least k of every preset, at R = 1, and with R² in front."""
     assert np.shape(schedule(k, 1.0).coefficient) == np.shape(expected)
     np.testing.assert_allclose(schedule(k, 1.0).coefficient, expected, rtol=1e-14)
-    if schedule != s.unregularized_first(fl.Ridge(2.0)):
-        np.testing.assert_allclose(schedule(k, 3.0).coefficient, 9 * np.array(expected), rtol=1e-14)
+    np.testing.assert_allclose(schedule(k, 3.0).coefficient, 9 * np.array(expected), rtol=1e-14)
 
 
 def test_step_sizes_by_hand():
@@ -120,7 +101,6 @@ def test_step_sizes_by_hand():
     [
         (lambda: s.fixed()(2, 1.0), "k must be at least 3"),
         (lambda: s.fixed_budget()(2, 1.0), "k must be at least 3"),
-        (lambda: s.noise_aware()(1, 1.0), "k must be at least 2"),
         (lambda: s.cyclic(4)(4, 1.0), "k must be at least 5"),
         (lambda: s.cyclic(0), "n_tasks must be at least 1"),
         (lambda: s.fixed_budget(0), "n_steps must be at least 1"),

@@ -39,12 +39,10 @@ def literal_path(pairs, filter_, order, start):
     return literal.run(pairs, order, literal.step_of(filter_), start)
 
 
-def check_against_literal(pairs, schedule, ordering, k, backend, rng, trials=3):
+def check_against_literal(pairs, schedule, ordering, k, rng, trials=3):
     tasks = fl.TaskCollection(pairs)
     start = rng.standard_normal(tasks.start().shape)
-    trace = fl.simulate(
-        tasks, schedule, k, ordering=ordering, n_trials=trials, seed=5, record="all", start=start, backend=backend
-    )
+    trace = fl.simulate(tasks, schedule, k, ordering=ordering, n_trials=trials, seed=5, record="all", start=start)
     filter_ = resolve(schedule, k, tasks.radius)
     for trial in range(trials):
         order = drawn_order(ordering, len(pairs), k, trial, 5)

@@ -4,8 +4,6 @@ import itertools
 
 import numpy as np
 
-import forgetless as fl
-
 
 def ridge_step(w, X, y, coefficient):
     """Normal equations of ½‖Xw − y‖² + (λ/2)‖w − w_prev‖²."""
@@ -37,8 +35,6 @@ def step_of(filter_):
 
     def step(w, X, y, t):
         now = filter_.at(t - 1)
-        if isinstance(now, fl.filters.PerTask):
-            now = now.for_norm(np.linalg.norm(X, 2))
         if getattr(now, "coefficient", 0) > 0:
             return ridge_step(w, X, y, now.coefficient)
         if hasattr(now, "n_steps"):

@@ -25,7 +25,6 @@ FILTERS = [
     fl.GradientDescent(7, 0.05),
     fl.GradientDescent(np.array([1, 2, 5]), np.array([0.2, 0.1, 0.01])),
     fl.Projection(),
-    fl.Stages((1, 2), (fl.Projection(), fl.Ridge(2.0))),
 ]
 
 SCHEDULES = [
@@ -37,22 +36,15 @@ SCHEDULES = [
     s.increasing_budget(),
     s.increasing_budget(n_steps=3, scale=1.0),
     s.increasing(scale=1 / 4),
-    s.capped_budget(),
     s.minimax(),
     s.minimax(eta=0.6, noise=0.2),
     s.minimax_budget(),
     s.minimax_budget(n_steps=5, eta=0.5),
-    s.minimax(per_task=True),
-    s.minimax_budget(n_steps=2, per_task=True),
     s.cyclic(4),
     s.constant(fl.Ridge(0.3)),
     s.constant(fl.Projection()),
-    s.unregularized_first(s.increasing()),
-    s.unregularized_first(s.increasing_budget(n_steps=2)),
     s.end_ramp(),
     s.end_ramp(length=1.0, scale=0.3),
-    s.noise_aware(),
-    s.noise_aware(scale=0.1),
     fl.Ridge(1.5),
     fl.Projection(),
     fl.GradientDescent(3, 0.02),
@@ -67,6 +59,3 @@ ORDERINGS = [
     fl.Cyclic(),
     fl.FixedOrder([3, 0, 0, 1, 2, 3, 1, 0, 2, 2, 1, 3]),
 ]
-
-# Orderings that see the weights: they have no samples of their own
-GREEDY = [fl.orderings.Greedy(rule, repeat=repeat) for rule in ("residual", "distance") for repeat in (False, True)]

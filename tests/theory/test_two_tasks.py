@@ -38,9 +38,8 @@ def test_two_tasks_to_eight_digits_at_a_million_steps(theta, coefficient, k):
     expected = precise(theta, coefficient, k)
     tasks = two_tasks(theta)
     assert fl.theory.two_task_loss(theta, coefficient, k) == pytest.approx(expected, rel=1e-8, abs=1e-290)
-    for method in ("dense", "lanczos"):
-        found = fl.worst_case(tasks, fl.Ridge(coefficient), k, method=method)
-        assert found.loss == pytest.approx(expected, rel=1e-8, abs=1e-290), method
+    found = fl.worst_case(tasks, fl.Ridge(coefficient), k)
+    assert found.loss == pytest.approx(expected, rel=1e-8, abs=1e-290)
     filter_ = fl.Projection() if coefficient == 0 else fl.Ridge(coefficient)
     taught = fl.TaskCollection([(task.X, task.X @ found.teacher) for task in tasks])
     assert fl.expect(taught, filter_, k).average_loss[0] == pytest.approx(expected, rel=1e-8, abs=1e-290)

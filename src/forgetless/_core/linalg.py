@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, namespace_of, zeros
+from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import n_threads, spread
-from forgetless._core.threads import WORTH_THREADS, one_blas_thread
+from forgetless._core.threads import few_threads, one_blas_thread
 
 _GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then
@@ -30,17 +30,16 @@ def spectrum(X: Array) -> tuple[Array, Array, Array]:
 
     Rows of V are orthonormal. Works for ‖X‖ from 1e-150 to 1e150 and for X without rows.
     """
-    xp = namespace_of(X)
     n, d = X.shape
-    scale = max(float(xp.max(X)), -float(xp.min(X))) if n and d else 0.0
+    scale = max(float(np.max(X)), -float(np.min(X))) if n and d else 0.0
     if scale == 0.0:
-        return zeros((n, 0), X), zeros((0,), X), zeros((0, d), X)
+        return np.zeros((n, 0)), np.zeros((0,)), np.zeros((0, d))
     if 1e-100 < scale < 1e100:
         scale = 1.0
     else:
         X = X / scale  # keeps squares inside the range of a float
-    U, s, V = _gram_spectrum(X) or xp.linalg.svd(X, full_matrices=False)
-    r = int(xp.sum(xp.astype(s > rank_tolerance((n, d)) * s[0], xp.int64)))
+    U, s, V = _gram_spectrum(X) or np.linalg.svd(X, full_matrices=False)
+    r = int(np.sum(s > rank_tolerance((n, d)) * s[0]))
     return U[:, :r], scale * s[:r], V[:r, :]
 
 
@@ -50,17 +49,17 @@ def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
 
     About 8 times faster than an SVD at n = 50, d = 2000.
     """
-    xp = namespace_of(X)
     n, d = X.shape
     if n < 8 or d < 4 * n:
         return None
-    squares, U = xp.linalg.eigh(X @ X.T)
+    squares, U = np.linalg.eigh(X @ X.T)
     if float(squares[0]) <= _GRAM_RATIO**2 * float(squares[-1]):
         return None
-    s, U = xp.flip(squares) ** 0.5, xp.flip(U, axis=1)
+    s, U = np.flip(squares) ** 0.5, np.flip(U, axis=1)
     return U, s, (U / s).T @ X
 
 
+@few_threads(lambda directions, *_: directions.size * min(directions.shape))
 def span(directions: Array, ranks: list[int]) -> Array | None:
     """Return an orthonormal basis (d × q) of the row space of ``directions``, or None if that is
     everything (q = d).
@@ -72,12 +71,11 @@ def span(directions: Array, ranks: list[int]) -> Array | None:
     ranks : list of int
         Number of rows of each task.
     """
-    xp = namespace_of(directions)
     total, d = directions.shape
     if total >= d and _spans_everything(directions):
         return None
     # Block Gram–Schmidt, each block cleaned twice ("twice is enough"), stops early once q = d.
-    basis = zeros((0, d), directions)
+    basis = np.zeros((0, d))
     tolerance = 4 * math.sqrt(d) * float(np.finfo(np.float64).eps)
     first = 0
     for rank in ranks:
@@ -87,27 +85,27 @@ def span(directions: Array, ranks: list[int]) -> Array | None:
             continue
         for _ in range(2):
             block = block - (block @ basis.T) @ basis
-        _, s, rows = xp.linalg.svd(block, full_matrices=False)
-        fresh = int(xp.sum(xp.astype(s > tolerance, xp.int64)))
+        _, s, rows = np.linalg.svd(block, full_matrices=False)
+        fresh = int(np.sum(s > tolerance))
         if fresh:
             rows = rows[:fresh, :]
             # A direction that was nearly inside the old span comes out of the SVD with old
             # components magnified.
-            rows, _ = xp.linalg.qr((rows - (rows @ basis.T) @ basis).T)
-            basis = xp.concat([basis, rows.T], axis=0)
+            rows, _ = np.linalg.qr((rows - (rows @ basis.T) @ basis).T)
+            basis = np.concatenate([basis, rows.T], axis=0)
         if basis.shape[0] >= d:
             return None
     return basis.T
 
 
 def _spans_everything(directions: Array) -> bool:
-    xp = namespace_of(directions)
-    eigenvalues = xp.linalg.eigvalsh(directions.T @ directions)
+    eigenvalues = np.linalg.eigvalsh(directions.T @ directions)
     # Squared, so accurate to 1e-16 relative: 1e-10 certifies full rank; anything smaller takes the
     # careful way.
     return bool(eigenvalues[0] > 1e-10 * eigenvalues[-1])
 
 
+@few_threads(lambda A, *_: A.size * min(A.shape))
 def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats) -> Floats:
     """Return the shortest z that minimises Σ_j s_j²(A_j z − b_j)², summed over the columns of b.
 
@@ -125,11 +123,6 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     """
     if A.shape[0] == 0 or A.shape[1] == 0:
         return np.zeros((A.shape[1], b.shape[1]))
-    with for_many_products(*A.shape):
-        return _joint_solution(A, b, singular_values, radii)
-
-
-def _joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats) -> Floats:
     from scipy.linalg import qr, solve_triangular
 
     # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever
@@ -163,9 +156,7 @@ _LARGE = 2e7
 
 
 def product(A: Array, B: Array) -> Array:
-    """Return A @ B of two matrices, by quiet threads where they are NumPy's."""
-    if type(A) is not np.ndarray or type(B) is not np.ndarray:
-        return A @ B
+    """Return A @ B of two matrices, by quiet threads."""
     rows, inner = A.shape
     result: Floats = np.empty((rows, B.shape[1]), dtype=np.result_type(A, B))
     threads = n_threads() if 2.0 * rows * inner * B.shape[1] > _LARGE else 1
@@ -184,10 +175,3 @@ def quiet_products(n_entries: int) -> AbstractContextManager[None]:
     """
     # OpenBLAS wakes threads for products of matrices from 64 × 64 on.
     return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
-
-
-def for_many_products(n: int, d: int) -> AbstractContextManager[None]:
-    """Return what keeps BLAS to one thread during many products with an (n, d) matrix, unless each
-    of them is long.
-    """
-    return one_blas_thread() if float(n) * d * min(n, d) <= WORTH_THREADS else nullcontext()

@@ -186,7 +186,7 @@ class _Descent:
         self.smooth = smooth
         first = 1.0
         if not adjoint.worst:
-            first = float(np.sum(np.asarray(adjoint.form) * np.asarray(adjoint.moments.start)))
+            first = float(np.sum(adjoint.form * adjoint.moments.start))
         # keeps the logarithm of a loss of 0 finite
         self.rounding = 1e-15 * max(first, float(np.finfo(float).tiny))
 

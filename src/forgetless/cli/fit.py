@@ -29,11 +29,11 @@ from forgetless.cli.shared import (
     with_options,
 )
 from forgetless.schedules.base import OBJECTIVES
-from forgetless.schedules.names import entry_of, usage
+from forgetless.schedules.names import usage
 from forgetless.tables.pipeline import FORM_OF_FIT
 from forgetless.tables.task_files import ORDERS
 
-SCHEDULES = usage("auto")
+SCHEDULES = f"auto, {usage()}"
 
 LINES = 50
 """Columns of a table that are printed."""
@@ -481,9 +481,8 @@ def _model(
         auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
         return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
     memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
-    chosen = schedule_of(schedule, n_tasks, "auto")
-    entry = entry_of(chosen)
-    if entry is not None and entry.budget:
+    chosen = schedule_of(schedule, n_tasks)
+    if schedule.partition(":")[0].endswith("budget"):
         if rank or diagonal:
             raise click.UsageError(
                 f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient"

@@ -34,14 +34,12 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(plain(value), allow_nan=False))
 
 
-def schedule_of(text: str, n_tasks: int | None = None, *others: str) -> Any:
-    """Return the schedule named by ``text``, e.g. "increasing:0.5"; errors also list the names in
-    ``others``.
-    """
-    from forgetless.schedules.names import named
+def schedule_of(text: str, n_tasks: int | None = None) -> Any:
+    """Return the schedule named by ``text``, e.g. "increasing:0.5"."""
+    from forgetless.schedules.names import from_name
 
     try:
-        return named(text, *others, **({} if n_tasks is None else {"n_tasks": n_tasks}))
+        return from_name(text, **({} if n_tasks is None else {"n_tasks": n_tasks}))
     except (TypeError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--schedule") from None
 

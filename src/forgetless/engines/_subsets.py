@@ -23,15 +23,16 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_namespace
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import compiled
 from forgetless._core.validate import check_memory
 from forgetless.engines.moments import OF_MOMENTS, Moments, of_moments
 from forgetless.metrics import mean_of
-from forgetless.tasks import TaskCollection
+
+LARGEST_LEVELS = 2.0**32
+"""Bytes that two levels may take: 2^M sets are soon more than any machine has."""
 
 
 @dataclass
@@ -91,9 +92,7 @@ def _predecessors(n_tasks: int, t: int) -> NDArray[np.int64]:
 
 
 class SubsetProgram:
-    """The recursion from level to level, in any array library; ``_subsets_numba`` is the compiled
-    version.
-    """
+    """The recursion from level to level; ``_subsets_numba`` is the compiled version."""
 
     def __init__(self, moments: Moments, *, path: bool, drift: bool) -> None:
         self.moments, self.tasks = moments, moments.tasks
@@ -103,7 +102,7 @@ class SubsetProgram:
 
     def _task_forms(self, rows: Array) -> list[Array]:
         """Return the form of the squared outputs of every task."""
-        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=rows)
+        scale = self.tasks.singular_values[:, None] ** 2
         return [
             rows[low:high, :].T @ (scale[low:high, :] * rows[low:high, :])
             for low, high in self.bounds
@@ -128,6 +127,7 @@ class SubsetProgram:
             f"the exact expectation without replacement over sets of up to {min(k, M)} of {M} tasks"
             f" ({sum(comb(M, t) * t for t in steps):,} updates)",
             "use simulate(ordering=WithoutReplacement(), n_trials=…) for a Monte Carlo estimate",
+            LARGEST_LEVELS,
         )
 
     def _numbers_per_set(self) -> float:
@@ -140,16 +140,16 @@ class SubsetProgram:
         """Return level 0 from the values before the first task, or after a full epoch."""
         level = Level(0, self._pack(S)[None, ...])
         if self.path:
-            level.F = zeros((1,), S) + F
+            level.F = np.zeros((1,)) + F
         if self.drift:
-            level.X = (zeros(S.shape, S) if X is None else X)[None, :, :]
-            level.W = zeros((1,), S) + W
+            level.X = (np.zeros(S.shape) if X is None else X)[None, :, :]
+            level.W = np.zeros((1,)) + W
         return level
 
     def uniform(self, t: int, n_sets: int, S: Array) -> Level:
         """Return level t with the same S for every set, for recursions of S alone."""
         packed = self._pack(S)
-        return Level(t, namespace_of(S).broadcast_to(packed[None, ...], (n_sets, *packed.shape)))
+        return Level(t, np.broadcast_to(packed[None, ...], (n_sets, *packed.shape)))
 
     def next_epoch(self, level: Level) -> Level:
         """Return level 0 of the next epoch from the last level, that of all tasks."""
@@ -164,18 +164,18 @@ class SubsetProgram:
         """Return level t + 1 from level t with the factors (Σr,) of that step, after ``epochs``
         full epochs.
         """
-        xp, n_tasks, t = namespace_of(level.S), self.tasks.n_tasks, level.t + 1
+        n_tasks, t = self.tasks.n_tasks, level.t + 1
         before = _predecessors(n_tasks, t)
         forms = self._forms(level.t, epochs) if self.path else None
-        phi = from_numpy(factors, like=level.S)
+        phi = factors
         totals: list[Array] | None = None
         for m in range(n_tasks):
             parts = self._step(m, level, phi, forms)
-            index = from_numpy(before[:, m], like=level.S)
+            index = before[:, m]
             selected = []
             for part in parts:
-                blank = zeros((1, *part.shape[1:]), part)
-                selected.append(xp.take(xp.concat([part, blank], axis=0), index, axis=0))
+                blank = np.zeros((1, *part.shape[1:]))
+                selected.append(np.take(np.concatenate([part, blank], axis=0), index, axis=0))
             totals = (
                 selected
                 if totals is None
@@ -188,20 +188,19 @@ class SubsetProgram:
     def mapped(self, level: Level, N: Array) -> Level:
         """Return N S Nᵀ for every set, for recursions of S alone."""
         S = N @ level.S @ N.T
-        return Level(level.t, 0.5 * (S + namespace_of(S).matrix_transpose(S)))
+        return Level(level.t, 0.5 * (S + np.matrix_transpose(S)))
 
     def _forms(self, t: int, epochs: int) -> tuple[Array, Array]:
         """Return Σ over visits of H_τ for every set of level t, for losses and for drifts."""
-        xp = namespace_of(self.moments.left)
         sets = members(self.tasks.n_tasks, t)
         counts = np.full((len(sets), self.tasks.n_tasks), float(epochs))
         np.put_along_axis(counts, sets, epochs + 1.0, axis=1)
-        weights, size = from_numpy(counts, like=self.moments.left), self.moments.size
+        weights, size = counts, self.moments.size
         totals = [
-            weights @ xp.reshape(xp.stack(forms), (-1, size * size))
+            weights @ np.reshape(np.stack(forms), (-1, size * size))
             for forms in (self.losses, self.drifts)
         ]
-        return xp.reshape(totals[0], (len(sets), size, size)), xp.reshape(
+        return np.reshape(totals[0], (len(sets), size, size)), np.reshape(
             totals[1], (len(sets), size, size)
         )
 
@@ -209,7 +208,6 @@ class SubsetProgram:
         self, m: int, level: Level, phi: Array, forms: tuple[Array, Array] | None
     ) -> list[Array]:
         """Return the new values of every set of the level after a step on task m."""
-        xp = namespace_of(level.S)
         low, high = self.bounds[m]
         L, R, factor = (
             self.moments.left[low:high, :],
@@ -220,23 +218,23 @@ class SubsetProgram:
         K = R @ T
         Y = (T - 0.5 * (L.T * factor) @ K) * factor
         half = Y @ L
-        change = half + xp.matrix_transpose(half)
+        change = half + np.matrix_transpose(half)
         parts = [level.S - change]
         if level.F is not None:
             assert forms is not None
-            parts.append(level.F - 0.5 * xp.sum(forms[0] * change, axis=(1, 2)))
+            parts.append(level.F - 0.5 * np.sum(forms[0] * change, axis=(1, 2)))
         if level.X is not None:
             assert forms is not None
-            gained = level.X - forms[1] @ (L.T * factor) @ xp.matrix_transpose(T)
+            gained = level.X - forms[1] @ (L.T * factor) @ np.matrix_transpose(T)
             parts.append(gained - (gained @ R.T * factor) @ L)
-            cross = xp.sum(xp.sum((L @ level.X) * R, axis=2) * factor, axis=1)
+            cross = np.sum(np.sum((L @ level.X) * R, axis=2) * factor, axis=1)
             inner = L @ forms[1] @ L.T * factor * factor[:, None]
-            parts.append(level.W - 2.0 * cross + xp.sum(inner * K, axis=(1, 2)))
+            parts.append(level.W - 2.0 * cross + np.sum(inner * K, axis=(1, 2)))
         return parts
 
     def full(self, level: Level) -> Array:
         """Return the mean of S over the sets of a level."""
-        return self._unpack(namespace_of(level.S).mean(level.S, axis=0))
+        return self._unpack(np.mean(level.S, axis=0))
 
     def _pack(self, S: Array) -> Array:
         """Return the stored form of a symmetric matrix."""
@@ -256,24 +254,22 @@ class SubsetProgram:
             return float(mean_of(name, self._mean_output(level, epochs), n_steps, floor))
         sums = level.F if name == "forgetting" else level.W
         assert sums is not None
-        return float(mean_of(name, to_numpy(sums).mean(), n_steps))
+        return float(mean_of(name, sums.mean(), n_steps))
 
     def _mean_output(self, level: Level, epochs: int | None) -> float:
         """Return the mean over sets of ½ Σ_j s_j² R_j S R_jᵀ, each task as often as visited (once
         for None).
         """
-        xp, R = namespace_of(level.S), self.moments.right
-        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=R)
+        R = self.moments.right
+        scale = self.tasks.singular_values[:, None] ** 2
         if epochs is None:
-            return 0.5 * float(xp.sum(scale * (R @ self.full(level)) * R))
+            return 0.5 * float(np.sum(scale * (R @ self.full(level)) * R))
         forms, _ = self._forms(level.t, epochs)
-        return 0.5 * float(xp.mean(xp.sum(forms * level.S, axis=(1, 2))))
+        return 0.5 * float(np.mean(np.sum(forms * level.S, axis=(1, 2))))
 
 
-def program(tasks: TaskCollection, moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
-    """Return the subset program, compiled where numba is installed and the tasks are NumPy
-    arrays.
-    """
-    module = compiled("engines._subsets_numba") if is_numpy_namespace(tasks.xp) else None
+def program(moments: Moments, *, path: bool, drift: bool) -> SubsetProgram:
+    """Return the subset program, compiled where numba is installed."""
+    module = compiled("engines._subsets_numba")
     kind: type[SubsetProgram] = module.CompiledSubsetProgram if module else SubsetProgram
     return kind(moments, path=path, drift=drift)

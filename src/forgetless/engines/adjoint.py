@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless._core.validate import check_memory
+from forgetless._core.arrays import Array, Floats
 from forgetless.engines.independent import Operator
 from forgetless.engines.inputs import OrderingLike, ScheduleLike
 from forgetless.engines.moments import Moments, average_form, linear_moments, measured
@@ -109,7 +108,7 @@ def loss_gradient(
     if direction is None:
         return LossGradient(value, slopes)
     if moments.size == 0:  # all tasks are zero: every teacher has loss 0
-        return LossGradient(0.0, slopes, from_numpy(np.eye(tasks.n_features)[0], like=tasks[0].X))
+        return LossGradient(0.0, slopes, np.eye(tasks.n_features)[0])
     teacher = direction if tasks.span is None else tasks.span @ direction
     return LossGradient(value, slopes, teacher)
 
@@ -146,9 +145,9 @@ class Adjoint:
             return loss + self.floor, slopes, None
         if self.moments.size == 0:
             return 0.0, np.zeros((k, total)), self.form
-        values, vectors = namespace_of(forms[0]).linalg.eigh(forms[0][:, :, 0])
-        value, weights = _softened(to_numpy(values), softness)
-        teachers = (vectors * from_numpy(weights, like=vectors)) @ vectors.T
+        values, vectors = np.linalg.eigh(forms[0][:, :, 0])
+        value, weights = _softened(values, softness)
+        teachers = (vectors * weights) @ vectors.T
         _, slopes = _forward(self.operator, teachers, forms, factors)
         return max(0.0, 0.5 * value), slopes, vectors[:, -1]
 
@@ -171,11 +170,9 @@ def _backward(operator: Operator, form: Array, factors: Floats) -> list[Array]:
     """Return the forms V_0..V_k, each of shape (Q, Q, 1): the final loss is ½⟨V_t, S_t⟩ for every
     t.
     """
-    k, size = factors.shape[1], form.shape[0]
-    check_memory(float(k) * size**2, f"{k} forms of {size} coordinates", "use a smaller k")
     forms = [form[:, :, None]]
-    for t in range(k - 1, -1, -1):
-        phi = from_numpy(factors[:, t, :], like=form)
+    for t in range(factors.shape[1] - 1, -1, -1):
+        phi = factors[:, t, :]
         forms.append(forms[-1] - operator.decrease_adjoint(forms[-1], phi))
     return forms[::-1]
 
@@ -188,15 +185,14 @@ def _forward(
     A change of φ_j in step t changes M_m by −L_jᵀR_j, and the loss by −p_m (L_j V_t)(M_m S_{t−1}
     R_jᵀ).
     """
-    xp = namespace_of(start)
     S = start[:, :, None]
-    loss = 0.5 * float(xp.sum(forms[0] * S))
+    loss = 0.5 * float(np.sum(forms[0] * S))
     slopes = np.empty((factors.shape[1], factors.shape[0]))
     for t in range(factors.shape[1]):
-        phi = from_numpy(factors[:, t, :], like=start)
+        phi = factors[:, t, :]
         T, W = operator.products(S, phi)
         carried = operator.left @ forms[t + 1][:, :, 0]
-        slopes[t] = to_numpy(-operator.weights[:, 0] * xp.sum(carried * (T - W)[:, :, 0], axis=1))
+        slopes[t] = -operator.weights[:, 0] * np.sum(carried * (T - W)[:, :, 0], axis=1)
         S = S - operator.collect(T, W, phi)
     return max(0.0, loss), slopes
 
@@ -205,9 +201,7 @@ def through_parameters(
     filter: Filter, by_factor: Floats, tasks: TaskCollection
 ) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
-    sensitivities = filter.parameter_derivatives(
-        filter.spectrum(tasks.singular_values, tasks.radii)
-    )
+    sensitivities = filter.parameter_derivatives(tasks.singular_values)
     return {
         name: np.sum(by_factor * np.asarray(slopes), axis=1)
         for name, slopes in sensitivities.items()

@@ -22,7 +22,7 @@ import itertools
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import compiled
 from forgetless.engines.independent import Operator, applied, compiled_steps, mirrored
 from forgetless.engines.moments import Moments, repeated
@@ -51,7 +51,7 @@ class AveragedRun:
             self.compiled.advance_averaged(self.S, self.C, self.A, operator.arrays, factors, gains)
             return
         for t, gain in enumerate(gains.tolist()):
-            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
+            phi = np.ascontiguousarray(factors[:, t, :])
             self.S -= operator.decrease(self.S, phi)
             X = self.C - mean_decrease(
                 self.C, operator.left, operator.right, operator.weights * phi
@@ -65,11 +65,11 @@ class AveragedRun:
         """Return the roots of the diagonals of S and A, the larger ones: conflicting tasks make
         averages small.
         """
-        return np.maximum(*(diagonal_roots(to_numpy(each)) for each in (self.S, self.A)))
+        return np.maximum(*(diagonal_roots(each) for each in (self.S, self.A)))
 
     def evaluate(self, name: str, t: int) -> Floats:
         """Return the expected average loss of the averages, of shape (B,)."""
-        excess = self.tasks.singular_values**2 @ to_numpy(self.operator.outputs(self.A))
+        excess = self.tasks.singular_values**2 @ self.operator.outputs(self.A)
         return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(self.tasks.floors.mean()))
 
 
@@ -90,7 +90,7 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
     operator = Operator(adjoint, problem.probabilities)
     module = compiled("engines._moments_numba") if compiled_steps(problem, adjoint) else None
     omega = np.append(0.0, _weights(problem.gains[:last]))
-    V, T = float(omega[last]) ** 2 * H, zeros(H.shape, H)
+    V, T = float(omega[last]) ** 2 * H, np.zeros(H.shape)
     for stop in range(last, 0, -problem.steps_at_once):
         first = max(0, stop - problem.steps_at_once)
         factors = np.ascontiguousarray(problem.factors(first, stop)[:, ::-1, :])
@@ -99,7 +99,7 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
             module.backwards_averaged(V, T, H, operator.arrays, factors, weights)
             continue
         for t, (w, before) in enumerate(itertools.pairwise(weights.tolist())):
-            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=H)
+            phi = np.ascontiguousarray(factors[:, t, :])
             T += w * H
             T -= mean_decrease(T, operator.left, operator.right, operator.weights * phi)
             V -= operator.decrease(V, phi)
@@ -117,20 +117,20 @@ def with_average(moments: Moments) -> Moments:
     """Return the maps of (U, Ū), in twice as many coordinates: a step changes U alone, then
     ``blend`` changes Ū.
     """
-    xp, Q = namespace_of(moments.left), moments.size
-    blank = zeros(moments.left.shape, moments.left)
-    left = xp.concat([moments.left, blank], axis=1)
-    right = left if moments.realizable else xp.concat([moments.right, blank], axis=1)
-    start = xp.reshape(xp.tile(moments.start, (2, 2)), (2 * Q, 2 * Q))
+    Q = moments.size
+    blank = np.zeros(moments.left.shape)
+    left = np.concatenate([moments.left, blank], axis=1)
+    right = left if moments.realizable else np.concatenate([moments.right, blank], axis=1)
+    start = np.reshape(np.tile(moments.start, (2, 2)), (2 * Q, 2 * Q))
     return Moments(moments.tasks, left, right, start, neglected=moments.neglected)
 
 
 def blend(like: Array, gain: float) -> Array:
     """Return the map of (U, Ū) that moves Ū towards U, of the shape (2Q, 2Q) of ``like``."""
-    xp, Q = namespace_of(like), like.shape[0] // 2
-    matrix = xp.eye(2 * Q, dtype=like.dtype, device=like.device)
+    Q = like.shape[0] // 2
+    matrix = np.eye(2 * Q)
     matrix[Q:, :] = (
-        gain * xp.concat([matrix[:Q, :Q], zeros((Q, Q), matrix)], axis=1)
+        gain * np.concatenate([matrix[:Q, :Q], np.zeros((Q, Q))], axis=1)
         + (1.0 - gain) * matrix[Q:, :]
     )
     return matrix
@@ -139,7 +139,7 @@ def blend(like: Array, gain: float) -> Array:
 def average_loss_of(moments: Moments, A: Array) -> Floats:
     """Return the average loss of states with the moment A (Q, Q)."""
     right, tasks = moments.right, moments.tasks
-    excess = tasks.singular_values**2 @ to_numpy(namespace_of(A).sum((right @ A) * right, axis=1))
+    excess = tasks.singular_values**2 @ np.sum((right @ A) * right, axis=1)
     return mean_of("average_loss", 0.5 * excess, tasks.n_tasks, float(tasks.floors.mean()))
 
 

@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass
 
-from forgetless._core.arrays import Array, namespace_of, zeros
+import numpy as np
+
+from forgetless._core.arrays import Array
 from forgetless._core.linalg import product
 from forgetless.tasks import TaskCollection
 
@@ -31,15 +33,14 @@ class Coordinates:
 
     def initial(self, n_trials: int) -> Array:
         """Return the state at the start, of shape (n_trials, c, Q)."""
-        xp = namespace_of(self.maps)
         shape = (n_trials, self.missing.shape[1], self.maps.shape[1])
         if not self.gram:
-            return zeros(shape, self.maps)
-        return xp.asarray(xp.broadcast_to(-self.missing.T, shape), copy=True)
+            return np.zeros(shape)
+        return np.array(np.broadcast_to(-self.missing.T, shape))
 
     def errors(self, state: Array) -> Array:
         """Return e of shape (..., c, Σr) from states of shape (..., c, Q)."""
-        return state if self.gram else _times(state, self.maps.T) - self.missing.T
+        return state if self.gram else times(state, self.maps.T) - self.missing.T
 
     def weights(self, state: Array, updates: Array | None, base: Array | None = None) -> Array:
         """Return weights of shape (..., d, c) from states of shape (..., c, Q).
@@ -47,24 +48,21 @@ class Coordinates:
         In gram coordinates they follow from ``updates``, the sum of φ ∘ a over the steps since the
         weights were ``base`` (w₀ if None), each at its task's rows.
         """
-        xp = namespace_of(self.maps)
         if self.gram:
-            change = -_times(updates, self.tasks.singular_vectors)
+            change = -times(updates, self.tasks.singular_vectors)
         else:
-            change = state if self.basis is None else _times(state, self.basis.T)
-        return (self.origin if base is None else base) + xp.matrix_transpose(change)
+            change = state if self.basis is None else times(state, self.basis.T)
+        return (self.origin if base is None else base) + np.matrix_transpose(change)
 
     def errors_of(self, weights: Array) -> Array:
         """Return e of shape (n_trials, c, Σr) from weights of shape (n_trials, d, c)."""
-        xp = namespace_of(self.maps)
-        return xp.matrix_transpose(self.tasks.singular_vectors @ weights - self.tasks.targets)
+        return np.matrix_transpose(self.tasks.singular_vectors @ weights - self.tasks.targets)
 
 
-def _times(stack: Array, matrix: Array) -> Array:
+def times(stack: Array, matrix: Array) -> Array:
     """Return stack @ matrix as one product: broadcasting would make many small ones."""
-    xp = namespace_of(matrix)
-    flat = product(xp.reshape(stack, (math.prod(stack.shape[:-1]), stack.shape[-1])), matrix)
-    return xp.reshape(flat, (*stack.shape[:-1], matrix.shape[-1]))
+    flat = product(np.reshape(stack, (math.prod(stack.shape[:-1]), stack.shape[-1])), matrix)
+    return np.reshape(flat, (*stack.shape[:-1], matrix.shape[-1]))
 
 
 def span_coordinates(tasks: TaskCollection, start: Array, *, reduced: bool = True) -> Coordinates:
@@ -83,5 +81,5 @@ def gram_coordinates(tasks: TaskCollection, start: Array) -> Coordinates:
 
 
 def _origin(tasks: TaskCollection, start: Array) -> tuple[Array, Array]:
-    origin = tasks.xp.reshape(start, (tasks.n_features, tasks.n_targets))
+    origin = np.reshape(start, (tasks.n_features, tasks.n_targets))
     return origin, tasks.targets - tasks.singular_vectors @ origin

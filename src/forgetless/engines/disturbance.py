@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, zeros
+from forgetless._core.arrays import Array, Floats
 from forgetless.engines.moments import Moments
 from forgetless.errors import NoExactLawError
 from forgetless.metrics import OTHER_LOSS
@@ -25,23 +25,23 @@ class Disturbance:
     """The standard deviation σ of label noise, and q, the root mean square step of the teacher."""
 
     noise: float
-    drift: float
+    walk: float
 
     @classmethod
-    def of(cls, noise: Any, drift: Any) -> "Disturbance | None":
+    def of(cls, noise: Any, walk: Any) -> "Disturbance | None":
         """Return the validated disturbance; None if both are 0."""
         sigma = validate.number(
             "noise", noise, "it is the standard deviation of label noise; 0 for none"
         )
         step = validate.number(
-            "drift", drift, "it is the root mean square step of the teacher; 0 if it stays"
+            "walk", walk, "it is the root mean square step of the teacher; 0 if it stays"
         )
         return cls(sigma, step) if sigma or step else None
 
     @property
     def undefined(self) -> tuple[str, ...]:
         """The metrics that compare outputs with earlier ones, for labels that move meanwhile."""
-        return ("drift", "task_drift") if self.drift else ()
+        return ("drift", "task_drift") if self.walk else ()
 
     def check(self, names: tuple[str, ...]) -> None:
         """Raise ValueError for metrics that a walking teacher does not have."""
@@ -49,7 +49,7 @@ class Disturbance:
         if wrong:
             raise ValueError(
                 f"metrics={', '.join(wrong)} compares outputs with earlier ones, and"
-                f" drift={self.drift:g} moves the labels meanwhile; ask for forgetting, seen_loss,"
+                f" walk={self.walk:g} moves the labels meanwhile; ask for forgetting, seen_loss,"
                 " average_loss, next_loss, distance or task_losses"
             )
 
@@ -60,20 +60,16 @@ class Disturbance:
         if not isinstance(law, Draws) or average is not None:
             what = f"ordering={ordering!r}" if average is None else f"average={average:g}"
             raise NoExactLawError(
-                "noise and drift have an exact expectation for the last iterate of independent"
+                "noise and walk have an exact expectation for the last iterate of independent"
                 f" draws only, got {what}; use simulate, which takes the same arguments"
             )
 
-    def walk(self, moments: Moments) -> Array:
+    def walk_moment(self, moments: Moments) -> Array:
         """Return Q of shape (Q, Q, 1): what one step of the teacher adds to S."""
-        xp, left, q = namespace_of(moments.left), moments.left, moments.tasks.span_dimension
-        frame = (
-            xp.eye(q, dtype=left.dtype, device=left.device)
-            if moments.frame is None
-            else moments.frame
-        )
-        q, result = frame.shape[0], zeros((moments.size, moments.size, 1), left)
-        result[:q, :q, 0] = self.drift**2 / moments.tasks.n_features * (frame @ frame.T)
+        q = moments.tasks.span_dimension
+        frame = np.eye(q) if moments.frame is None else moments.frame
+        q, result = frame.shape[0], np.zeros((moments.size, moments.size, 1))
+        result[:q, :q, 0] = self.walk**2 / moments.tasks.n_features * (frame @ frame.T)
         return result
 
     def variances(self, moments: Moments) -> Array:
@@ -81,16 +77,14 @@ class Disturbance:
         all c targets.
         """
         tasks = moments.tasks
-        return from_numpy(
-            (tasks.n_targets * self.noise**2 / tasks.singular_values**2)[:, None], like=moments.left
-        )
+        return (tasks.n_targets * self.noise**2 / tasks.singular_values**2)[:, None]
 
     def outside(self, name: str, n_steps: int, moments: Moments) -> float:
         """Return what the walk adds to a metric outside the joint span of the rows, where S does
         not reach.
         """
         tasks = moments.tasks
-        walked = self.drift**2 / tasks.n_features * max(0, n_steps - 1)
+        walked = self.walk**2 / tasks.n_features * max(0, n_steps - 1)
         if name == "distance":
             return walked * (tasks.n_features - tasks.span_dimension)
         return (

@@ -6,71 +6,37 @@ moments.
 """
 
 import itertools
-from typing import Any, Literal
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless._core.validate import check_memory
+from forgetless._core.arrays import Array, Floats
+from forgetless._progress import track
 from forgetless.engines.averaged import AveragedRun, average_backwards, left_of_averages
 from forgetless.engines.independent import IndependentRun, Operator
-from forgetless.engines.moments import Moments, average_form, linear_moments, moments_for, repeated
-from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring, lanczos_power
+from forgetless.engines.moments import Moments, average_form, linear_moments, moments_for
+from forgetless.engines.powers import DENSE_LIMIT, Spectral, Squaring
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import SAFETY, Rounding, diagonal_roots
 from forgetless.metrics import follows_drift, follows_path, mean_of
-from forgetless.orderings import Draws
-from forgetless.reporting.progress import Progress
-
-Method = Literal["auto", "steps", "dense", "lanczos"]
-_METHODS = ("auto", "steps", "dense", "lanczos")
 
 
-def method_of(problem: Problem, method: str) -> dict[str, Any]:
-    """Return the validated method as an option of the engine of a problem: only independent draws
-    have several.
-    """
-    if method not in _METHODS:
-        raise ValueError(f'method must be "auto", "steps", "dense" or "lanczos", got {method!r}')
-    if isinstance(problem.law, Draws):
-        return {"method": method}
-    if method in ("dense", "lanczos"):
-        raise ValueError(f"method={method!r} needs draws with replacement; leave it at 'auto'")
-    return {}
-
-
-def expectations(
-    problem: Problem,
-    origin: Array,
-    names: tuple[str, ...],
-    report_progress: Progress,
-    method: Method = "auto",
-) -> Computed:
+def expectations(problem: Problem, origin: Array, names: tuple[str, ...]) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     moments = moments_for(problem.tasks, origin, names, problem.other)
     if problem.average is not None:
         problem.only_average_loss(names)
-        _steps_only(problem, method)
-        return _step_by_step(problem, moments, origin, names, report_progress)
+        return _step_by_step(problem, moments, origin, names)
     powers = problem.constant and names == ("average_loss",) and problem.disturbance is None
-    if not powers and method in ("dense", "lanczos"):
-        raise ValueError(
-            f"method={method!r} needs fixed filters and metrics='average_loss', without noise and"
-            " drift; use method='steps'"
-        )
-    if powers and method == "lanczos" and not moments.realizable:
-        raise ValueError("method='lanczos' needs realizable tasks; use method='dense' or 'steps'")
-    if method != "auto":
-        return _computed(problem, moments, origin, names, report_progress, method)
-    method = cheapest(problem, moments.size, moments.realizable) if powers else "steps"
-    result = _computed(problem, moments, origin, names, report_progress, method)
+    if not powers or not powers_pay(problem, moments.size, moments.realizable):
+        return _step_by_step(problem, moments, origin, names)
+    result = _by_powers(problem, moments, origin)
     steps = (
         float(problem.k) * len(problem.filters) * float(problem.tasks.offsets[-1]) * moments.size**2
     )
-    if method == "steps" or max(result.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
+    if max(result.errors.values()) <= _BLURRED or steps > _AFFORDABLE:
         return result
     # Powers of a matrix lose digits that single steps do not.
-    again = _computed(problem, moments, origin, names, report_progress, "steps")
+    again = _step_by_step(problem, moments, origin, names)
     return again if max(again.errors.values()) < max(result.errors.values()) else result
 
 
@@ -78,60 +44,34 @@ _BLURRED = 1e-8  # relative error of powers from which on they are replaced by s
 _AFFORDABLE = 3e9  # most operations of these steps, about a second
 
 
-def _computed(
-    problem: Problem,
-    moments: Moments,
-    origin: Array,
-    names: tuple[str, ...],
-    report_progress: Progress,
-    method: str,
-) -> Computed:
-    """Return the expected metrics by one method."""
-    if method == "steps":
-        return _step_by_step(problem, moments, origin, names, report_progress)
+def _by_powers(problem: Problem, moments: Moments, origin: Array) -> Computed:
+    """Return the expected average loss by powers of the operator."""
     rounding = Rounding.of(moments, origin, len(problem.filters))
     operator, form = Operator(moments, problem.probabilities), average_form(moments)
-    factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=moments.left)
-    if method == "dense":
-        dense: Spectral | Squaring = (
-            Spectral(operator, moments.size, factors)
-            if moments.realizable
-            else Squaring(operator, moments.size, factors, units=_units(moments, form))
-        )
-        values, error = dense.form(moments.start, form, problem.steps), 1e-15 * problem.k
-        uncertainty = 0.5 * SAFETY * dense.uncertainty(moments.start, form, problem.steps)
-    else:
-        values, error = _by_lanczos(problem, moments, operator, factors, form)
-        uncertainty = np.zeros(values.shape)
+    factors = problem.factors(0, 1)[:, 0, :]
+    dense: Spectral | Squaring = (
+        Spectral(operator, moments.size, factors)
+        if moments.realizable
+        else Squaring(operator, moments.size, factors, units=_units(moments, form))
+    )
+    values = dense.form(moments.start, form, problem.steps)
+    uncertainty = 0.5 * SAFETY * dense.uncertainty(moments.start, form, problem.steps)
     # The form already divides by the number of tasks.
     average = mean_of("average_loss", 0.5 * values, 1, float(problem.tasks.floors.mean()))
-    report_progress(problem.k, problem.k, "steps")
-    rounding.learned(to_numpy(factors))
+    rounding.learned(factors)
     decay = Decay.of(problem, moments)
     for step in problem.steps.tolist():
-        if method == "dense":
-            rounding.recorded(
-                diagonal_roots(to_numpy(dense.powers(moments.start, step))), decay(step)
-            )
-        # a Krylov space is followed backwards, and its own error contains the rounding of forms
-        else:
-            rounding.recorded(
-                np.zeros((moments.size, len(problem.filters))), np.zeros(len(problem.filters))
-            )
+        rounding.recorded(diagonal_roots(dense.powers(moments.start, step)), decay(step))
     curves = {"average_loss": average}
-    errors = _errors(problem, curves, rounding)
-    return Computed.of(
-        curves, method, {"average_loss": errors["average_loss"] + error * average + uncertainty}
-    )
+    error = _errors(problem, curves, rounding)["average_loss"] + uncertainty
+    return Computed.of(curves, "dense", {"average_loss": error + 1e-15 * problem.k * average})
 
 
 def _units(moments: Moments, form: Array) -> Floats:
     """Return units in which every coordinate has the size of its contribution to the loss, or 1
     where it has none.
     """
-    weights, sizes = (
-        np.sqrt(np.maximum(np.diagonal(to_numpy(each)), 0.0)) for each in (form, moments.start)
-    )
+    weights, sizes = (np.sqrt(np.maximum(np.diagonal(each), 0.0)) for each in (form, moments.start))
     inverse = np.divide(1.0, sizes, out=np.ones_like(sizes), where=sizes > 0)
     return np.asarray(np.where(weights > 0, weights, inverse))
 
@@ -153,7 +93,7 @@ class Decay:
         n_problems = len(problem.filters)
         if not (moments.realizable and problem.constant and moments.size):
             return cls(np.zeros(n_problems))
-        factors, D = problem.factors(0, 1)[:, 0, :], to_numpy(moments.left)
+        factors, D = problem.factors(0, 1)[:, 0, :], moments.left
         gains = (
             np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
             * factors
@@ -191,7 +131,7 @@ def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
 
     In each piece the smallest gain along every singular vector bounds the rate from below.
     """
-    D, last = to_numpy(moments.left), int(problem.steps[-1])
+    D, last = moments.left, int(problem.steps[-1])
     if problem.constant:
         return [(last, Decay.of(problem, moments).rates)]
     weights = np.repeat(problem.probabilities, problem.tasks.ranks)[:, None]
@@ -208,33 +148,15 @@ def _rates(problem: Problem, moments: Moments) -> list[tuple[int, Floats]]:
     return pieces
 
 
-def _steps_only(problem: Problem, method: str) -> None:
-    if method in ("dense", "lanczos"):
-        raise ValueError(
-            f"method={method!r} cannot follow average={problem.average:g}; use method='steps' or"
-            " 'auto'"
-        )
-
-
 def _errors(problem: Problem, curves: dict[str, Floats], rounding: Rounding) -> dict[str, Floats]:
     return rounding.errors(curves, problem.steps, problem.probabilities)
 
 
 def _step_by_step(
-    problem: Problem,
-    moments: Moments,
-    origin: Array,
-    names: tuple[str, ...],
-    report_progress: Progress,
+    problem: Problem, moments: Moments, origin: Array, names: tuple[str, ...]
 ) -> Computed:
     """Return the expected metrics of the iterates, or of their averages."""
-    n_problems, Q, averaged = len(problem.filters), moments.size, problem.average is not None
-    squares, products = (11.0, 4.0) if averaged else (5.0, 3.0)
-    check_memory(
-        n_problems * (squares * Q**2 + products * moments.left.shape[0] * Q),
-        f"{'averages of ' if averaged else ''}{n_problems} schedules in {Q} coordinates",
-        "ask for fewer schedules at once, or use simulate",
-    )
+    averaged = problem.average is not None
     run: AveragedRun | IndependentRun = (
         AveragedRun(problem, moments)
         if averaged
@@ -242,15 +164,13 @@ def _step_by_step(
             problem, moments, path=follows_path(names), drift=follows_drift(names)
         )
     )
-    rounding = Rounding.of(moments, origin, n_problems, problem.other)
+    rounding = Rounding.of(moments, origin, len(problem.filters), problem.other)
     needed = (
         names
         if problem.disturbance is None or not follows_path(names)
         else (*names, *{"seen_loss"} - {*names})
     )
-    curves = _followed(
-        problem, run, needed, (rounding, Decay.of(problem, moments)), report_progress
-    )
+    curves = _followed(problem, run, needed, (rounding, Decay.of(problem, moments)))
     errors = _errors(problem, curves, rounding)
     if problem.disturbance is not None:
         errors = problem.disturbance.errors(errors, curves, moments, problem.probabilities)
@@ -269,14 +189,14 @@ def _followed(
     run: AveragedRun | IndependentRun,
     names: tuple[str, ...],
     bounds: tuple[Rounding, Decay],
-    report_progress: Progress,
 ) -> dict[str, Floats]:
     """Return the curves of a run, adding the sizes at every step to ``bounds``."""
     (rounding, decay), last = bounds, int(problem.steps[-1])
     values = problem.empty_curves(names)
     positions = {int(step): i for i, step in enumerate(problem.steps)}
     stops = sorted({*range(0, last, problem.steps_at_once), *positions, 0, last})
-    for first, stop in zip([0, *stops], stops, strict=False):
+    intervals = list(zip([0, *stops], stops, strict=False))
+    for first, stop in track(intervals, "steps"):
         if stop > first:
             factors = problem.factors(first, stop)
             run.advance(factors)
@@ -285,101 +205,59 @@ def _followed(
             rounding.recorded(run.roots(), None if problem.average is not None else decay(stop))
             for name in names:
                 values[name][:, positions[stop]] = run.evaluate(name, stop)
-        if stop > first:
-            report_progress(stop, problem.k, "steps")
     return values
 
 
-def _by_lanczos(
-    problem: Problem, moments: Moments, operator: Operator, factors: Array, form: Array
-) -> tuple[Floats, float]:
-    values, worst = np.empty((len(problem.filters), len(problem.steps))), 0.0
-    start = to_numpy(moments.start)
-    for b, i, V, error in _krylov_forms(operator, form, factors, problem.steps.tolist()):
-        form_ = to_numpy(V)
-        values[b, i] = float(np.sum(form_ * start))
-        # The error is relative to the norm of the form; of the number it may be a larger part.
-        size = float(np.linalg.norm(form_) * np.linalg.norm(start))
-        worst = max(worst, float(error * size / values[b, i]) if values[b, i] > 0 else 1.0)
-    return values, worst
-
-
-def _krylov_forms(operator: Operator, form: Array, factors: Array, steps: list[int]) -> Any:
-    """Yield (schedule, recorded step, form, its relative error)."""
-    for b in range(factors.shape[1]):
-        for i, step in enumerate(steps):
-            V, error = form[:, :, None], 0.0
-            if step:
-                V, error = lanczos_power(operator, V, factors[:, b : b + 1], step, 1e-12)
-            yield b, i, V[:, :, 0], error
-
-
-def forms(problem: Problem, moments: Moments, method: Method = "auto") -> Forms:
+def forms(problem: Problem, moments: Moments) -> Forms:
     """Return the average loss after each recorded step as a form of the moments before the first.
 
     The loss is ½⟨V, S⟩ plus the mean floor for every moment matrix S at the start. The moments may
     be those of tasks that no model fits; the form of the linear maps is then the block of V without
     the extra coordinates.
     """
-    operator, form, steps = (
-        Operator(moments, problem.probabilities),
-        average_form(moments),
-        problem.steps.tolist(),
-    )
+    form, steps = average_form(moments), problem.steps.tolist()
     if problem.average is not None:
-        _steps_only(problem, method)
         return Forms.of_curves(
             [average_backwards(problem, moments, form, step) for step in steps], "steps"
         )
     if not problem.constant:
-        if method in ("dense", "lanczos"):
-            raise ValueError(f"method={method!r} needs fixed filters; use method='steps'")
         return Forms.of_curves(
             [_backwards(problem, moments, form, step) for step in steps], "steps"
         )
-    if method == "auto":
-        method = cheapest(problem, moments.size, moments.realizable)
-    return _fixed_forms(problem, moments, operator, form, method)
+    if not powers_pay(problem, moments.size, moments.realizable):
+        return Forms.of_curves(_fixed_backwards(problem, moments, form), "steps")
+    operator, factors = Operator(moments, problem.probabilities), problem.factors(0, 1)[:, 0, :]
+    dense = (
+        Spectral(operator, moments.size, factors)
+        if moments.realizable
+        else Squaring(operator, moments.size, factors, adjoint=True)
+    )
+    return Forms.of_curves([dense.powers(form, step) for step in steps], "dense", 1e-15 * problem.k)
 
 
-def _fixed_forms(
-    problem: Problem, moments: Moments, operator: Operator, form: Array, method: str
-) -> Forms:
-    n_problems, steps = len(problem.filters), problem.steps.tolist()
-    factors = from_numpy(problem.factors(0, 1)[:, 0, :], like=form)
-    if method == "dense":
-        size, self_adjoint = moments.size, moments.realizable
-        dense = (
-            Spectral(operator, size, factors)
-            if self_adjoint
-            else Squaring(operator, size, factors, adjoint=True)
-        )
-        return Forms.of_curves(
-            [dense.powers(form, step) for step in steps], "dense", 1e-15 * problem.k
-        )
-    if method == "lanczos":
-        by_schedule: list[list[Array]] = [[] for _ in range(n_problems)]
-        worst = 0.0
-        for b, _, V, error in _krylov_forms(operator, form, factors, steps):
-            by_schedule[b].append(V)
-            worst = max(worst, error)
-        return Forms(by_schedule, "lanczos", worst)
-    xp = namespace_of(form)
-    V, curves, done = repeated(form, n_problems), [], 0
-    for step in steps:
-        for _ in range(step - done):
-            V -= operator.decrease_adjoint(V, factors)
-        curves.append(xp.asarray(V, copy=True))
-        done = step
-    return Forms.of_curves(curves, "steps")
+def _fixed_backwards(problem: Problem, moments: Moments, form: Array) -> list[Array]:
+    """Return V of shape (Q, Q, B) of every recorded step: for a fixed filter one pass gives all."""
+    run = IndependentRun.of(problem, _swapped(moments, form))
+    stops = {*range(0, int(problem.steps[-1]), problem.steps_at_once), *problem.steps.tolist()}
+    curves, done = [], 0
+    for stop in track(sorted(stops), "steps"):
+        if stop > done:
+            run.advance(problem.factors(done, stop))
+        if stop in problem.steps:
+            curves.append(run.S.copy())
+        done = stop
+    return curves
+
+
+def _swapped(moments: Moments, form: Array) -> Moments:
+    """Return the adjoint maps: that of I − Lᵀφ R is the same with L and R exchanged."""
+    return Moments(moments.tasks, moments.right, moments.left, form)
 
 
 def _backwards(problem: Problem, moments: Moments, form: Array, last: int) -> Array:
     """Return V of shape (Q, Q, B) carried from step ``last`` back to the start."""
-    # The adjoint of I − Lᵀφ R is the same with L and R exchanged, so the forward run serves, with
-    # time reversed.
-    swapped = Moments(moments.tasks, moments.right, moments.left, form)
-    run = IndependentRun.of(problem, swapped)
+    # The forward run serves, with time reversed.
+    run = IndependentRun.of(problem, _swapped(moments, form))
     for stop in range(last, 0, -problem.steps_at_once):
         factors = problem.factors(max(0, stop - problem.steps_at_once), stop)
         run.advance(np.ascontiguousarray(factors[:, ::-1, :]))
@@ -397,24 +275,12 @@ def left_at(problem: Problem) -> list[Floats]:
     return [np.broadcast_to(decay(step), len(problem.filters)) for step in problem.steps.tolist()]
 
 
-def cheapest(problem: Problem, size: int, realizable: bool) -> Method:
-    """Return the method with the smallest estimated time: steps, the dense operator or the Krylov
-    space.
-    """
+def powers_pay(problem: Problem, size: int, realizable: bool) -> bool:
+    """Return whether powers of the dense operator take less time than steps, both estimated."""
     n, b = size * (size + 1) / 2, len(problem.filters)
-    rows = float(problem.tasks.offsets[-1])
+    work = 1e-10 * float(problem.tasks.offsets[-1]) * size * size
     last = float(problem.steps[-1])
-    apply = 3e-5 + 1e-10 * rows * size * size
-    costs: dict[Method, float] = {"steps": last * (3e-5 + b * 1e-10 * rows * size * size)}
-    if n <= DENSE_LIMIT and b * n * n < 2**27:
-        build = b * (1e-4 + 1e-10 * n * rows * size * size)
-        factor = 1.5e-10 * n**3 if realizable else 4e-11 * n**3 * np.log2(2 + last)
-        costs["dense"] = build + b * (1e-4 + factor)
-    if realizable and last > 100:
-        vectors = min(n, 20 + 4 * np.sqrt(last))
-        costs["lanczos"] = (
-            b
-            * len(problem.steps)
-            * (vectors * (2 * apply + 4e-10 * n * vectors) + 1e-10 * vectors**3)
-        )
-    return min(costs, key=lambda name: costs[name])
+    if n > DENSE_LIMIT or b * n * n >= 2**27:
+        return False
+    factor = 1.5e-10 * n**3 if realizable else 4e-11 * n**3 * np.log2(2 + last)
+    return bool(b * (2e-4 + n * work + factor) < last * (3e-5 + b * work))

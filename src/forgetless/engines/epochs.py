@@ -7,19 +7,17 @@ from math import comb
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, Floats
+from forgetless._progress import track
 from forgetless.engines._subsets import Level, SubsetProgram, program
 from forgetless.engines.averaged import average_loss_of, blend, with_average
 from forgetless.engines.moments import Moments, average_form, moments_for
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.rounding import Rounding, diagonal_roots
 from forgetless.metrics import follows_drift, follows_path
-from forgetless.reporting.progress import Progress
 
 
-def expectations(
-    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress
-) -> Computed:
+def expectations(problem: Problem, origin: Array, names: tuple[str, ...]) -> Computed:
     """Return the expected metrics at the recorded steps, learned from ``origin``."""
     tasks, n_problems = problem.tasks, len(problem.filters)
     moments = moments_for(tasks, origin, names, problem.other)
@@ -31,16 +29,17 @@ def expectations(
     for m in range(tasks.n_tasks if per_task else 0):
         _of_task(problem, moments, m, {name: values[name] for name in per_task})
     others = tuple(name for name in names if name not in per_task)
-    subsets = program(tasks, wide, path=follows_path(others), drift=follows_drift(others))
+    subsets = program(wide, path=follows_path(others), drift=follows_drift(others))
     subsets.check_size(int(problem.steps[-1]))
     positions = {int(step): i for i, step in enumerate(problem.steps)}
     rounding, Q = Rounding.of(moments, origin, n_problems, problem.other), moments.size
     roots = np.empty((len(problem.steps), Q, n_problems))
     for b in range(n_problems):
-        for step, level in _levels(problem, b, subsets, wide.start, rounding):
+        levels = _levels(problem, b, subsets, wide.start, rounding)
+        for step, level in track(levels, "steps", total=int(problem.steps[-1]) + 1):
             if step in positions:
                 i, S = positions[step], subsets.full(level)
-                sizes = diagonal_roots(to_numpy(S)[:, :, None])[:, 0]
+                sizes = diagonal_roots(S[:, :, None])[:, 0]
                 roots[i, :, b] = np.maximum(sizes[:Q], sizes[-Q:] if Q else sizes)
                 for name in others:
                     values[name][b, i] = (
@@ -48,8 +47,6 @@ def expectations(
                         if wide is moments
                         else average_loss_of(moments, S[Q:, Q:])
                     )
-            if step:
-                report_progress(step, problem.k, "steps")
     for each in roots:
         rounding.recorded(each)
     visits = np.full(tasks.n_tasks, 1 / tasks.n_tasks)
@@ -62,9 +59,7 @@ def _of_task(problem: Problem, moments: Moments, m: int, curves: dict[str, Float
         problem.tasks.n_tasks,
         {int(step): i for i, step in enumerate(problem.steps)},
     )
-    subsets = program(
-        problem.tasks, moments, path=True, drift=follows_drift(tuple(curves))
-    ).of_task(m)
+    subsets = program(moments, path=True, drift=follows_drift(tuple(curves))).of_task(m)
     subsets.check_size(int(problem.steps[-1]))
     for b in range(len(problem.filters)):
         for step, level in _levels(problem, b, subsets, moments.start):
@@ -103,9 +98,7 @@ def forms(problem: Problem, moments: Moments) -> Forms:
     tasks, form = problem.tasks, average_form(moments)
     M = tasks.n_tasks
     averaged, Q = problem.average is not None, moments.size
-    subsets = program(
-        tasks, with_average(moments) if averaged else moments, path=False, drift=False
-    )
+    subsets = program(with_average(moments) if averaged else moments, path=False, drift=False)
     subsets.check_size(int(problem.steps[-1]))
     if averaged:
         form = _of_average(form)
@@ -131,5 +124,7 @@ def forms(problem: Problem, moments: Moments) -> Forms:
 
 def _of_average(form: Array) -> Array:
     """Return a form of Ū as one of (U, Ū)."""
-    xp, blank = namespace_of(form), zeros(form.shape, form)
-    return xp.concat([xp.concat([blank, blank], axis=1), xp.concat([blank, form], axis=1)], axis=0)
+    size = len(form)
+    wide = np.zeros((2 * size, 2 * size))
+    wide[size:, size:] = form
+    return wide

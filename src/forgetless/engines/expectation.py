@@ -7,18 +7,16 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless.engines import draws, epochs, fresh, greedy, one_order, upcoming
-from forgetless.engines.draws import Method, method_of
+from forgetless._core.arrays import Array, Floats
+from forgetless.engines import draws, epochs, fresh, one_order, upcoming
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.moments import linear_moments
-from forgetless.engines.problem import Computed, Problem, with_few_threads
+from forgetless.engines.problem import Problem, with_few_threads
 from forgetless.engines.results import Expectation, WorstCase
 from forgetless.engines.rounding import EPS, SAFETY, relative
 from forgetless.ensembles import Ensemble
 from forgetless.metrics import ALL_METRICS
-from forgetless.orderings import Draws, Epochs, Greedy, OneOrder
-from forgetless.reporting.progress import Progress, progress_callback, with_eta_warning
+from forgetless.orderings import Draws, Epochs, OneOrder
 from forgetless.tasks import TaskCollection
 
 
@@ -33,12 +31,9 @@ def expect(  # noqa: PLR0913
     record: Any = "last",
     start: Any = None,
     average: float | None = None,
-    method: Method = "auto",
     evaluate: TaskCollection | None = None,
     noise: float = 0.0,
-    drift: float = 0.0,
-    normalize: bool = False,
-    progress: Progress | bool | None = None,
+    walk: float = 0.0,
 ) -> Expectation:
     """Return expected metrics over all orderings, exact up to rounding.
 
@@ -56,8 +51,7 @@ def expect(  # noqa: PLR0913
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with a ``law``: with or without replacement, reshuffled, cyclic, an explicit
-        sequence; or ``orderings.Greedy``, whose order depends on the weights and is one order for
-        every schedule.
+        sequence.
     metrics : names, default ``("average_loss",)``
         Some of ``average_loss``, ``seen_loss``, ``forgetting``, ``drift``, ``next_loss``,
         ``distance``, and per task ``task_losses``, ``task_forgetting``, ``task_drift``. Those of
@@ -73,27 +67,17 @@ def expect(  # noqa: PLR0913
         Measure the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is
         recommended, 0 for equal weights) instead of the last one. For random orders only its
         average loss is available.
-    method : "auto", "steps", "dense" or "lanczos"
-        How the average loss of a fixed filter under draws with replacement is computed: step by
-        step, by powers of the operator as a matrix, or by a Krylov space (realizable tasks only).
-        "auto" selects the cheapest.
     evaluate : TaskCollection, optional
         Other tasks with the same features: ``average_loss`` is their mean loss instead of that of
         the tasks learned.
     noise : float, default 0
         Standard deviation σ of label noise that is drawn anew in every row at every visit. Losses
         are those of the labels without it.
-    drift : float, default 0
+    walk : float, default 0
         The teacher walks: before every task but the first all labels change by X_m δ, δ being
-        Gaussian with independent entries of equal variance and E‖δ‖² = drift². Losses are those of
-        the present labels, and ``distance`` is that from the present teacher. Noise and drift are
+        Gaussian with independent entries of equal variance and E‖δ‖² = walk². Losses are those of
+        the present labels, and ``distance`` is that from the present teacher. Noise and walk are
         exact for independent draws; tasks need not be realizable.
-    normalize : bool, default False
-        Divide by the size of the problem, for tasks that one model fits: losses and forgetting are
-        ‖Xw − y‖² without ½ over R²D², drifts are over R²D², the distance is over D²; R is the
-        radius of the tasks learned, D = ‖w₀ − w⋆‖.
-    progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
@@ -131,40 +115,21 @@ def expect(  # noqa: PLR0913
     """
     if isinstance(tasks, Ensemble):
         fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
-        fresh.check_unused(method=(method, "auto"))
-        fresh.check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
-        fresh.check_unused(normalize=(normalize, False))
+        fresh.check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), walk=(walk, 0.0))
         return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics))
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
-        evaluate, noise, drift, normalize
+        evaluate, noise, walk
     )
     names = problem.names(metrics, ALL_METRICS)
     if problem.disturbance is not None:
         problem.disturbance.check_law(
             problem.ordering.law(tasks.n_tasks, problem.k), problem.ordering, problem.average
         )
-    origin = tasks.start(start)
-    hint = "use fewer steps, or a fixed filter with metrics='average_loss', which takes no steps"
-    with progress_callback(progress) as callback:
-        report_progress = with_eta_warning(callback, hint)
-        if not isinstance(problem.ordering, Greedy):
-            return problem.expectation(
-                _exact(problem, origin, names, report_progress, method), start
-            )
-        orders = [one for one, _ in greedy.alone(problem, origin)]
-        parts = [_exact(one, origin, names, report_progress, method) for one in orders]
-        return problem.expectation(Computed.joined(parts), start)
-
-
-def _exact(
-    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress, method: str
-) -> Computed:
-    """Return the expected metrics of a problem whose ordering has a law."""
-    options, engine = method_of(problem, method), _ENGINES[type(problem.law)]
+    engine = _ENGINES[type(problem.law)]
     computed = engine.expectations(
-        problem, origin, upcoming.engine_names(problem, names), report_progress, **options
+        problem, tasks.start(start), upcoming.engine_names(problem, names)
     )
-    return upcoming.with_next_loss(problem, names, computed)
+    return problem.expectation(upcoming.with_next_loss(problem, names, computed))
 
 
 # The exact engine of every law: ``expectations`` forwards, ``forms`` backwards
@@ -180,7 +145,6 @@ def worst_case(
     ordering: OrderingLike | None = None,
     record: Any = "last",
     average: float | None = None,
-    method: Method = "auto",
 ) -> WorstCase:
     """Return the worst expected average loss over unit teachers after k steps.
 
@@ -202,8 +166,6 @@ def worst_case(
         carried backwards separately from each recorded step.
     average : float, optional
         As in ``expect``: the loss is that of the average of the iterates with weights t^average.
-    method : "auto", "steps", "dense" or "lanczos"
-        As in ``expect``.
 
     Returns
     -------
@@ -231,26 +193,19 @@ def worst_case(
     if not isinstance(k, Integral):
 
         def solve(each: int) -> WorstCase:
-            return worst_case(
-                tasks, schedule, each, ordering=ordering, average=average, method=method
-            )
+            return worst_case(tasks, schedule, each, ordering=ordering, average=average)
 
         return _of_several(k, record, solve)
     problem = Problem.of(tasks, schedule, int(k), ordering, record, average)
-    result = _ENGINES[type(problem.law)].forms(
-        problem, linear_moments(tasks), **method_of(problem, method)
-    )
+    result = _ENGINES[type(problem.law)].forms(problem, linear_moments(tasks))
     losses, teachers = _largest(result.forms, tasks)
     error = min(1.0, result.error + relative(_rounded(problem, losses), losses))
     if isinstance(record, str) and record == "last":
         losses, teachers = losses[:, 0], teachers[:, 0, :]
     if not problem.grid:
         losses, teachers = losses[0], teachers[0]
-    like = tasks[0].X
-    worst = float(losses) if losses.ndim == 0 else from_numpy(losses, like=like)
-    return WorstCase(
-        worst, from_numpy(teachers, like=like), problem.steps, result.method, error, problem.labels
-    )
+    worst = float(losses) if losses.ndim == 0 else losses
+    return WorstCase(worst, teachers, problem.steps, result.method, error, problem.labels)
 
 
 def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> WorstCase:
@@ -262,12 +217,11 @@ def _of_several(k: Any, record: Any, solve: Callable[[int], WorstCase]) -> Worst
         )
     ks = _numbers_of_steps(k)
     parts = [solve(each) for each in ks]
-    xp, like = namespace_of(parts[0].teacher), parts[0].teacher
     losses = np.stack([part.curves[:, 0] for part in parts], axis=1)
     labels, methods = parts[0].labels, dict.fromkeys(part.method for part in parts)
     return WorstCase(
-        from_numpy(losses if labels else losses[0], like=like),
-        xp.stack([part.teacher for part in parts], axis=1 if labels else 0),
+        (losses if labels else losses[0]),
+        np.stack([part.teacher for part in parts], axis=1 if labels else 0),
         np.array(ks),
         ", ".join(methods),
         max(part.error for part in parts),
@@ -302,7 +256,7 @@ def _rounded(problem: Problem, losses: Floats) -> Floats:
 
 def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, Floats]:
     """Return ½λ_max and its eigenvector in feature coordinates for every form."""
-    basis = None if tasks.span is None else to_numpy(tasks.span)
+    basis = None if tasks.span is None else tasks.span
     losses = np.zeros((len(forms), len(forms[0])))
     teachers = np.zeros((*losses.shape, tasks.n_features))
     for b, row in enumerate(forms):
@@ -310,7 +264,7 @@ def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, F
             if V.shape[0] == 0:
                 teachers[b, i, 0] = 1.0  # all tasks are zero: every teacher attains 0
                 continue
-            values, vectors = np.linalg.eigh(to_numpy(V))
+            values, vectors = np.linalg.eigh(V)
             vector = vectors[:, -1] if basis is None else basis @ vectors[:, -1]
             losses[b, i] = 0.5 * max(0.0, float(values[-1]))
             teachers[b, i] = vector * (1.0 if vector[np.argmax(np.abs(vector))] > 0 else -1.0)

@@ -17,11 +17,9 @@ import itertools
 from collections.abc import Callable
 
 import numpy as np
-from array_api_compat import is_numpy_namespace
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import compiled, worth_loading
-from forgetless._core.validate import check_memory
 from forgetless.engines.disturbance import Disturbance
 from forgetless.engines.moments import OF_MOMENTS, Moments, of_moments
 from forgetless.engines.problem import Problem
@@ -43,11 +41,7 @@ def compiled_steps(problem: Problem, moments: Moments) -> Steps | None:
     # Seconds without them, roughly: some calls per step, and products at a few GFLOP/s.
     seconds = float(problem.steps[-1]) * (3e-5 + n_problems * 3e-10 * rows * size * size)
     few = size <= (LANES_SIZE if n_problems >= LANES_FROM else ONE_SIZE)
-    if (
-        not few
-        or not is_numpy_namespace(problem.tasks.xp)
-        or not worth_loading("engines._moments_numba", seconds)
-    ):
+    if not few or not worth_loading("engines._moments_numba", seconds):
         return None
     module = compiled("engines._moments_numba")
     steps: Steps | None = None if module is None else module.advance
@@ -60,7 +54,7 @@ class Operator:
     def __init__(self, moments: Moments, probabilities: Floats) -> None:
         self.left, self.right, self.tasks = moments.left, moments.right, moments.tasks
         weights = np.repeat(probabilities, np.diff(moments.tasks.offsets))
-        self.weights = from_numpy(weights[:, None], like=self.left)
+        self.weights = weights[:, None]
         self.blocks = _Blocks(moments)
 
     @property
@@ -107,23 +101,22 @@ class Operator:
                 if high > low
                 else S
             )
-        return namespace_of(S).stack(results, axis=2)
+        return np.stack(results, axis=2)
 
     def outputs(self, S: Array) -> Array:
         """Return R_j S R_jᵀ, the mean square error along singular vector j, of shape (Σr, B)."""
-        return namespace_of(S).sum(applied(self.right, S) * self.right[:, :, None], axis=1)
+        return np.sum(applied(self.right, S) * self.right[:, :, None], axis=1)
 
 
 def applied(matrix: Array, S: Array) -> Array:
     """Return matrix @ S along the first axis of S (Q, Q, B)."""
-    xp = namespace_of(S)
     n, q, b = S.shape
-    return xp.reshape(matrix @ xp.reshape(S, (n, q * b)), (matrix.shape[0], q, b))
+    return np.reshape(matrix @ np.reshape(S, (n, q * b)), (matrix.shape[0], q, b))
 
 
 def mirrored(A: Array) -> Array:
     """Return A + Aᵀ of matrices (Q, Q, B)."""
-    return A + namespace_of(A).permute_dims(A, (1, 0, 2))
+    return A + np.permute_dims(A, (1, 0, 2))
 
 
 class _Blocks:
@@ -135,7 +128,7 @@ class _Blocks:
         for rank in np.unique(ranks[ranks > 0]).tolist():
             members = np.flatnonzero(ranks == rank)
             rows = (offsets[members][:, None] + np.arange(rank)).ravel()
-            index = slice(None) if len(rows) == offsets[-1] else from_numpy(rows, like=moments.left)
+            index = slice(None) if len(rows) == offsets[-1] else rows
             self.groups.append((len(members), rank, index))
 
     def sandwich(self, T: Array, inner: Array, outer: Array, factors: Array) -> Array:
@@ -149,34 +142,32 @@ class _Blocks:
     def _one(
         self, count: int, rank: int, T: Array, inner: Array, outer: Array, factors: Array
     ) -> Array:
-        xp = namespace_of(T)
         q, b = T.shape[1:]
         if rank == 1:
-            K = xp.sum(T * inner[:, :, None], axis=1) * factors
+            K = np.sum(T * inner[:, :, None], axis=1) * factors
             return K[:, None, :] * outer[:, :, None]
         if b == 1:  # one product per task instead of one per singular vector
-            K = xp.reshape(T, (count, rank, q)) @ xp.matrix_transpose(
-                xp.reshape(inner, (count, rank, q))
+            K = np.reshape(T, (count, rank, q)) @ np.matrix_transpose(
+                np.reshape(inner, (count, rank, q))
             )
-            K *= xp.reshape(factors, (count, 1, rank))
-            return xp.reshape(K @ xp.reshape(outer, (count, rank, q)), (count * rank, q, 1))
-        K = xp.reshape(inner, (count, 1, rank, q)) @ xp.reshape(T, (count, rank, q, b))
-        K *= xp.reshape(factors, (count, 1, rank, b))
-        W = xp.matrix_transpose(xp.reshape(outer, (count, 1, rank, q))) @ K
-        return xp.reshape(W, (count * rank, q, b))
+            K *= np.reshape(factors, (count, 1, rank))
+            return np.reshape(K @ np.reshape(outer, (count, rank, q)), (count * rank, q, 1))
+        K = np.reshape(inner, (count, 1, rank, q)) @ np.reshape(T, (count, rank, q, b))
+        K *= np.reshape(factors, (count, 1, rank, b))
+        W = np.matrix_transpose(np.reshape(outer, (count, 1, rank, q))) @ K
+        return np.reshape(W, (count * rank, q, b))
 
     def _assemble(self, parts: list[tuple[Array | slice, Array]], like: Array) -> Array:
         if not parts:
             return like  # all tasks are zero
         if len(parts) == 1 and isinstance(parts[0][0], slice):
             return parts[0][1]
-        xp = namespace_of(like)
-        rows = xp.concat([index for index, _ in parts])
-        return xp.take(xp.concat([part for _, part in parts], axis=0), xp.argsort(rows), axis=0)
+        rows = np.concatenate([index for index, _ in parts])
+        return np.concatenate([part for _, part in parts])[np.argsort(rows)]
 
 
 def _rows(array: Array, rows: Array | slice) -> Array:
-    return array if isinstance(rows, slice) else namespace_of(array).take(array, rows, axis=0)
+    return array if isinstance(rows, slice) else np.take(array, rows, axis=0)
 
 
 class IndependentRun:
@@ -211,21 +202,15 @@ class IndependentRun:
         n_tasks, Q = self.tasks.n_tasks, self.size
         self.drift: Floats = np.zeros((moments.left.shape[0], n_problems))
         self.disturbance: Disturbance | None = None
-        self.walk = self.variances = zeros((0, 0, 0), self.S)  # of a disturbance
+        self.walk = self.variances = np.zeros((0, 0, 0))  # of a disturbance
         self.done = 0
         self.bounds = list(itertools.pairwise(self.tasks.offsets.tolist()))
         if path:
             count = n_tasks * n_problems
-            check_memory(
-                count * (4.0 * Q * Q + 4.0 * moments.left.shape[0] * Q),
-                f"seen-task metrics for {n_tasks} tasks, {n_problems} schedules and {Q}"
-                " coordinates",
-                "ask for fewer schedules at once, for metrics='average_loss' only, or use simulate",
-            )
-            self.D = zeros((Q, Q, count), self.S)
-            self.P = zeros((Q, Q, count), self.S)
+            self.D = np.zeros((Q, Q, count))
+            self.P = np.zeros((Q, Q, count))
         if drift:
-            self.nu = zeros((moments.left.shape[0], Q, n_problems), self.S)
+            self.nu = np.zeros((moments.left.shape[0], Q, n_problems))
             self.moves = moments.moves
             self.gram = self.moves @ moments.left.T
 
@@ -246,7 +231,7 @@ class IndependentRun:
         if problem.disturbance is not None:
             run.disturbance = problem.disturbance
             run.walk, run.variances = (
-                problem.disturbance.walk(moments),
+                problem.disturbance.walk_moment(moments),
                 problem.disturbance.variances(moments),
             )
         return run
@@ -257,7 +242,7 @@ class IndependentRun:
             self.steps(self.S, self.operator.arrays, factors)
             return
         for t in range(factors.shape[1]):
-            phi = from_numpy(np.ascontiguousarray(factors[:, t, :]), like=self.S)
+            phi = np.ascontiguousarray(factors[:, t, :])
             if self.disturbance is not None and self.done:
                 self._add(self.walk)
             if self.path:
@@ -273,9 +258,9 @@ class IndependentRun:
         """
         self.S += moment
         if self.path:
-            visits = from_numpy(self.done * self.probabilities[:, None], like=self.S)
-            self.D += namespace_of(self.S).reshape(
-                visits * moment[:, :, None, :] + zeros((1, 1, 1, self.n_problems), self.S),
+            visits = self.done * self.probabilities[:, None]
+            self.D += np.reshape(
+                visits * moment[:, :, None, :] + np.zeros((1, 1, 1, self.n_problems)),
                 self.D.shape,
             )
 
@@ -283,34 +268,30 @@ class IndependentRun:
         """Add the moments of the noise of one step, N = Σ_m p_m N_m with N_m = L_mᵀ diag(φ²cσ²/s²)
         L_m.
         """
-        xp, left = namespace_of(self.S), self.operator.left
+        left = self.operator.left
         weighted = self.operator.weights * phi**2 * self.variances
         rows = weighted[:, None, :] * left[:, :, None]
         noise = applied(left.T, rows)
         self._add(noise)
         if self.path:  # right after a visit of m its own noise is in the weights
             own = [applied(left[low:high, :].T, rows[low:high, ...]) for low, high in self.bounds]
-            self.P += xp.reshape(xp.stack(own, axis=2), self.P.shape)
+            self.P += np.reshape(np.stack(own, axis=2), self.P.shape)
         if self.follows_drift:
-            visits = from_numpy(
-                self.done * np.repeat(self.probabilities, self.tasks.ranks)[:, None], like=self.S
-            )
+            visits = self.done * np.repeat(self.probabilities, self.tasks.ranks)[:, None]
             moved = visits[:, None, :] * applied(self.moves, noise)
             self.nu = self.nu + moved
-            squares = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
-            self.drift = self.drift + to_numpy(
-                squares * xp.sum(moved * self.moves[:, :, None], axis=1)
-            )
+            squares = self.tasks.singular_values[:, None] ** 2
+            self.drift = self.drift + (squares * np.sum(moved * self.moves[:, :, None], axis=1))
 
     def _follow(self, phi: Array) -> None:
-        xp, n_tasks = namespace_of(self.S), self.tasks.n_tasks
-        wide = xp.tile(phi, (1, n_tasks))
+        n_tasks = self.tasks.n_tasks
+        wide = np.tile(phi, (1, n_tasks))
         T, W = self.operator.products(self.D + self.P, wide)
         if self.follows_drift:
             self._follow_drift(T, W, phi)
         self.D -= self.operator.collect(T, W, wide)
-        p = from_numpy(self.probabilities[:, None], like=self.S)
-        self.P += xp.reshape(p * self.operator.each(self.S, phi), self.P.shape)
+        p = self.probabilities[:, None]
+        self.P += np.reshape(p * self.operator.each(self.S, phi), self.P.shape)
 
     def _follow_drift(self, T: Array, W: Array, phi: Array) -> None:
         """Advance ν and add this step's drift, from the products with C = D + P of all tasks.
@@ -318,37 +299,36 @@ class IndependentRun:
         With δ = −A U the move of one step, E Σ_s of H(z_t − z_s + δ)(U_t + δ)ᵀ and of ‖X(z_t − z_s
         + δ)‖².
         """
-        xp, operator = namespace_of(self.S), self.operator
+        operator = self.operator
         weighted = operator.weights * phi
-        scale = from_numpy(self.tasks.singular_values[:, None] ** 2, like=self.S)
+        scale = self.tasks.singular_values[:, None] ** 2
         # ν Āᵀ = (ν Rᵀ) diag(pφ) L, and its product with N_j for the cross term.
         back = operator.right @ self.nu * weighted[None, :, :]
-        cross = xp.sum(back * self.gram[:, :, None], axis=1)
+        cross = np.sum(back * self.gram[:, :, None], axis=1)
         source, quad = self._matched(T, W, weighted)
-        self.drift = self.drift + to_numpy(scale * (quad - 2.0 * cross))
+        self.drift = self.drift + (scale * (quad - 2.0 * cross))
         self.nu = self.nu - operator.left.T @ back + source
 
     def _matched(self, T: Array, W: Array, weighted: Array) -> tuple[Array, Array]:
         """Return N_j(−Ā C + Σ p A C Aᵀ) and N_j Σ p A C Aᵀ N_jᵀ with the C of the task of j."""
-        xp = namespace_of(T)
         rows, b, q = T.shape[0], self.n_problems, self.size
-        sources, quads = [zeros((0, q, b), T)], [zeros((0, b), T)]
+        sources, quads = [np.zeros((0, q, b))], [np.zeros((0, b))]
         for m, (low, high) in enumerate(self.bounds):
             if low == high:
                 continue
             parts = []
             for X in (T, W):
-                column = xp.reshape(
+                column = np.reshape(
                     X[:, :, m * b : (m + 1) * b] * weighted[:, None, :], (rows, q * b)
                 )
-                parts.append(xp.reshape(self.gram[low:high, :] @ column, (high - low, q, b)))
+                parts.append(np.reshape(self.gram[low:high, :] @ column, (high - low, q, b)))
             sources.append(parts[1] - parts[0])
-            quads.append(xp.sum(parts[1] * self.moves[low:high, :][:, :, None], axis=1))
-        return xp.concat(sources, axis=0), xp.concat(quads, axis=0)
+            quads.append(np.sum(parts[1] * self.moves[low:high, :][:, :, None], axis=1))
+        return np.concatenate(sources, axis=0), np.concatenate(quads, axis=0)
 
     def roots(self) -> Floats:
         """Return the roots of the diagonal of S, of shape (Q, B)."""
-        return diagonal_roots(to_numpy(self.S))
+        return diagonal_roots(self.S)
 
     def evaluate(self, name: str, t: int) -> Floats:
         """Return one metric after t steps, of shape (B,), or (B, M) if it is per task."""
@@ -359,11 +339,11 @@ class IndependentRun:
             )
             return of_moments(name, self.moments, self.S) + outside
         if name == "average_loss":
-            excess = squares @ to_numpy(self.operator.outputs(self.S))
+            excess = squares @ self.operator.outputs(self.S)
             return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(floors.mean()))
         if name == "next_loss":
             weights = np.repeat(self.probabilities, self.tasks.ranks) * squares
-            excess = weights @ to_numpy(self.operator.outputs(self.S))
+            excess = weights @ self.operator.outputs(self.S)
             return mean_of(name, 0.5 * excess, 1, float(self.probabilities @ floors))
         if name.startswith("task"):
             # The expected sum over the visits of a task over their expected number.
@@ -386,11 +366,11 @@ class IndependentRun:
 
     def _own_task(self, C: Array) -> Floats:
         """Return R_j C R_jᵀ with the C of the task of j, of shape (Σr, B)."""
-        xp, b = namespace_of(C), self.n_problems
-        values = [zeros((0, b), C)]
+        b = self.n_problems
+        values = [np.zeros((0, b))]
         for m, (low, high) in enumerate(self.bounds):
             right = self.operator.right[low:high, :]
-            columns = xp.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
-            product = xp.reshape(right @ columns, (high - low, self.size, b))
-            values.append(xp.sum(product * right[:, :, None], axis=1))
-        return to_numpy(xp.concat(values, axis=0))
+            columns = np.reshape(C[:, :, m * b : (m + 1) * b], (self.size, self.size * b))
+            product = np.reshape(right @ columns, (high - low, self.size, b))
+            values.append(np.sum(product * right[:, :, None], axis=1))
+        return np.concatenate(values, axis=0)

@@ -12,7 +12,7 @@ import numpy as np
 from forgetless.filters import Filter, Ridge
 from forgetless.orderings import NAMES, Ordering, WithReplacement
 from forgetless.schedules import Schedule
-from forgetless.schedules.names import REGISTRY, named
+from forgetless.schedules.names import from_name
 
 # A schedule, a filter, a name such as "increasing:0.5", or a number, which is a fixed coefficient λ
 ScheduleLike = Schedule | Filter | str | float
@@ -28,7 +28,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     ``n_tasks``.
     """
     if isinstance(value, str):
-        return named(value) if n_tasks is None else named(value, n_tasks=n_tasks)
+        return from_name(value) if n_tasks is None else from_name(value, n_tasks=n_tasks)
     if isinstance(value, np.ndarray) and value.ndim == 1:
         raise TypeError(
             f"schedule is an array of {len(value)} numbers; give λ_1..λ_k as"
@@ -37,7 +37,9 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     if isinstance(value, Real | np.ndarray) and not isinstance(value, bool | np.bool_):
         return Ridge(float(value))
     if inspect.isclass(value):
-        raise TypeError(_uncalled(value))
+        raise TypeError(
+            f"schedule is {value.__name__} itself; make one by calling it: {value.__name__}(…)"
+        )
     if not isinstance(value, Filter) and not callable(value):
         raise TypeError(
             "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"
@@ -101,20 +103,3 @@ def as_ordering(value: Any) -> Ordering:
             f" {', '.join(NAMES)}, got {value!r}"
         )
     return value
-
-
-def _uncalled(kind: type) -> str:
-    """Return the error message for a class in place of an instance."""
-    entry = next((entry for entry in REGISTRY if entry.kind is kind), None)
-    if entry is None:
-        return f"schedule is {kind.__name__} itself; make one by calling it: {kind.__name__}()"
-    needed = [
-        parameter.name
-        for parameter in inspect.signature(kind).parameters.values()
-        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
-    ]
-    home = "fl." if issubclass(kind, Filter) else "fl.schedules."
-    return (
-        f"schedule is {kind.__name__} itself; make one by calling it:"
-        f" {home}{entry.code}({', '.join(needed)})"
-    )

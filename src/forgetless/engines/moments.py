@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, Floats
 from forgetless.metrics import OTHER_LOSS, by_task
 from forgetless.tasks import TaskCollection
 
@@ -75,9 +75,9 @@ class Moments:
         """
         if self.frame is None:
             return self.left
-        xp, q = namespace_of(self.right), self.frame.shape[0]
-        constant = zeros((self.right.shape[0], self.size - q), self.right)
-        return xp.concat([self.right[:, :q], constant], axis=1)
+        q = self.frame.shape[0]
+        constant = np.zeros((self.right.shape[0], self.size - q))
+        return np.concatenate([self.right[:, :q], constant], axis=1)
 
     def linear_form(self, V: Array) -> Array:
         """Return the form of errors in span coordinates from a form V (Q, Q) of the state, without
@@ -101,8 +101,7 @@ def symmetrized(S: Array) -> Array:
 
 def repeated(S: Array, n_problems: int) -> Array:
     """Return copies of one matrix (Q, Q) for every problem, of shape (Q, Q, B)."""
-    xp = namespace_of(S)
-    return xp.asarray(xp.broadcast_to(S[:, :, None], (*S.shape, n_problems)), copy=True)
+    return np.asarray(np.broadcast_to(S[:, :, None], (*S.shape, n_problems)), copy=True)
 
 
 def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool = False) -> Moments:
@@ -112,20 +111,20 @@ def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool 
     With ``affine`` realizable tasks have the extra coordinates too, so that S also contains the
     mean error.
     """
-    xp, D, shape = tasks.xp, tasks.span_vectors, (tasks.n_features, tasks.n_targets)
-    teacher = xp.reshape(tasks.teacher(start), shape)
-    z = xp.reshape(start, shape) - teacher
+    D, shape = tasks.span_vectors, (tasks.n_features, tasks.n_targets)
+    teacher = np.reshape(tasks.teacher(start), shape)
+    z = np.reshape(start, shape) - teacher
     missing = tasks.targets - tasks.singular_vectors @ teacher
     z = z if tasks.span is None else tasks.span.T @ z
     realizable = not _is_missing(missing, tasks, teacher)
-    neglected = np.linalg.norm(to_numpy(missing), axis=1) if realizable else None
+    neglected = np.linalg.norm(missing, axis=1) if realizable else None
     if realizable and not affine:
         return Moments(tasks, D, D, symmetrized(z @ z.T), neglected=neglected)
-    missing = zeros(missing.shape, missing) if realizable else missing
-    extra = zeros((D.shape[0], tasks.n_targets), D)
-    eye = xp.eye(tasks.n_targets, dtype=D.dtype, device=D.device)
-    state = xp.concat([z, eye], axis=0)
-    left, right = xp.concat([D, extra], axis=1), xp.concat([D, -missing], axis=1)
+    missing = np.zeros(missing.shape) if realizable else missing
+    extra = np.zeros((D.shape[0], tasks.n_targets))
+    eye = np.eye(tasks.n_targets)
+    state = np.concatenate([z, eye], axis=0)
+    left, right = np.concatenate([D, extra], axis=1), np.concatenate([D, -missing], axis=1)
     return Moments(tasks, left, right, symmetrized(state @ state.T), neglected=neglected)
 
 
@@ -134,7 +133,7 @@ def linear_moments(tasks: TaskCollection) -> Moments:
     targets.
     """
     D = tasks.span_vectors
-    return Moments(tasks, D, D, zeros((D.shape[1], D.shape[1]), D))
+    return Moments(tasks, D, D, np.zeros((D.shape[1], D.shape[1])))
 
 
 def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
@@ -143,11 +142,10 @@ def _is_missing(missing: Array, tasks: TaskCollection, teacher: Array) -> bool:
     A false positive costs only an extra coordinate; a false negative would lose a conflict between
     tasks.
     """
-    xp = namespace_of(missing)
-    rounding = from_numpy((tasks.radii / tasks.singular_values)[:, None], like=missing)
+    rounding = (tasks.radii / tasks.singular_values)[:, None]
     # The teacher itself is rounded relative to its norm.
-    size = xp.abs(tasks.targets) + xp.linalg.vector_norm(teacher)
-    return bool(xp.any(xp.abs(missing) > ROUNDING * rounding * size))
+    size = np.abs(tasks.targets) + np.linalg.vector_norm(teacher)
+    return bool(np.any(np.abs(missing) > ROUNDING * rounding * size))
 
 
 def average_form(moments: Moments) -> Array:
@@ -155,7 +153,7 @@ def average_form(moments: Moments) -> Array:
     (Q, Q).
     """
     tasks = moments.tasks
-    scale = from_numpy(tasks.singular_values[:, None] ** 2 / tasks.n_tasks, like=moments.right)
+    scale = tasks.singular_values[:, None] ** 2 / tasks.n_tasks
     return symmetrized(moments.right.T @ (scale * moments.right))
 
 
@@ -167,7 +165,7 @@ def of_moments(name: str, moments: Moments, S: Array) -> Floats:
     """Return a metric of ``OF_MOMENTS`` of B schedules from S (Q, Q, B): of shape (B,), or (B, M)
     if it is per task.
     """
-    tasks, S = moments.tasks, to_numpy(S)
+    tasks, S = moments.tasks, S
     if name == "distance":
         return np.asarray(
             np.maximum(np.trace(S[: tasks.span_dimension, : tasks.span_dimension]), 0.0)
@@ -178,7 +176,7 @@ def of_moments(name: str, moments: Moments, S: Array) -> Floats:
         return np.asarray(
             np.maximum(0.5 * np.einsum("jx,xyb,jy->b", rows, S, rows, optimize=True), 0.0) + floor
         )
-    rows = to_numpy(moments.right)
+    rows = moments.right
     squares = tasks.singular_values[:, None] ** 2 * np.einsum(
         "jx,xyb,jy->jb", rows, S, rows, optimize=True
     )
@@ -201,10 +199,8 @@ def moments_for(
 
 def _other_tasks(tasks: TaskCollection, teacher: Array, other: TaskCollection) -> OtherTasks:
     """Return other tasks in coordinates of the state (z, I) around the teacher."""
-    vectors = (
-        other.singular_values[:, None] / np.sqrt(other.n_tasks) * to_numpy(other.singular_vectors)
-    )
-    basis = np.eye(tasks.n_features) if tasks.span is None else to_numpy(tasks.span)
+    vectors = other.singular_values[:, None] / np.sqrt(other.n_tasks) * other.singular_vectors
+    basis = np.eye(tasks.n_features) if tasks.span is None else tasks.span
     inside = vectors @ basis
     missing = other.singular_values[:, None] / np.sqrt(other.n_tasks) * other.missing(teacher)
     rows = np.concatenate([inside, -missing], axis=1)
@@ -228,16 +224,14 @@ def measured(tasks: TaskCollection, start: Array) -> Moments:
 
 def _terms(moments: Moments) -> float:
     """Return Σ_j s_j² times the terms of R_j S R_jᵀ at the start, without their signs."""
-    roots = np.sqrt(np.maximum(np.diagonal(to_numpy(moments.start)), 0.0))
-    return float(
-        np.sum((moments.tasks.singular_values * (np.abs(to_numpy(moments.right)) @ roots)) ** 2)
-    )
+    roots = np.sqrt(np.maximum(np.diagonal(moments.start), 0.0))
+    return float(np.sum((moments.tasks.singular_values * (np.abs(moments.right) @ roots)) ** 2))
 
 
 def output_moments(tasks: TaskCollection, start: Array) -> Moments:
     """Return the maps in output coordinates."""
     D, errors = tasks.span_vectors, -tasks.missing(start)
-    rows = to_numpy(D)
+    rows = D
     pivots, C = spanning_rows(rows, tasks.singular_values)
     missing = errors - C @ errors[pivots]
     left, right, state = rows @ rows[pivots].T, C, errors[pivots]
@@ -247,18 +241,14 @@ def output_moments(tasks: TaskCollection, start: Array) -> Moments:
         left = np.concatenate([left, np.zeros(missing.shape)], axis=1)
         right = np.concatenate([right, missing], axis=1)
         state = np.concatenate([state, np.eye(tasks.n_targets)])
-    left, right, frame = (
-        from_numpy(np.ascontiguousarray(each), like=D) for each in (left, right, rows[pivots])
-    )
-    return Moments(
-        tasks, left, right, symmetrized(from_numpy(state @ state.T, like=D)), frame, neglected
-    )
+    left, right, frame = (np.ascontiguousarray(each) for each in (left, right, rows[pivots]))
+    return Moments(tasks, left, right, symmetrized(state @ state.T), frame, neglected)
 
 
 def _sizes(tasks: TaskCollection, start: Array) -> Floats:
     """Return the sizes of the terms of every error e = V w − V X⁺y, of shape (Σr, c)."""
-    columns = to_numpy(start).reshape(tasks.n_features, tasks.n_targets)
-    sizes = np.abs(to_numpy(tasks.targets)) + np.linalg.norm(columns, axis=0)
+    columns = start.reshape(tasks.n_features, tasks.n_targets)
+    sizes = np.abs(tasks.targets) + np.linalg.norm(columns, axis=0)
     return np.asarray((tasks.radii / tasks.singular_values)[:, None] * sizes)
 
 

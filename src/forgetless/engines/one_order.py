@@ -7,25 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
+from forgetless._core.arrays import Array, Floats
 from forgetless.engines.moments import Moments, average_form, symmetrized
 from forgetless.engines.problem import Computed, Forms, Problem
 from forgetless.engines.results import Trace
 from forgetless.engines.rounding import Rounding, cosines
 from forgetless.engines.simulation import Sampling, simulated
 from forgetless.orderings import OneOrder
-from forgetless.reporting.progress import Progress
 
 
-def expectations(
-    problem: Problem, origin: Array, names: tuple[str, ...], report_progress: Progress
-) -> Computed:
+def expectations(problem: Problem, origin: Array, names: tuple[str, ...]) -> Computed:
     """Return the metrics at the recorded steps, learned from ``origin``."""
     sampling = Sampling(names, origin, keep_weights=True)
-    traces = [simulated(problem, b, sampling, report_progress) for b in range(len(problem.filters))]
-    values = {
-        name: np.stack([to_numpy(trace.values[name])[0] for trace in traces]) for name in names
-    }
+    traces = [simulated(problem, b, sampling) for b in range(len(problem.filters))]
+    values = {name: np.stack([trace.values[name][0] for trace in traces]) for name in names}
     distances = _distances(origin, traces)
     if problem.average is not None:  # averages are rounded with the iterates they are made of
         alone = replace(problem, average=None)
@@ -38,9 +33,7 @@ def expectations(
 
 def _distances(origin: Array, traces: list[Trace]) -> Floats:
     """Return the distances of the recorded weights from the start, of shape (B, n_steps)."""
-    return np.array(
-        [[np.linalg.norm(w) for w in to_numpy(trace.weights - origin)[0]] for trace in traces]
-    )
+    return np.array([[np.linalg.norm(w) for w in (trace.weights - origin)[0]] for trace in traces])
 
 
 def _errors(
@@ -55,7 +48,7 @@ def _errors(
     factors = [
         np.abs(problem.factors_of(b, 0, problem.k)).max(axis=0) for b in range(len(distances))
     ]
-    rows, first = to_numpy(tasks.singular_vectors), np.array([0.0, 1.0])
+    rows, first = tasks.singular_vectors, np.array([0.0, 1.0])
     rounding = Rounding(
         tasks,
         origin,
@@ -96,8 +89,7 @@ class _Product:
     def __init__(self, problem: Problem, moments: Moments, b: int) -> None:
         assert isinstance(problem.law, OneOrder)
         self.problem, self.left, self.b, self.law = problem, moments.left, b, problem.law
-        xp = namespace_of(moments.left)
-        self.Z = xp.eye(moments.size, dtype=moments.left.dtype, device=moments.left.device)
+        self.Z = np.eye(moments.size)
         self.average: Array | None = None if problem.average is None else self.Z
         self.rows = list(itertools.pairwise(problem.tasks.offsets.tolist()))
 
@@ -109,8 +101,8 @@ class _Product:
         if period and self.problem.filters[self.b].horizon is None and last - first > 4 * period:
             start = -(-first // period) * period
             self._follow(first, start)
-            before, xp = self.Z, namespace_of(self.Z)
-            self.Z = xp.eye(before.shape[0], dtype=before.dtype, device=before.device)
+            before = self.Z
+            self.Z = np.eye(before.shape[0])
             self._follow(0, period)
             n_periods, square = (last - start) // period, self.Z
             self.Z = before
@@ -125,9 +117,7 @@ class _Product:
         for t in range(first, last):
             low, high = self.rows[self.law.at(t)]
             D = self.left[low:high, :]
-            phi = from_numpy(
-                np.ascontiguousarray(self.problem.factors_of(self.b, t, t + 1)[0, low:high]), like=D
-            )
+            phi = np.ascontiguousarray(self.problem.factors_of(self.b, t, t + 1)[0, low:high])
             self.Z = self.Z - (D.T * phi) @ (D @ self.Z)
             if self.average is not None:
                 self.average = self.average + float(self.problem.gains[t]) * (self.Z - self.average)

@@ -1,12 +1,8 @@
-"""High powers of the moment operator for a fixed filter.
+"""High powers of the moment operator Q for a fixed filter.
 
-* *dense*: the operator as a matrix on symmetric matrices (n = Q(Q+1)/2 coordinates). For realizable
-  tasks it is symmetric and one eigendecomposition serves every k; otherwise it is squared
-  repeatedly.
-* *lanczos*: for realizable tasks, Q^k[V] from a Krylov space of some √k vectors, fully
-  reorthogonalised.
-
-Both work with I − Q, which is formed without cancellation: the eigenvalues that decide at large k
+The operator is a matrix on symmetric matrices (n = Q(Q+1)/2 coordinates). For realizable tasks it
+is symmetric and one eigendecomposition serves every k; otherwise it is squared repeatedly. Both
+work with I − Q, which is formed without cancellation: the eigenvalues that decide at large k
 are those near 1.
 """
 
@@ -15,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy
-from forgetless._core.validate import check_memory
+from forgetless._core.arrays import Array, Floats
 from forgetless.engines.independent import Operator
 
 EPS = float(np.finfo(np.float64).eps)
-# largest n for which method="auto" forms the operator: 31 MiB, one second for an eigendecomposition
+# largest n for which the operator is formed: 31 MiB, one second for an eigendecomposition
 DENSE_LIMIT = 2000
 
 
@@ -57,63 +52,45 @@ class SymmetricBasis:
 
     def pack(self, S: Array) -> Array:
         """Return coordinates (n, B) of symmetric matrices (Q, Q, B)."""
-        xp = namespace_of(S)
-        flat = xp.reshape(S, (self.size * self.size, S.shape[2]))
-        index = from_numpy(self.rows * self.size + self.columns, like=S)
-        return xp.take(flat, index, axis=0) * from_numpy(self.scale[:, None], like=S)
+        flat = np.reshape(S, (self.size * self.size, S.shape[2]))
+        index = self.rows * self.size + self.columns
+        return flat[index] * self.scale[:, None]
 
     def unpack(self, x: Array) -> Array:
         """Return symmetric matrices (Q, Q, B) from coordinates (n, B)."""
-        xp = namespace_of(x)
         position = np.zeros((self.size, self.size), np.int64)
         position[self.rows, self.columns] = position[self.columns, self.rows] = np.arange(self.n)
-        scaled = xp.take(
-            x / from_numpy(self.scale[:, None], like=x),
-            from_numpy(position.ravel(), like=x),
-            axis=0,
-        )
-        return xp.reshape(scaled, (self.size, self.size, x.shape[1]))
+        return (x / self.scale[:, None])[position]
 
 
 def dense_decrease(
     operator: Operator, basis: SymmetricBasis, factors: Array, *, adjoint: bool = False
 ) -> Array:
     """Return I − Q as matrices of shape (B, n, n), one for each column of factors (Σr, B)."""
-    xp, n, b = namespace_of(factors), basis.n, factors.shape[1]
+    n, b = basis.n, factors.shape[1]
     decrease = operator.decrease_adjoint if adjoint else operator.decrease
-    tests = from_numpy(basis.matrices(), like=factors)
+    tests = basis.matrices()
     result = []
     for problem in range(b):  # one at a time: each has n matrices of Q × Q
-        phi = xp.broadcast_to(factors[:, problem : problem + 1], (factors.shape[0], n))
+        phi = np.broadcast_to(factors[:, problem : problem + 1], (factors.shape[0], n))
         result.append(basis.pack(decrease(tests, phi)))
-    return xp.stack(result)
-
-
-_STEPS = "ask for fewer schedules at once, or use method='steps'"
-
-
-def _matrices(factors: Array, n: int) -> str:
-    return f"the dense operator of {factors.shape[1]} schedules in {n} coordinates"
+    return np.stack(result)
 
 
 def _size(basis: SymmetricBasis, S: Array, units: Any = 1.0) -> float:
     """Return the norm of a symmetric matrix in the given units."""
-    return float(np.linalg.norm(to_numpy(basis.pack(S[:, :, None]) * units)))
+    return float(np.linalg.norm(basis.pack(S[:, :, None]) * units))
 
 
 class Spectral:
     """Every power of a self-adjoint operator at once, from its eigendecomposition."""
 
     def __init__(self, operator: Operator, size: int, factors: Array) -> None:
-        xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
-        check_memory(
-            3.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS
-        )
-        rates, self.vectors = xp.linalg.eigh(dense_decrease(operator, self.basis, factors))
+        rates, self.vectors = np.linalg.eigh(dense_decrease(operator, self.basis, factors))
         # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the
         # rest is rounding.
-        self.rates = np.clip(to_numpy(rates), 0.0, 2.0)
+        self.rates = np.clip(rates, 0.0, 2.0)
 
     def decays(self, steps: NDArray[np.int64]) -> Floats:
         """Return μ^k of shape (B, n, n_steps), μ being the eigenvalues of Q."""
@@ -122,11 +99,11 @@ class Spectral:
     def coordinates(self, S: Array) -> Array:
         """Return the eigen-coordinates (B, n) of one symmetric matrix (Q, Q)."""
         packed = self.basis.pack(S[:, :, None])
-        return (namespace_of(S).matrix_transpose(self.vectors) @ packed)[:, :, 0]
+        return (np.matrix_transpose(self.vectors) @ packed)[:, :, 0]
 
     def form(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
         """Return ⟨H, Q^k[A]⟩ of shape (B, n_steps)."""
-        weights = to_numpy(self.coordinates(A) * self.coordinates(H))
+        weights = self.coordinates(A) * self.coordinates(H)
         return np.asarray(np.einsum("bn,bnk->bk", weights, self.decays(steps)))
 
     def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
@@ -139,9 +116,8 @@ class Spectral:
 
     def powers(self, A: Array, step: int) -> Array:
         """Return Q^k[A] of shape (Q, Q, B)."""
-        xp = namespace_of(A)
-        decayed = from_numpy(self.decays(np.array([step]))[:, :, 0], like=A) * self.coordinates(A)
-        return self.basis.unpack(xp.matrix_transpose((self.vectors @ decayed[:, :, None])[:, :, 0]))
+        decayed = self.decays(np.array([step]))[:, :, 0] * self.coordinates(A)
+        return self.basis.unpack(np.matrix_transpose((self.vectors @ decayed[:, :, None])[:, :, 0]))
 
 
 class Squaring:
@@ -161,48 +137,40 @@ class Squaring:
         adjoint: bool = False,
         units: Floats | None = None,
     ) -> None:
-        xp = namespace_of(factors)
         self.basis = SymmetricBasis(size)
         units = np.ones(size) if units is None else units
-        self.units = from_numpy(
-            (units[self.basis.rows] * units[self.basis.columns])[:, None], like=factors
-        )
-        check_memory(
-            24.0 * factors.shape[1] * self.basis.n**2, _matrices(factors, self.basis.n), _STEPS
-        )
+        self.units = (units[self.basis.rows] * units[self.basis.columns])[:, None]
         decrease = dense_decrease(operator, self.basis, factors, adjoint=adjoint)
-        eye = xp.eye(self.basis.n, dtype=decrease.dtype, device=decrease.device)
+        eye = np.eye(self.basis.n)
         self.squares = [self.units * (eye - decrease) / self.units[:, 0]]
         self.growth = np.ones(len(decrease))
 
     def form(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
         """Return ⟨H, Q^k[A]⟩ of shape (B, n_steps), for increasing steps."""
-        xp = namespace_of(A)
         target = self.basis.pack(H[:, :, None]) / self.units
-        x = xp.broadcast_to(
+        x = np.broadcast_to(
             self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1)
         )
         values, done = [], 0
         for step in steps.tolist():
             x, done = self._advanced(x, step - done), step
-            values.append(to_numpy(xp.sum(x * target, axis=(1, 2))))
+            values.append(np.sum(x * target, axis=(1, 2)))
         return np.stack(values, axis=1)
 
     def powers(self, A: Array, step: int) -> Array:
         """Return Q^k[A] of shape (Q, Q, B)."""
-        xp = namespace_of(A)
-        x = xp.broadcast_to(
+        x = np.broadcast_to(
             self.basis.pack(A[:, :, None]) * self.units, (self.squares[0].shape[0], self.basis.n, 1)
         )
         return self.basis.unpack(
-            xp.matrix_transpose((self._advanced(x, step) / self.units)[:, :, 0])
+            np.matrix_transpose((self._advanced(x, step) / self.units)[:, :, 0])
         )
 
     def uncertainty(self, A: Array, H: Array, steps: NDArray[np.int64]) -> Floats:
         """Return the effect of errors of eps in the operator, squared repeatedly, on ⟨H, Q^k[A]⟩
         (B, n_steps).
         """
-        for square in map(to_numpy, self.squares):
+        for square in self.squares:
             sums = [np.abs(square).sum(axis=axis).max(axis=1) for axis in (1, 2)]
             # a bound of the spectral norm
             self.growth = np.maximum(self.growth, np.sqrt(sums[0] * sums[1]))
@@ -218,65 +186,3 @@ class Squaring:
                 x = self.squares[bit] @ x
             bit += 1
         return x
-
-
-def lanczos_power(
-    operator: Operator, V: Array, factors: Array, k: int, tolerance: float
-) -> tuple[Array, float]:
-    """Return Q^k[V] (Q, Q, 1) for one schedule with factors (Σr, 1), and an estimate of its
-    relative error.
-
-    The tasks are realizable, so that Q is self-adjoint. The iteration stops when a tenth more
-    vectors changed the result by less than ``tolerance``, relative to its norm.
-    """
-    xp, basis = namespace_of(V), SymmetricBasis(V.shape[0])
-    start = basis.pack(V)[:, 0]
-    norm = float(xp.linalg.vector_norm(start))
-    if norm == 0.0:
-        return V, 0.0
-    limit = min(basis.n, k + 1, 20 + int(12 * np.sqrt(k)))  # Q^k is a polynomial of degree k
-    check_memory(2.0 * limit * basis.n, f"a Krylov space of {limit} vectors", 'use method="steps"')
-    vectors = [start / norm]
-    diagonal: list[float] = []
-    offdiagonal: list[float] = []
-    weights, slowest, error, checked = np.ones(1), 1.0, 1.0, 0
-    for j in range(limit):
-        w = basis.pack(operator.decrease(basis.unpack(vectors[-1][:, None]), factors))[:, 0]
-        diagonal.append(float(xp.sum(w * vectors[-1])))
-        basis_vectors = xp.stack(vectors)
-        # against all earlier vectors, twice: three-term recursions lose orthogonality
-        for _ in range(2):
-            w = w - basis_vectors.T @ (basis_vectors @ w)
-        size = float(xp.linalg.vector_norm(w))
-        exhausted = size <= 1e-14 * max(diagonal) or j + 1 == limit
-        if exhausted or j + 1 >= 1.1 * checked + 4:
-            fresh, rate = _decayed(diagonal, offdiagonal, k)
-            error = float(np.linalg.norm(fresh - np.pad(weights, (0, len(fresh) - len(weights)))))
-            error /= max(float(np.linalg.norm(fresh)), np.finfo(float).tiny)
-            # Before the slowest rate converges, everything may seem to have decayed to zero.
-            change = abs(rate - slowest)
-            error += k * change if k * rate < 800 or change > 1e-10 * rate else 0.0
-            weights, slowest, checked = fresh, rate, j + 1
-            if exhausted or error < tolerance:
-                break
-        offdiagonal.append(size)
-        vectors.append(w / size)
-    combined = from_numpy(norm * weights, like=V)
-    basis_vectors = xp.stack(vectors[: len(weights)])
-    # With all vectors only the rounding of the rates remains, raised to k; it is relative to the
-    # slowest decay, and the result may have decayed much more.
-    amplified = (1.0 - slowest) ** max(k - 1, 0) / max(
-        float(np.linalg.norm(weights)), np.finfo(float).tiny
-    )
-    error = (0.0 if len(weights) == basis.n else error) + (1e-14 + 1e-15 * k) * max(1.0, amplified)
-    return basis.unpack((basis_vectors.T @ combined)[:, None]), error
-
-
-def _decayed(diagonal: list[float], offdiagonal: list[float], k: int) -> tuple[Floats, float]:
-    """Return (I − T)^k e_1 for the tridiagonal T of I − Q, and its slowest rate of decay."""
-    T = np.diag(diagonal) + np.diag(offdiagonal, 1) + np.diag(offdiagonal, -1)
-    rates, vectors = np.linalg.eigh(T)
-    rates = np.clip(rates, 0.0, 2.0)
-    return np.asarray(vectors @ (_powers(rates, k) * vectors[0])), float(
-        np.min(np.minimum(rates, 2.0 - rates))
-    )

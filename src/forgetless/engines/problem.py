@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core import averages, validate
-from forgetless._core.arrays import Array, Floats, from_numpy
+from forgetless._core.arrays import Array, Floats
 from forgetless._core.threads import few_threads
-from forgetless._core.validate import check_memory
 from forgetless.engines.disturbance import Disturbance
 from forgetless.engines.inputs import Labels, OrderingLike, as_ordering, as_schedules
 from forgetless.engines.results import Expectation
 from forgetless.engines.rounding import relative
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
-from forgetless.metrics import OTHER_LOSS, check_metrics, normalized, shape_of
+from forgetless.metrics import OTHER_LOSS, check_metrics, shape_of
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
@@ -35,22 +34,16 @@ class Problem:
     ordering: Ordering
     steps: NDArray[np.int64]
     average: float | None = None
-    schedules: tuple[Any, ...] = ()
     disturbance: Disturbance | None = None
     # whose average loss is measured instead of that of the tasks
     other: TaskCollection | None = None
-    normalize: bool = False
 
-    def varied(self, evaluate: Any, noise: Any, drift: Any, normalize: Any) -> "Problem":
+    def varied(self, evaluate: Any, noise: Any, walk: Any) -> "Problem":
         """Return the problem with validated options of ``expect`` and ``simulate``."""
         if evaluate is not None:
             check_tasks(evaluate)
             _check_alike(evaluate, self.tasks)
-        if not isinstance(normalize, bool):
-            raise TypeError(f"normalize must be True or False, got {normalize!r}")
-        return replace(
-            self, disturbance=Disturbance.of(noise, drift), other=evaluate, normalize=normalize
-        )
+        return replace(self, disturbance=Disturbance.of(noise, walk), other=evaluate)
 
     def names(self, metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
         """Return the validated metrics as engines name them."""
@@ -66,12 +59,11 @@ class Problem:
             )
         return tuple(OTHER_LOSS if name == "average_loss" else name for name in names)
 
-    def public(self, values: Mapping[str, Array], start: Any) -> dict[str, Array]:
-        """Return metrics of an engine by their public names, normalized if asked for."""
-        named = {
+    def public(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return metrics of an engine by their public names."""
+        return {
             "average_loss" if name == OTHER_LOSS else name: value for name, value in values.items()
         }
-        return normalized(named, self.tasks, start) if self.normalize else named
 
     @property
     def grid(self) -> bool:
@@ -112,15 +104,11 @@ class Problem:
         k = validate.integer("k", k, 1, "ask for at least one step")
         ordering = checked_ordering(ordering, tasks, k)
         schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
-        if labels:
-            _check_grid(schedules, tasks, isinstance(ordering.law(tasks.n_tasks, k), Draws))
         filters = [resolve(each, k, tasks.radius, tasks) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
         power = None if average is None else averages.power(average)
-        return cls(
-            tasks, filters, labels, k, ordering, recorded_steps(record, k), power, tuple(schedules)
-        )
+        return cls(tasks, filters, labels, k, ordering, recorded_steps(record, k), power)
 
     @property
     def constant(self) -> bool:
@@ -174,9 +162,7 @@ class Problem:
     def factors_of(self, b: int, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr) of one schedule."""
         filter_ = self.filters[b].at(slice(first, last))
-        factors = checked_factors(
-            filter_, filter_.spectrum(self.tasks.singular_values, self.tasks.radii)
-        )
+        factors = checked_factors(filter_, self.tasks.singular_values)
         return np.broadcast_to(factors, (last - first, factors.shape[1]))
 
     @property
@@ -196,14 +182,13 @@ class Problem:
         shape = (len(self.filters), len(self.steps))
         return {name: np.empty((*shape, *shape_of(name, self.tasks))) for name in names}
 
-    def expectation(self, computed: "Computed", start: Any = None) -> Expectation:
-        """Return the result of an engine, in the array library of the tasks."""
-        like, values = self.tasks[0].X, self.public(computed.values, start).items()
-        shaped = {
-            name: from_numpy(value if self.grid else value[0], like=like) for name, value in values
-        }
-        errors = dict(zip(shaped, computed.errors.values(), strict=True))
-        return Expectation(self.steps, shaped, computed.method, errors, labels=self.labels)
+    def expectation(self, computed: "Computed") -> Expectation:
+        """Return the result of an engine."""
+        values = self.public(computed.values)
+        if not self.grid:
+            values = {name: value[0] for name, value in values.items()}
+        errors = dict(zip(values, computed.errors.values(), strict=True))
+        return Expectation(self.steps, values, computed.method, errors, labels=self.labels)
 
 
 _FACTORS_AT_ONCE = 2**20
@@ -221,19 +206,6 @@ class Computed(NamedTuple):
         """Return curves with relative errors, from absolute ones."""
         return cls(values, method, {name: relative(errors[name], values[name]) for name in values})
 
-    @classmethod
-    def joined(cls, parts: list["Computed"]) -> "Computed":
-        """Return the results of several schedules as one."""
-        first = parts[0]
-        values = {
-            name: np.concatenate([part.values[name] for part in parts]) for name in first.values
-        }
-        return cls(
-            values,
-            first.method,
-            {name: max(part.errors[name] for part in parts) for name in first.values},
-        )
-
 
 class Forms(NamedTuple):
     """The result of an exact engine backwards."""
@@ -248,23 +220,6 @@ class Forms(NamedTuple):
         return cls(
             [[curve[:, :, b] for curve in curves] for b in range(curves[0].shape[2])], method, error
         )
-
-
-def _check_grid(schedules: Any, tasks: TaskCollection, random: bool) -> None:
-    """Raise MemoryError for too many varying schedules at once under independent draws, before they
-    are resolved.
-    """
-    varying = [
-        each for each in schedules if not (isinstance(each, Filter) and each.horizon is None)
-    ]
-    numbers = (
-        len(varying)
-        * tasks.span_dimension
-        * (5.0 * tasks.span_dimension + 3.0 * float(tasks.offsets[-1]))
-    )
-    if random:
-        what = f"{len(varying)} schedules in {tasks.span_dimension} coordinates"
-        check_memory(numbers, what, "ask for fewer schedules at once, or use simulate")
 
 
 def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
@@ -383,7 +338,7 @@ def _check_alike(other: TaskCollection, tasks: TaskCollection) -> None:
 def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     """Raise ValueError for filters whose steps make errors grow on these tasks."""
     # Filters are monotone up to their overshoot, so the ends of the spectrum suffice.
-    values = filter_.spectrum(tasks.singular_values, tasks.radii)
+    values = tasks.singular_values
     largest = float(values.max(initial=0.0)) or tasks.radius
     ends = np.array([largest, values.min(initial=largest)])
     with np.errstate(over="ignore"):
@@ -416,7 +371,6 @@ def _named_steps(record: str, k: int) -> NDArray[np.int64]:
     if record == "last":
         return np.array([k])
     if record == "all":
-        check_memory(24.0 * k, f"a curve of {k:,} steps", 'use record="log"')
         return np.arange(1, k + 1)
     if record != "log":
         raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, namespace_of, to_numpy
+from forgetless._core.arrays import Array
 from forgetless.engines.inputs import Labels
 from forgetless.io import Document, Fields, write
 from forgetless.metrics import ENSEMBLE_METRICS
@@ -109,11 +109,11 @@ class Curves(_Printed):
         return [name for name in self.values if not name.startswith("task")]
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        return {name: to_numpy(self.values[name]) for name in self._names()}
+        return {name: self.values[name] for name in self._names()}
 
     def means(self, metric: str) -> NDArray[np.float64]:
         """Return a metric of one schedule as NumPy array of shape (n_steps,)."""
-        return to_numpy(self._value(metric))
+        return np.asarray(self._value(metric))
 
     def _cells(self, metric: str, rows: Sequence[int]) -> list[Any]:
         return [float(self.means(metric)[i]) for i in rows]
@@ -154,10 +154,10 @@ class Curves(_Printed):
 
     def save(self, path: str | Path) -> None:
         """Write it to a file; ``fl.load`` reads it, as NumPy arrays."""
-        arrays = {f"value.{name}": to_numpy(value) for name, value in self.values.items()}
+        arrays = {f"value.{name}": value for name, value in self.values.items()}
         weights = getattr(self, "weights", None)
         if weights is not None:
-            arrays["weights"] = to_numpy(weights)
+            arrays["weights"] = weights
         header = {"labels": list(self.labels), **self._facts()}
         write(path, type(self).__name__.lower(), header, {"steps": self.steps, **arrays})
 
@@ -193,11 +193,11 @@ class Trace(Curves):
 
     def means(self, metric: str) -> NDArray[np.float64]:
         """Return the mean of a metric over the trials, of shape (n_steps,), for one schedule."""
-        return np.asarray(to_numpy(self._value(metric)).mean(axis=0))
+        return np.asarray(self._value(metric).mean(axis=0))
 
     def standard_errors(self, metric: str) -> NDArray[np.float64]:
         """Return the standard errors of these means; NaN for one trial."""
-        values = to_numpy(self._value(metric))
+        values = self._value(metric)
         if len(values) == 1:
             return np.full(values.shape[1:], np.nan)
         with np.errstate(invalid="ignore"):  # runs whose losses overflowed
@@ -228,14 +228,14 @@ class Trace(Curves):
 def together(traces: Sequence[Trace], labels: Labels) -> Trace:
     """Return the runs of several schedules as one trace."""
     first = traces[0]
-    xp = namespace_of(next(iter(first.values.values())))
-    values = {
-        name: xp.stack([trace.values[name] for trace in traces], axis=0) for name in first.values
-    }
-    weights = (
-        None if first.weights is None else xp.stack([trace.weights for trace in traces], axis=0)
-    )
+    values = {name: np.stack([trace.values[name] for trace in traces]) for name in first.values}
+    weights = stacked([trace.weights for trace in traces])
     return Trace(first.steps, values, weights, labels=labels)
+
+
+def stacked(arrays: Sequence[Any]) -> Any:
+    """Return arrays along a new first axis; None where they are None."""
+    return None if arrays[0] is None else np.stack(arrays)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -347,7 +347,7 @@ class WorstCase(_Printed):
     @property
     def curves(self) -> NDArray[np.float64]:
         """The losses of shape (n_schedules or 1, n_steps)."""
-        values = np.array(self.loss) if isinstance(self.loss, float) else to_numpy(self.loss)
+        values = np.array(self.loss) if isinstance(self.loss, float) else self.loss
         return values.reshape(max(1, len(self.labels)), len(self.steps))
 
     def to_frame(self) -> Any:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, Floats, to_numpy
+from forgetless._core.arrays import Array, Floats
 from forgetless.engines.moments import Moments
 from forgetless.metrics import OTHER_LOSS, TASK_METRICS
 from forgetless.tasks import TaskCollection
@@ -56,10 +56,10 @@ class Rounding:
         cls, moments: Moments, start: Array, n_problems: int, other: TaskCollection | None = None
     ) -> "Rounding":
         """Return the sizes before the first step."""
-        gram = cosines(to_numpy(moments.moves), to_numpy(moments.left))
+        gram = cosines(moments.moves, moments.left)
         first, right = (
-            diagonal_roots(to_numpy(moments.start)[:, :, None])[:, 0],
-            np.abs(to_numpy(moments.right)),
+            diagonal_roots(moments.start[:, :, None])[:, 0],
+            np.abs(moments.right),
         )
         factors, far = (
             np.zeros((len(right), n_problems)),
@@ -113,7 +113,7 @@ class Rounding:
             # The joint solution is as certain as the errors along all singular vectors determine
             # it, of which the smallest singular value of these, one below the other, is the
             # measure.
-            rows = to_numpy(self.tasks.span_vectors)
+            rows = self.tasks.span_vectors
             least = float(np.linalg.svd(rows, compute_uv=False)[-1]) if rows.size else 1.0
             return np.asarray((1 / (least * self.tasks.singular_values) ** 2)[None])
         if name in TASK_METRICS:
@@ -155,7 +155,7 @@ class Rounding:
         radii, targets, labels = (
             each[:, None] for each in (tasks.radii, tasks.target_norms, tasks.label_norms)
         )
-        reach = float(np.linalg.norm(to_numpy(self.start))) + _root((self.factors * largest) ** 2)
+        reach = float(np.linalg.norm(self.start)) + _root((self.factors * largest) ** 2)
         dropped = self.dropped[:, None]
         # The rounding of a target X⁺y is relative to all of y, also to its part outside the range
         # of X.
@@ -202,11 +202,11 @@ class Rounding:
         )
         assert other is not None
         radius = float(np.sqrt(np.sum(other.singular_values**2) / other.n_tasks))
-        labels = float(np.sqrt(np.mean([np.sum(to_numpy(task.y) ** 2) for task in other])))
+        labels = float(np.sqrt(np.mean([np.sum(task.y**2) for task in other])))
         sizes = np.stack(
             [_root(each**2 if self.squared else each[:1] ** 2) for each in self.roots], axis=1
         )
-        reach = float(np.linalg.norm(to_numpy(self.start))) + self.far + sizes
+        reach = float(np.linalg.norm(self.start)) + self.far + sizes
         *_, shift = self._norms((1 / self.tasks.singular_values**2)[None], visits)
         if self.other_rows is not None:
             first, *now = (

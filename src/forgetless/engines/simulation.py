@@ -3,24 +3,23 @@ metrics.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_numpy_namespace
 
+from forgetless import _progress as progress
 from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats, from_numpy, namespace_of, to_numpy, zeros
+from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import compiled, worth_loading
-from forgetless._core.environment import needs
 from forgetless._core.threads import one_blas_thread
-from forgetless.engines import fresh_trials, greedy
+from forgetless.engines import fresh_trials
 from forgetless.engines._noisy_trials import NoisyRun
 from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
 from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
 from forgetless.engines.fresh import FreshProblem, check_unused
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
-from forgetless.engines.results import Trace, together
+from forgetless.engines.results import Trace, stacked, together
 from forgetless.engines.upcoming import law_of_next, probabilities
 from forgetless.ensembles import Ensemble
 from forgetless.filters import Filter
@@ -35,14 +34,7 @@ from forgetless.metrics import (
     follows_path,
     shape_of,
 )
-from forgetless.orderings import Law, draws
-from forgetless.reporting.progress import (
-    Progress,
-    part_of_work,
-    progress_callback,
-    silent,
-    with_eta_warning,
-)
+from forgetless.orderings import BLOCK, Law, draws
 from forgetless.tasks import TaskCollection
 
 # filter factors evaluated at once: they stay in the cache until the steps that use them
@@ -63,11 +55,8 @@ def simulate(  # noqa: PLR0913
     metrics: Any = None,
     evaluate: TaskCollection | None = None,
     noise: float = 0.0,
-    drift: float = 0.0,
-    normalize: bool = False,
+    walk: float = 0.0,
     keep_weights: bool = True,
-    backend: Literal["auto", "array", "numba"] = "auto",
-    progress: Progress | bool | None = None,
 ) -> Trace:
     """Return recorded losses of ``n_trials`` independent runs of k steps.
 
@@ -88,8 +77,8 @@ def simulate(  # noqa: PLR0913
     n_trials : int, default 1
         Independent runs. Trial i gives the same numbers whatever ``n_trials`` is.
     seed : int, SeedSequence, Generator or None
-        Source of randomness; the same integer gives the same numbers, up to rounding (``backend``
-        fixes the bits). A Generator is advanced by one draw.
+        Source of randomness; the same integer gives the same numbers, up to rounding. A Generator
+        is advanced by one draw.
     record : "log", "last", "all" or steps in 0..k, default "log"
         Steps at which metrics and weights are recorded. Memory grows with these, not with k.
     start : array of shape (d,) or (d, c), optional
@@ -104,20 +93,14 @@ def simulate(  # noqa: PLR0913
         ``tasks.teacher(start)``), and per task ``task_losses``, ``task_forgetting``,
         ``task_drift``. ``average_loss``, ``distance`` and ``task_losses`` alone are faster: they do
         not depend on the path.
-    evaluate, normalize
-        As in ``expect``: other tasks for the ``average_loss``, and metrics relative to the size of
-        the problem.
-    noise, drift : float, default 0
+    evaluate : TaskCollection, optional
+        As in ``expect``: other tasks for the ``average_loss``.
+    noise, walk : float, default 0
         As in ``expect``, for every ordering: the standard deviation of label noise that is drawn
         anew at every visit, and the root mean square step of a teacher that walks before every task
         but the first.
     keep_weights : bool, default True
         Whether the trace contains the weights at the recorded steps.
-    backend : "auto", "array" or "numba"
-        "auto" uses numba for NumPy tasks where it is installed and either loaded already or worth
-        its start-up time.
-    progress : bool or callable, optional
-        True shows a bar; a callable is called as ``progress(steps_done, k, "steps")`` now and then.
 
     Returns
     -------
@@ -136,30 +119,20 @@ def simulate(  # noqa: PLR0913
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
     if isinstance(tasks, Ensemble):
         check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
-        check_unused(backend=(backend, "auto"))
-        check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), drift=(drift, 0.0))
-        check_unused(normalize=(normalize, False))
+        check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), walk=(walk, 0.0))
         fresh = FreshProblem.of(tasks, schedule, k, record, metrics)
         return fresh_trials.simulated(fresh, n_trials, _shared(seed), keep_weights)
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
-        evaluate, noise, drift, normalize
+        evaluate, noise, walk
     )
     if metrics is None:
         undefined = () if problem.disturbance is None else problem.disturbance.undefined
         metrics = tuple(name for name in METRICS if name not in undefined)
-    names, first = problem.names(metrics, ALL_METRICS), tasks.start(start)
-    _check_size(problem, names, n_trials, keep_weights)
-    sampling = Sampling(names, first, n_trials, _shared(seed), keep_weights, backend)
-    with progress_callback(progress) as callback:
-        report_progress = with_eta_warning(callback, "use fewer steps or trials")
-        n_schedules = len(problem.filters)
-        orders = greedy.alone(problem, first)
-        traces = []
-        for b in range(n_schedules):
-            part = part_of_work(report_progress, b, n_schedules)
-            traces.append(simulated(*orders[b], sampling, part))
+    names = problem.names(metrics, ALL_METRICS)
+    sampling = Sampling(names, tasks.start(start), n_trials, _shared(seed), keep_weights)
+    traces = [simulated(problem, b, sampling) for b in range(len(problem.filters))]
     trace = together(traces, problem.labels) if problem.grid else traces[0]
-    return replace(trace, values=problem.public(trace.values, start))
+    return replace(trace, values=problem.public(trace.values))
 
 
 def _shared(seed: Any) -> Any:
@@ -178,19 +151,12 @@ class Sampling:
     n_trials: int = 1
     seed: Any = None
     keep_weights: bool = True
-    backend: str = "auto"
 
 
-def simulated(
-    problem: Problem, b: int, sampling: Sampling, report_progress: Progress = silent
-) -> Trace:
+# threads of a product spin for a while and would slow down the steps after it
+@one_blas_thread()
+def simulated(problem: Problem, b: int, sampling: Sampling) -> Trace:
     """Return the runs of schedule number ``b`` of a problem."""
-    # threads of a product spin for a while and would slow down the steps after it
-    with one_blas_thread():
-        return _simulated(problem, b, sampling, report_progress)
-
-
-def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Progress) -> Trace:
     tasks, steps, n_trials = problem.tasks, problem.steps, sampling.n_trials
     following = law_of_next(problem) if "next_loss" in sampling.names else None
     track = follows_path(sampling.names) or following is not None
@@ -200,14 +166,13 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
         recorder.add([run.snapshot(recorder.keeps_weights)])
     at_once = max(1, _FACTORS // max(1, int(tasks.offsets[-1])))
     done = 0
-    for indices in draws(problem.ordering, tasks.n_tasks, problem.k, n_trials, sampling.seed):
+    blocks = draws(problem.ordering, tasks.n_tasks, problem.k, n_trials, sampling.seed)
+    for indices in progress.track(blocks, "steps", total=-(-problem.k // BLOCK)):
         size = indices.shape[1]
         for first in range(0, size, at_once):
             last = min(size, first + at_once)
             part = problem.filters[b].at(slice(done + first, done + last))
-            factors, residuals = _evaluate(
-                part, part.spectrum(tasks.singular_values, tasks.radii), track
-            )
+            factors, residuals = _evaluate(part, tasks.singular_values, track)
             marks = (steps[(steps > done + first) & (steps <= done + last)] - done - first).tolist()
             low = 0
             while low < last - first:
@@ -230,7 +195,6 @@ def _simulated(problem: Problem, b: int, sampling: Sampling, report_progress: Pr
         if done < problem.k:
             recorder.flush()
             run.rebase()
-        report_progress(done, problem.k, "steps")
     return recorder.trace()
 
 
@@ -242,55 +206,18 @@ def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Float
     return factors, factor_rows(part, part.residual_factors(singular_values), len(singular_values))
 
 
-def _check_size(
-    problem: Problem, names: tuple[str, ...], n_trials: int, keep_weights: bool
-) -> None:
-    """Raise MemoryError for trials and records that do not fit into memory."""
-    tasks, n_steps = problem.tasks, len(problem.steps)
-    weights = tasks.n_features * tasks.n_targets
-    state = (4.0 if problem.average is None else 6.0) * weights
-    state += 2.0 * int(tasks.offsets[-1]) * tasks.n_targets + 2.0 * tasks.n_tasks
-    validate.check_memory(
-        n_trials * state, f"the state of {n_trials:,} trials", "use fewer trials at a time"
-    )
-    recorded = sum(tasks.n_tasks if name.startswith("task") else 1 for name in names)
-    shape = f"{n_trials:,} trials at {n_steps:,} recorded steps"
-    total = float(len(problem.filters)) * n_trials * n_steps
-    validate.check_memory(total * recorded, f"metrics of {shape}", "record fewer steps")
-    if keep_weights:
-        hint = "pass keep_weights=False, or record fewer steps"
-        validate.check_memory(total * weights, f"keep_weights=True for {shape}", hint)
-
-
 def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:
-    tasks, backend, n_trials = problem.tasks, sampling.backend, sampling.n_trials
-    if backend not in ("auto", "array", "numba"):
-        raise ValueError(f'backend must be "auto", "array" or "numba", got {backend!r}')
-    if backend == "numba" and not is_numpy_namespace(tasks.xp):
-        raise ValueError(
-            'backend="numba" needs NumPy tasks; use backend="array" or convert the tasks'
-        )
+    tasks, n_trials = problem.tasks, sampling.n_trials
     gains = None if problem.average is None else problem.gains
     if problem.disturbance is not None:
-        if backend == "numba":
-            raise ValueError(
-                'backend="numba" has no noise and no drift; use backend="auto" or "array"'
-            )
         source = (problem.disturbance, sampling.seed)
         # an average that is the last iterate
         gains = np.ones(problem.k) if gains is None else gains
         return NoisyRun(span_coordinates(tasks, sampling.origin), n_trials, track, gains, source)
     coordinates = _coordinates(tasks, sampling.origin, problem.k * n_trials)
-    if backend == "auto":
-        seconds = _seconds(coordinates, problem.k, n_trials)
-        pays = is_numpy_namespace(tasks.xp) and worth_loading("engines._trials_numba", seconds)
-        module = compiled("engines._trials_numba") if pays else None
-        return (module.CompiledRun if module else ArrayRun)(coordinates, n_trials, track, gains)
-    if backend == "array":
-        return ArrayRun(coordinates, n_trials, track, gains)
-    with needs('backend="numba"', "numba", "fast"):
-        from forgetless.engines._trials_numba import CompiledRun
-    return CompiledRun(coordinates, n_trials, track, gains)
+    pays = worth_loading("engines._trials_numba", _seconds(coordinates, problem.k, n_trials))
+    module = compiled("engines._trials_numba") if pays else None
+    return (module.CompiledRun if module else ArrayRun)(coordinates, n_trials, track, gains)
 
 
 def _coordinates(tasks: TaskCollection, origin: Array, n_steps: int) -> Coordinates:
@@ -353,11 +280,9 @@ class Recorder:
             name: np.empty((n_trials, len(steps), *shape_of(name, tasks))) for name in names
         }
         shape = (n_trials, len(steps), tasks.n_features, tasks.n_targets)
-        self.weights = zeros(shape, tasks[0].X) if sampling.keep_weights else None
+        self.weights = np.zeros(shape) if sampling.keep_weights else None
         self.teacher = (
-            tasks.xp.reshape(tasks.teacher(sampling.origin), shape[2:])
-            if "distance" in names
-            else None
+            np.reshape(tasks.teacher(sampling.origin), shape[2:]) if "distance" in names else None
         )
         self.other = problem.other if OTHER_LOSS in names else None
 
@@ -383,11 +308,11 @@ class Recorder:
         """
         if not self.pending:
             return
-        parts, xp = self.pending, namespace_of(self.pending[0].state)
+        parts = self.pending
         rows = slice(self.done, self.done + len(parts))
         # Snapshots first, trials second: stacked like that, each is copied as a whole.
-        state = xp.stack([part.state for part in parts], axis=0)
-        outputs = to_numpy(self.coordinates.errors(state)) * self.coordinates.tasks.singular_values
+        state = np.stack([part.state for part in parts], axis=0)
+        outputs = self.coordinates.errors(state) * self.coordinates.tasks.singular_values
         visits = self._visits(parts)
         sums = self.sums(outputs, visits.means, self.names)
         for name in self.names:
@@ -404,26 +329,24 @@ class Recorder:
         """Compute the weights of the buffered snapshots in blocks, for their metrics and for the
         trace.
         """
-        parts, xp, tasks = self.pending, namespace_of(state), self.coordinates.tasks
+        parts, tasks = self.pending, self.coordinates.tasks
         at_once = max(1, _WEIGHTS // max(1, self.n_trials * tasks.n_features * tasks.n_targets))
         for first in range(0, len(parts), at_once):
             few = parts[first : first + at_once]
-            updates = (
-                None if few[0].updates is None else xp.stack([part.updates for part in few], axis=0)
-            )
-            walks = None if few[0].walk is None else xp.stack([part.walk for part in few], axis=0)
-            base = few[0].base if walks is None else xp.stack([part.base for part in few], axis=0)
+            updates = stacked([part.updates for part in few])
+            walks = stacked([part.walk for part in few])
+            base = few[0].base if walks is None else stacked([part.base for part in few])
             block = self.coordinates.weights(state[first : first + len(few), ...], updates, base)
             rows = slice(self.done + first, self.done + first + len(few))
             if self.teacher is not None:
-                squares = to_numpy(xp.sum((block - self.teacher) ** 2, axis=(2, 3)))
+                squares = np.sum((block - self.teacher) ** 2, axis=(2, 3))
                 self.values["distance"][:, rows] = squares.T
             if self.other is not None:
                 shaped = block if tasks.target_shape else block[..., 0]
                 self.values[OTHER_LOSS][:, rows] = average_loss(self.other, shaped).T
             if self.weights is not None:
                 block = block if walks is None else block + walks
-                self.weights[:, rows, :, :] = xp.permute_dims(block, (1, 0, 2, 3))
+                self.weights[:, rows, :, :] = np.swapaxes(block, 0, 1)
 
     def _visits(self, parts: list[Snapshot]) -> Visits:
         if not self.track:
@@ -441,8 +364,7 @@ class Recorder:
         """Return the trace of all recorded steps."""
         self.flush()
         tasks = self.coordinates.tasks
-        values = {name: from_numpy(value, like=tasks[0].X) for name, value in self.values.items()}
         weights = self.weights
         if weights is not None and not tasks.target_shape:
             weights = weights[..., 0]
-        return Trace(self.steps, values, weights)
+        return Trace(self.steps, self.values, weights)

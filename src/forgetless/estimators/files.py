@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import to_numpy
 from forgetless._core.text import printable
 from forgetless.estimators._units import Units
 from forgetless.estimators.calibration import INVERSES, Calibration
@@ -127,7 +126,7 @@ def _named(part: str, values: Mapping[str, Any]) -> dict[str, Any]:
 def _numpy(value: Any) -> Any:
     """Return an array of any library, or a number, as a NumPy array."""
     return (
-        to_numpy(value)
+        value
         if hasattr(value, "shape") and not isinstance(value, np.generic)
         else np.asarray(value)
     )

@@ -15,7 +15,7 @@ from forgetless.estimators.softmax import CURVATURES, SoftmaxStep
 from forgetless.estimators.state import State
 from forgetless.estimators.strength import Strength
 from forgetless.filters import Ridge
-from forgetless.schedules.names import named
+from forgetless.schedules.names import from_name
 from forgetless.solvers.rows import is_sparse
 
 
@@ -103,7 +103,7 @@ class ContinualLogistic(StreamingClassifier):
             )
         schedule = self.schedule
         if isinstance(schedule, str):
-            schedule = named(schedule)
+            schedule = from_name(schedule)
         elif schedule is None:
             schedule = Ridge(validate.number("alpha", self.alpha, "use e.g. 3.0", positive=True))
         strength = Strength(schedule, self.n_tasks, n_groups)

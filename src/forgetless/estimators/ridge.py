@@ -18,7 +18,7 @@ from forgetless.estimators.strength import HalfStep, Strength
 from forgetless.estimators.tracking import SteadyRule
 from forgetless.filters import GradientDescent, Ridge
 from forgetless.schedules.base import Auto
-from forgetless.schedules.names import named
+from forgetless.schedules.names import from_name
 from forgetless.schedules.tracking import Steady
 
 
@@ -193,7 +193,7 @@ def ridge_rule(model: Any, n_groups: int | None) -> Rule:
         auto = schedule if isinstance(schedule, Auto) else Auto()
         return Evidence(options, memory, auto, classes=model._has_classes)
     if isinstance(schedule, str):
-        schedule = named(schedule, "auto")
+        schedule = from_name(schedule)
     elif schedule is None:
         schedule = Ridge(validate.number("alpha", model.alpha, "use 0 for no regularization"))
     if isinstance(schedule, Steady):
@@ -262,7 +262,7 @@ class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     def _schedule(self) -> Any:
         if isinstance(self.schedule, str):
             short = {"fixed": "fixed-budget", "increasing": "increasing-budget"}
-            return named(short.get(self.schedule, self.schedule), *short, n_steps=self.n_steps)
+            return from_name(short.get(self.schedule, self.schedule), n_steps=self.n_steps)
         if self.schedule is not None:
             return self.schedule
         if self.step_size is not None:

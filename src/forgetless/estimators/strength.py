@@ -12,7 +12,7 @@ from forgetless._core.arrays import nbytes
 from forgetless.filters import Filter, GradientDescent
 from forgetless.schedules import resolve
 from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
-from forgetless.schedules.names import is_proportional
+from forgetless.schedules.names import PROPORTIONAL
 from forgetless.schedules.presets import Constant
 
 CHUNK = 2**14
@@ -81,7 +81,9 @@ class Strength:
             return self.schedule(1, radius)
         self._check_horizon(task)
         k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
-        proportional = is_proportional(self.schedule) and 0.0 < radius * radius < math.inf
+        proportional = (
+            type(self.schedule) in PROPORTIONAL.values() and 0.0 < radius * radius < math.inf
+        )
         at = 1.0 if proportional else radius
         first = (t - 1) // CHUNK * CHUNK
         if self._resolved[0] != (k, at, first):

@@ -9,12 +9,10 @@ factors: 1 removes the error along a singular vector, 0 leaves it unchanged (gra
 ``Ridge``              φ(ξ) = ξ / (ξ + λ)                  L2 towards the previous weights
 ``GradientDescent``    φ(ξ) = 1 − (1 − γξ)^N               N gradient steps of size γ
 ``Projection``         φ(ξ) = 1 if ξ > 0 else 0            no regularization: λ → 0 or N → ∞
-``PerTask``            φ(ξ/‖X‖²) of another filter          each task divided by its own norm
 =====================  ==================================  ========================================
 """
 
-from forgetless.filters.base import Filter, Scaled
-from forgetless.filters.per_task import PerTask
-from forgetless.filters.schemes import GradientDescent, Projection, Ridge, Stages
+from forgetless.filters.base import Filter
+from forgetless.filters.schemes import GradientDescent, Projection, Ridge
 
-__all__ = ["Filter", "GradientDescent", "PerTask", "Projection", "Ridge", "Scaled", "Stages"]
+__all__ = ["Filter", "GradientDescent", "Projection", "Ridge"]

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from array_api_compat import device
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, namespace_of
+from forgetless._core.arrays import Array
 
 
 class Filter(ABC):
@@ -19,8 +18,7 @@ class Filter(ABC):
 
     Every dataclass field may be a number or a vector with one value per step; broadcasting is done
     here. Everything else follows from ``formula``: derivatives by differences, the slope at zero by
-    extrapolation, the filter of rescaled data as :class:`Scaled`. Override these where a closed
-    form exists.
+    extrapolation, the filter of rescaled data. Override these where a closed form exists.
 
     Attributes
     ----------
@@ -99,17 +97,11 @@ class Filter(ABC):
 
     def scaled(self, factor: float) -> "Filter":
         """Return the filter φ(ξ/factor), whose step on √factor·X is the step of this one on X."""
-        return self if factor == 1.0 else Scaled(self, factor)
+        return self if factor == 1.0 else _Scaled(self, factor)
 
     def within_theory(self, radius: float) -> bool:
         """Whether the published theorems cover this filter on tasks of a radius."""
         return False
-
-    def spectrum(self, singular_values: NDArray[np.float64], norms: Any) -> NDArray[np.float64]:
-        """Return the values to evaluate ``factors_of_singular`` at, from singular values and norms
-        of their tasks.
-        """
-        return singular_values
 
     @property
     def is_projection(self) -> bool:
@@ -120,27 +112,27 @@ class Filter(ABC):
         """Return φ(ξ), of shape ``eigenvalues.shape``, or (horizon,) + that shape with per-step
         parameters.
         """
-        xi = as_array(eigenvalues)
+        xi = np.asarray(eigenvalues, dtype=np.float64)
         return self._for(xi).formula(xi)
 
     def factors_of_singular(self, singular_values: Array) -> Array:
         """Return φ(s²), of shapes as in ``factors``, from singular values."""
-        s = as_array(singular_values)
+        s = np.asarray(singular_values, dtype=np.float64)
         return self._for(s).formula_of_singular(s)
 
     def residual_factors(self, singular_values: Array) -> Array:
         """Return 1 − φ(s²), of shapes as in ``factors``."""
-        s = as_array(singular_values)
+        s = np.asarray(singular_values, dtype=np.float64)
         return self._for(s).residual_formula(s)
 
     def derivative(self, eigenvalues: Array) -> Array:
         """Return φ'(ξ) at ξ > 0, of shapes as in ``factors``."""
-        xi = as_array(eigenvalues)
+        xi = np.asarray(eigenvalues, dtype=np.float64)
         return self._for(xi).formula_derivative(xi)
 
     def parameter_derivatives(self, singular_values: Array) -> dict[str, Array]:
         """Return ∂φ(s²)/∂θ of every parameter θ by name, of shapes as in ``factors``."""
-        s = as_array(singular_values)
+        s = np.asarray(singular_values, dtype=np.float64)
         return self._for(s).formula_gradients(s)
 
     def factor_at_radius(self, radius: float) -> float | NDArray[np.float64]:
@@ -199,46 +191,26 @@ class Filter(ABC):
         return other
 
     def _by_differences(self, name: str, value: Any, singular_values: Array) -> Array:
-        xp = namespace_of(singular_values)
-        theta = xp.asarray(value, dtype=singular_values.dtype, device=device(singular_values))
+        theta = np.asarray(value, dtype=np.float64)
 
         def at(shifted: Array) -> Array:
             return self._with({name: shifted}).formula_of_singular(singular_values)
 
-        h = 1e-5 * xp.abs(theta)
-        if bool(xp.any(theta == 0)):
-            h = xp.where(theta == 0, _first_step(at, theta, singular_values), h)
+        h = 1e-5 * np.abs(theta)
+        if np.any(theta == 0):
+            h = np.where(theta == 0, _first_step(at, theta, singular_values), h)
             forward = (4.0 * at(theta + h) - 3.0 * at(theta) - at(theta + 2.0 * h)) / (2.0 * h)
-            central = (at(theta + h) - at(xp.where(theta == 0, theta, theta - h))) / (2.0 * h)
-            return xp.where(theta == 0, forward, central)
+            central = (at(theta + h) - at(np.where(theta == 0, theta, theta - h))) / (2.0 * h)
+            return np.where(theta == 0, forward, central)
         return (at(theta + h) - at(theta - h)) / (2.0 * h)
 
     def _for(self, operand: Array) -> Self:
-        """Return a copy whose per-step parameters broadcast against ``operand``, in its array
-        library.
-        """
+        """Return a copy whose per-step parameters broadcast against ``operand``."""
         if self.horizon is None:
             return self
-        xp = namespace_of(operand)
-        shape, vectors = (
-            (-1,) + (1,) * operand.ndim,
-            [(n, v) for n, v in self._parameters() if np.ndim(v) == 1],
-        )
-        return self._with(
-            {
-                n: xp.reshape(xp.asarray(np.array(v), device=device(operand)), shape)
-                for n, v in vectors
-            }
-        )
-
-
-def as_array(values: Any) -> Array:
-    """Return arrays unchanged, anything else as a NumPy array of floats."""
-    return (
-        values
-        if hasattr(values, "__array_namespace__") or hasattr(values, "dtype")
-        else np.asarray(values, float)
-    )
+        shape = (-1,) + (1,) * operand.ndim
+        vectors = [(name, value) for name, value in self._parameters() if np.ndim(value) == 1]
+        return self._with({name: np.reshape(value, shape) for name, value in vectors})
 
 
 def _is_real(value: Any) -> bool:
@@ -249,12 +221,11 @@ def _first_step(at: Callable[[Array], Array], theta: Array, like: Array) -> Arra
     """Return a step from θ = 0 for every eigenvalue that changes φ by about 1e-5, whatever the
     units.
     """
-    xp = namespace_of(like)
-    h = 1e-8 + xp.zeros_like(theta * like)
+    h = 1e-8 + np.zeros_like(theta * like)
     before = at(theta)
     for _ in range(60):
-        change = xp.abs(at(theta + h) - before)
-        h = xp.where(change > 1e-4, h / 10.0, xp.where(change < 1e-6, h * 10.0, h))
+        change = np.abs(at(theta + h) - before)
+        h = np.where(change > 1e-4, h / 10.0, np.where(change < 1e-6, h * 10.0, h))
     return h
 
 
@@ -286,25 +257,11 @@ def _extrapolated(filter: Filter, top: float) -> float:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Scaled(Filter):
-    """A filter for rescaled data: φ(ξ/factor), whose step on √factor·X is that of ``inner`` on X.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> fl.filters.Scaled(fl.Ridge(1.0), 4.0).factors([4.0]) == fl.Ridge(4.0).factors([4.0])
-    array([ True])
-    """
+class _Scaled(Filter):
+    """A user's filter for rescaled data: φ(ξ/factor)."""
 
     inner: Filter
     factor: float
-
-    def __post_init__(self) -> None:
-        if hasattr(self.inner, "for_norm"):
-            raise ValueError(
-                "inner must not use each task's own norm; scale the filter inside"
-                " fl.filters.PerTask"
-            )
 
     @property
     def horizon(self) -> int | None:
@@ -321,8 +278,8 @@ class Scaled(Filter):
     def within_theory(self, radius: float) -> bool:
         return self.inner.within_theory(radius / self.factor**0.5)
 
-    def at(self, steps: int | slice) -> "Scaled":
-        return Scaled(self.inner.at(steps), self.factor)
+    def at(self, steps: int | slice) -> "_Scaled":
+        return _Scaled(self.inner.at(steps), self.factor)
 
     def _for(self, operand: Array) -> Self:
         return self
@@ -346,4 +303,4 @@ class Scaled(Filter):
         return self.inner.slope() / self.factor
 
     def scaled(self, factor: float) -> Filter:
-        return Scaled(self.inner, self.factor * factor)
+        return _Scaled(self.inner, self.factor * factor)

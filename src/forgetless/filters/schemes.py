@@ -1,15 +1,12 @@
-"""The three filters of the paper, and sequences of filters."""
+"""The three filters of the paper."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
-from array_api_compat import device
 from numpy.typing import NDArray
 
 from forgetless._core import validate
-from forgetless._core.arrays import Array, namespace_of
+from forgetless._core.arrays import Array
 from forgetless.filters.base import Filter
 
 _COEFFICIENT_HINT = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
@@ -95,10 +92,9 @@ class Ridge(Filter):
 
 def _inverse_of_one_plus(ratio: Array, zero: Array, at_zero: float) -> Array:
     """Return 1/(1 + ratio), and ``at_zero`` where the eigenvalue is zero; overwrites ``ratio``."""
-    xp = namespace_of(ratio)
     ratio += 1.0
     inverse = 1.0 / ratio
-    return xp.where(zero, at_zero, inverse) if bool(xp.any(zero)) else inverse
+    return np.where(zero, at_zero, inverse) if np.any(zero) else inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,14 +171,13 @@ class GradientDescent(Filter):
 
     def _power(self, u: Array, *, expm1: bool) -> Array:
         """Return (1 − u)^N, or with ``expm1`` (1 − u)^N − 1 without cancellation for small u."""
-        xp = namespace_of(u)
-        n = xp.asarray(self.n_steps, dtype=u.dtype, device=device(u))
+        n = np.asarray(self.n_steps, dtype=np.float64)
         small = u < 1
-        exponent = n * xp.log1p(-xp.where(small, u, 0.5))
-        contracting = xp.expm1(exponent) if expm1 else xp.exp(exponent)
+        exponent = n * np.log1p(-np.where(small, u, 0.5))
+        contracting = np.expm1(exponent) if expm1 else np.exp(exponent)
         # From γξ = 1 on the factor 1 − γξ is zero or negative: the inner iteration overshoots.
-        overshoot = xp.where(small, 0.0, u - 1.0) ** n * (1.0 - 2.0 * (n % 2))
-        return xp.where(small, contracting, overshoot - 1.0 if expm1 else overshoot)
+        overshoot = np.where(small, 0.0, u - 1.0) ** n * (1.0 - 2.0 * (n % 2))
+        return np.where(small, contracting, overshoot - 1.0 if expm1 else overshoot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,14 +198,13 @@ class Projection(Filter):
     explicit = True
 
     def formula(self, eigenvalues: Array) -> Array:
-        xp = namespace_of(eigenvalues)
-        return xp.astype(eigenvalues > 0, xp.float64)
+        return np.asarray(eigenvalues > 0, dtype=np.float64)
 
     def formula_of_singular(self, singular_values: Array) -> Array:
         return self.formula(singular_values)
 
     def formula_derivative(self, eigenvalues: Array) -> Array:
-        return namespace_of(eigenvalues).zeros_like(eigenvalues)
+        return np.zeros_like(eigenvalues)
 
     def slope(self) -> float:
         return float("inf")
@@ -224,127 +218,3 @@ class Projection(Filter):
     @property
     def is_projection(self) -> bool:
         return True
-
-
-@dataclass(frozen=True, eq=False)
-class Stages(Filter):
-    """A sequence of different filters.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Number of steps of each stage.
-    parts : sequence of Filter
-        The filter of each stage: constant, or with as many per-step values as the stage has steps.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> fl.Stages((1, 2), (fl.Projection(), fl.Ridge(1.0))).factors(1.0).tolist()
-    [1.0, 0.5, 0.5]
-    """
-
-    lengths: Sequence[int]
-    parts: Sequence[Filter]
-
-    def __post_init__(self) -> None:
-        lengths, parts = tuple(self.lengths), tuple(self.parts)
-        if len(lengths) != len(parts) or not parts:
-            raise ValueError(
-                f"lengths and parts must pair up, got {len(lengths)} lengths for {len(parts)} parts"
-            )
-        for length, part in zip(lengths, parts, strict=True):
-            validate.integer("lengths", length, 0, "give the number of steps of each stage")
-            if not isinstance(part, Filter):
-                raise TypeError(
-                    f"parts must be filters, got {part!r}; wrap a coefficient as"
-                    " fl.Ridge(coefficient)"
-                )
-            if hasattr(part, "for_norm"):
-                raise ValueError(
-                    "parts must not use each task's own norm one by one; use"
-                    " fl.filters.PerTask(fl.Stages(...))"
-                )
-            if part.horizon not in (None, length):
-                raise ValueError(
-                    "parts must be constant or have one value per step of their stage: "
-                    f"{part!r} has {part.horizon} values for a stage of {length} steps"
-                )
-        object.__setattr__(self, "lengths", lengths)
-        object.__setattr__(self, "parts", parts)
-
-    @property
-    def horizon(self) -> int:
-        return sum(self.lengths)
-
-    def at(self, steps: int | slice) -> Any:
-        selected = range(self.horizon)[steps]
-        if isinstance(selected, int):
-            for length, part in zip(self.lengths, self.parts, strict=True):
-                if selected < length:
-                    return part.at(selected)
-                selected -= length
-        if not isinstance(selected, range) or selected.step != 1:
-            raise ValueError(
-                f"steps must be an index or a contiguous range of the {self.horizon} steps, got"
-                f" {steps!r}"
-            )
-        lengths, parts, first = [], [], 0
-        for length, part in zip(self.lengths, self.parts, strict=True):
-            low, high = max(selected.start - first, 0), min(selected.stop - first, length)
-            if low < high:
-                lengths.append(high - low)
-                parts.append(part.at(slice(low, high)))
-            first += length
-        return Stages(tuple(lengths), tuple(parts))
-
-    def _for(self, operand: Array) -> Self:
-        return self
-
-    def formula(self, eigenvalues: Array) -> Array:
-        return self._stack(eigenvalues, lambda part: part.factors(eigenvalues))
-
-    def formula_of_singular(self, singular_values: Array) -> Array:
-        return self._stack(singular_values, lambda part: part.factors_of_singular(singular_values))
-
-    def residual_formula(self, singular_values: Array) -> Array:
-        return self._stack(singular_values, lambda part: part.residual_factors(singular_values))
-
-    def formula_derivative(self, eigenvalues: Array) -> Array:
-        return self._stack(eigenvalues, lambda part: part.derivative(eigenvalues))
-
-    def formula_gradients(self, singular_values: Array) -> dict[str, Array]:
-        s, zero = singular_values, namespace_of(singular_values).zeros_like(singular_values)
-        slopes = {part: part.parameter_derivatives(s) for part in self.parts}
-        names = dict.fromkeys(name for part in slopes.values() for name in part)
-        return {
-            name: self._stack(s, lambda part, name=name: slopes[part].get(name, zero))
-            for name in names
-        }
-
-    def slope(self) -> NDArray[np.float64]:
-        return np.asarray(self._stack(np.zeros(()), lambda part: part.slope()))
-
-    def strength(self) -> NDArray[np.float64]:
-        return np.asarray(self._stack(np.zeros(()), lambda part: part.strength()))
-
-    def scaled(self, factor: float) -> "Stages":
-        return Stages(self.lengths, tuple(part.scaled(factor) for part in self.parts))
-
-    def within_theory(self, radius: float) -> bool:
-        return all(part.within_theory(radius) for part in self.parts)
-
-    @property
-    def explicit(self) -> bool:  # type: ignore[override]
-        return all(part.explicit for part in self.parts)
-
-    @property
-    def is_projection(self) -> bool:
-        return all(part.is_projection for part in self.parts)
-
-    def _stack(self, operand: Array, evaluate: Callable[..., Any]) -> Array:
-        """Return the values of all parts, of shape (horizon,) + that of ``operand``."""
-        xp, stages = namespace_of(operand), zip(self.lengths, self.parts, strict=True)
-        return xp.concat(
-            [xp.broadcast_to(evaluate(part), (n, *operand.shape)) for n, part in stages], axis=0
-        )

@@ -5,7 +5,8 @@ others do not.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
-from forgetless._core.arrays import namespace_of
+import numpy as np
+
 from forgetless._progress import track
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
@@ -120,7 +121,7 @@ def setting_of(problem: Problem, start: Any) -> Setting:
     """Return the setting of the hypotheses, for the only schedule of a problem."""
     tasks, origin = problem.tasks, problem.tasks.start(start)
     teacher = tasks.teacher(start)
-    distance = float(namespace_of(origin).linalg.vector_norm(origin - teacher))
+    distance = float(np.linalg.norm(origin - teacher))
     return Setting(
         tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance
     )

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.engines.inputs import OrderingLike, as_ordering
 from forgetless.engines.problem import check_tasks
 from forgetless.engines.upcoming import is_defined
@@ -71,7 +71,7 @@ class OracleBound:
         return {
             **values,
             "schedule": repr(self.schedule),
-            "weights": to_numpy(self.weights).tolist(),
+            "weights": self.weights.tolist(),
         }
 
     def __repr__(self) -> str:
@@ -217,12 +217,12 @@ class RightSide:
         self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats, start: Any
     ) -> None:
         n, square = k + 1, tasks.radius**2
-        rows, s = to_numpy(tasks.singular_vectors), tasks.singular_values
-        first = to_numpy(tasks.start(start)).reshape(tasks.n_features, tasks.n_targets)
-        own, weights = to_numpy(tasks.targets), np.repeat(p, tasks.ranks)
+        rows, s = tasks.singular_vectors, tasks.singular_values
+        first = tasks.start(start).reshape(tasks.n_features, tasks.n_targets)
+        own, weights = tasks.targets, np.repeat(p, tasks.ranks)
         linear, squared = _mean_surrogates(filter_, k, s, tasks.radius)
         if eta == 1:  # at weights that fit all tasks the last two terms vanish
-            solution = to_numpy(tasks.teacher(start)).reshape(first.shape)
+            solution = tasks.teacher(start).reshape(first.shape)
             costs = np.zeros(len(s))
         else:
             costs = weights * (linear + eta / (1 - eta) * squared)

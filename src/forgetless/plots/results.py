@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import to_numpy
 from forgetless._core.environment import needs
 from forgetless._core.text import figure_label
 
@@ -109,7 +108,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     if len(curves.steps) == 1:
         return ax
     for i, part in enumerate(each):
-        runs = to_numpy(part.values[metric]) if hasattr(part, "n_trials") else np.zeros((1, 0))
+        runs = part.values[metric] if hasattr(part, "n_trials") else np.zeros((1, 0))
         if len(runs) > 1:
             low, high = (
                 _above_rounding(end, values) for end in np.quantile(runs, [0.1, 0.9], axis=0)

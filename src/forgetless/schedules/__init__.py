@@ -4,11 +4,10 @@ A schedule is any callable ``(k, radius) → filter`` whose filter is constant o
 step. Wherever a schedule is expected, a bare filter stands for itself at every step.
 """
 
-from forgetless.schedules.base import Preset, Schedule, auto, planned_for, resolve
+from forgetless.schedules.base import Preset, Schedule, auto, resolve
 from forgetless.schedules.exchangeable import minimax, minimax_budget
-from forgetless.schedules.names import named
+from forgetless.schedules.names import from_name
 from forgetless.schedules.presets import (
-    capped_budget,
     constant,
     cyclic,
     end_ramp,
@@ -17,8 +16,6 @@ from forgetless.schedules.presets import (
     from_coefficients,
     increasing,
     increasing_budget,
-    noise_aware,
-    unregularized_first,
 )
 from forgetless.schedules.tracking import steady
 
@@ -26,21 +23,17 @@ __all__ = [
     "Preset",
     "Schedule",
     "auto",
-    "capped_budget",
     "constant",
     "cyclic",
     "end_ramp",
     "fixed",
     "fixed_budget",
     "from_coefficients",
+    "from_name",
     "increasing",
     "increasing_budget",
     "minimax",
     "minimax_budget",
-    "named",
-    "noise_aware",
-    "planned_for",
     "resolve",
     "steady",
-    "unregularized_first",
 ]

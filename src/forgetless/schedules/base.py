@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgetless._core import validate
-from forgetless.filters import Filter, PerTask
-from forgetless.filters.per_task import staged
+from forgetless.filters import Filter
 
 Schedule = Callable[[int, float], Filter]
 
@@ -99,15 +98,6 @@ def epoch(task: int, first: int) -> tuple[int, int]:
     return length, task - before
 
 
-def uses_own_norms(schedule: Any) -> bool:
-    """Return whether a schedule of this package, or the one inside it, uses each task's own norm in
-    place of R.
-    """
-    inner = getattr(schedule, "schedule", None)
-    own = isinstance(schedule, PerTask) or getattr(schedule, "per_task", False) is True
-    return own or (inner is not None and uses_own_norms(inner))
-
-
 def own_horizon(schedule: Any) -> int | None:
     """Return the number of tasks of a schedule that lists its coefficients; None for any other."""
     if isinstance(schedule, Filter):
@@ -116,33 +106,10 @@ def own_horizon(schedule: Any) -> int | None:
     return None if listed is None else len(listed)
 
 
-def planned_for(schedule: Schedule | Filter, planned: int, k: int, radius: float) -> Filter | None:
-    """Return k steps of a schedule planned for another horizon: truncated, or extended by its last
-    filter.
-    """
-    try:
-        filter_ = resolve(schedule, planned, radius)
-    except ValueError:  # some schedules have a minimal number of steps
-        return None
-    if filter_.horizon is None:
-        return filter_
-    if planned >= k:
-        return filter_.at(slice(0, k))
-    return staged((planned, k - planned), (filter_, filter_.at(planned - 1)))
-
-
 def check_horizon(k: int, minimum: int, name: str, reason: str) -> None:
     """Raise ValueError for fewer steps than a schedule is defined for."""
     if k < minimum:
         raise ValueError(f"k must be at least {minimum} for schedules.{name}, got {k}; {reason}")
-
-
-def check_length(k: int) -> None:
-    """Raise MemoryError for a vector of strengths that does not fit into memory, before it is
-    allocated.
-    """
-    hint = "use fewer steps, or a schedule that is the same at all steps"
-    validate.check_memory(6.0 * k, f"a schedule of {k:,} strengths", hint)
 
 
 OBJECTIVES = ("seen", "next")

@@ -10,8 +10,8 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless.filters import Filter, GradientDescent, PerTask, Ridge
-from forgetless.schedules.base import Preset, check_length
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.schedules.base import Preset
 
 _NOISE_HINT = (
     "σ√(k+1) is the ratio of the two terms that η balances; 0 for labels that one model fits"
@@ -29,15 +29,6 @@ def _checked_eta(eta: Any) -> float:
     return value
 
 
-def _checked_flag(value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(
-            f"per_task must be True or False, got {value!r}; True uses each task's own norm in"
-            " place of R"
-        )
-    return bool(value)
-
-
 def best_eta(eta: float, noise: float, k: int) -> float:
     """Return η/(1 + σ√(k+1))."""
     return eta / (1 + noise * math.sqrt(k + 1))
@@ -45,7 +36,6 @@ def best_eta(eta: float, noise: float, k: int) -> float:
 
 def linear_decay_to_zero(k: int) -> Floats:
     """Return (k+1−t)/(k+1) for t = 1..k."""
-    check_length(k)
     return np.arange(k, 0, -1) / (k + 1)
 
 
@@ -67,8 +57,6 @@ class Minimax(Preset):
     noise : float, default 0
         σ = √E‖∇L(w⋆; τ)‖² / (R²‖w₀ − w⋆‖), the size of the gradients that remain at the joint
         solution w⋆. It divides η by 1 + σ√(k+1), which is the best η for this noise.
-    per_task : bool, default False
-        Use the norm ‖X‖ of each task in place of R, which then need not be known.
 
     Examples
     --------
@@ -85,19 +73,16 @@ class Minimax(Preset):
 
     eta: float = 1.0
     noise: float = 0.0
-    per_task: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", _checked_eta(self.eta))
         object.__setattr__(self, "noise", validate.number("noise", self.noise, _NOISE_HINT))
-        object.__setattr__(self, "per_task", _checked_flag(self.per_task))
 
     def build(self, k: int, square: float) -> Filter:
-        check_length(k)
         eta, t = best_eta(self.eta, self.noise, k), np.arange(1, k + 1)
         # 1/κ_t − 1 without its cancellation
         relative = ((1 - eta) * (k + 1) + eta * t) / (eta * (k + 1 - t))
-        return PerTask(Ridge(relative)) if self.per_task else Ridge(relative * square)
+        return Ridge(relative * square)
 
 
 @dataclass(frozen=True)
@@ -111,7 +96,7 @@ class MinimaxBudget(Preset):
     ----------
     n_steps : int, default 1
         N ≥ 1.
-    eta, noise, per_task
+    eta, noise
         As in ``Minimax``.
 
     Examples
@@ -124,21 +109,17 @@ class MinimaxBudget(Preset):
     n_steps: int = 1
     eta: float = 1.0
     noise: float = 0.0
-    per_task: bool = False
 
     def __post_init__(self) -> None:
         hint = "give a whole number of gradient steps"
         object.__setattr__(self, "n_steps", validate.integer("n_steps", self.n_steps, 1, hint))
         object.__setattr__(self, "eta", _checked_eta(self.eta))
         object.__setattr__(self, "noise", validate.number("noise", self.noise, _NOISE_HINT))
-        object.__setattr__(self, "per_task", _checked_flag(self.per_task))
 
     def build(self, k: int, square: float) -> Filter:
         sizes = best_eta(self.eta, self.noise, k) * linear_decay_to_zero(k)
         if self.n_steps > 1:
             sizes = -np.expm1(np.log1p(-sizes) / self.n_steps)
-        if self.per_task:
-            return PerTask(GradientDescent(self.n_steps, sizes))
         return GradientDescent(self.n_steps, sizes / (square if square > 0 else 1.0))
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from forgetless._core import validate
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.filters.per_task import staged
-from forgetless.schedules.base import Preset, check_horizon, check_length, resolve
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.schedules.base import Preset, check_horizon
 
 _SCALE_HINT = "the theorem uses 13/3; smaller values regularize less"
 
@@ -185,28 +184,6 @@ class IncreasingBudget(Preset):
 
 
 @dataclass(frozen=True)
-class CappedBudget(Preset):
-    """One gradient step of size γ_t = (1 − (t/(k+1))^{5/2})/R² per task: nearly the smallest proved
-    constant.
-
-    For tasks drawn with replacement ``fl.upper_bound`` proves an expected loss of at most 0.276,
-    0.294, 0.301 and 0.304 R²D²/k in k = 16, 64, 256 and 1024 steps (derived here, not published);
-    the step sizes of ``fl.minimax_schedule``, which minimise that bound, are within 2 % of it for k
-    = 16, 64 and 256.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> fl.schedules.capped_budget()(3, radius=1.0).step_size.round(4).tolist()
-    [0.9688, 0.8232, 0.5129]
-    """
-
-    def build(self, k: int, square: float) -> GradientDescent:
-        check_length(k)
-        return GradientDescent(1, _per_square(1.0 - (np.arange(1, k + 1) / (k + 1)) ** 2.5, square))
-
-
-@dataclass(frozen=True)
 class Cyclic(Preset):
     """λ = 2MR²√ln(k/M) at every step, for tasks in a fixed cyclic order and k > M steps.
 
@@ -241,47 +218,8 @@ class Cyclic(Preset):
         return Ridge(2 * self.n_tasks * square * math.sqrt(math.log(k / self.n_tasks)))
 
 
-@dataclass(frozen=True)
-class UnregularizedFirst:
-    """Another schedule, except that the first task is solved exactly.
-
-    With ``Increasing()`` the expected loss is at most 19.5 R²D²(k+1)/k² for k ≥ 3 (derived,
-    unpublished).
-
-    Parameters
-    ----------
-    schedule : schedule or filter
-        Used from the second step on, as if it had been used from the first.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> s = fl.schedules.unregularized_first(fl.schedules.increasing(scale=1.0))
-    >>> s(3, radius=1.0).coefficient.round(4).tolist()
-    [0.0, 1.3333, 2.0]
-
-    References
-    ----------
-    Levinstein et al. (2025), remark "Unregularized first task", Section 2.
-    """
-
-    schedule: Any
-
-    def __call__(self, k: int, radius: float) -> Filter:
-        rest = resolve(self.schedule, k, radius)
-        if k == 1:
-            return Projection()
-        if isinstance(rest, Ridge):
-            check_length(k)
-            coefficients = np.array(np.broadcast_to(rest.coefficient, (k,)))
-            coefficients[0] = 0.0
-            return Ridge(coefficients)
-        return staged((1, k - 1), (Projection(), rest.at(slice(1, k))))
-
-
 def _decay(k: int) -> NDArray[np.float64]:
     """Return (k−t+2)/(k+1) for t = 1..k, the linear decay of the step sizes η_t."""
-    check_length(k)
     return np.arange(k + 1, 1, -1) / (k + 1)
 
 
@@ -294,9 +232,7 @@ fixed = Fixed
 increasing = Increasing
 fixed_budget = FixedBudget
 increasing_budget = IncreasingBudget
-capped_budget = CappedBudget
 cyclic = Cyclic
-unregularized_first = UnregularizedFirst
 
 
 @dataclass(frozen=True)
@@ -395,48 +331,10 @@ class EndRamp(Preset):
         )
 
     def build(self, k: int, square: float) -> Ridge:
-        check_length(k)
         n_steps = max(1, round(self.length * k))
         return Ridge(self.scale * square * np.maximum(0.0, np.arange(1, k + 1) - (k - n_steps)))
-
-
-@dataclass(frozen=True)
-class NoiseAware(Preset):
-    """λ = scale · R² k / ln k at every step: the growth of the best fixed strength under label
-    noise.
-
-    Parameters
-    ----------
-    scale : float, default 1
-        Nonnegative factor, which depends on the noise; ``fl.advise`` searches it.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> round(fl.schedules.noise_aware(scale=0.1)(100, radius=1.0).coefficient, 4)
-    2.1715
-
-    References
-    ----------
-    Karpel et al. (ALT 2026), arXiv 2601.13844: the order of the optimal fixed coefficient, without
-    a constant.
-    """
-
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "scale", validate.number("scale", self.scale, "fl.advise finds it")
-        )
-
-    def build(self, k: int, square: float) -> Ridge:
-        check_horizon(
-            k, 2, "noise_aware", "ln k must be positive; use schedules.constant(fl.Ridge(...))"
-        )
-        return Ridge(self.scale * square * k / math.log(k))
 
 
 constant = Constant
 from_coefficients = Coefficients
 end_ramp = EndRamp
-noise_aware = NoiseAware

@@ -10,7 +10,7 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless.filters import Filter, Ridge
-from forgetless.schedules.base import Preset, check_length
+from forgetless.schedules.base import Preset
 
 
 class MeanFactor(Protocol):
@@ -80,7 +80,6 @@ class Steady(Preset):
 
     def for_spectrum(self, k: int, spectrum: MeanFactor) -> Ridge:
         """Return the filter of k steps on tasks or an ensemble."""
-        check_length(k)
         coefficients = np.zeros(k)
         if self.noise > 0:
             unit, inverse = self._start(spectrum)

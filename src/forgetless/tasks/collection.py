@@ -10,19 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core import linalg, validate
-from forgetless._core.arrays import (
-    Array,
-    Namespace,
-    as_float,
-    from_numpy,
-    group_labels,
-    namespace_of,
-    same_library,
-    to_numpy,
-    zeros,
-)
+from forgetless._core.arrays import Array, Floats, as_float, group_labels
 from forgetless.io import Document, Fields, write
-from forgetless.tasks.task import Task, common_namespace, make_task
+from forgetless.tasks.task import Task, make_task
 
 
 class TaskCollection:
@@ -32,9 +22,9 @@ class TaskCollection:
     ----------
     tasks : iterable of (X, y)
         X of shape (n, d) with the same d in every task; y of shape (n,), or (n, c) for c targets.
-        Arrays of any array-API library; all engines then work with that library, on its device.
         Tasks may differ in n, be rank-deficient, have no rows or only zeros. Everything is computed
-        in float64. The arrays are not copied: do not change them afterwards.
+        in float64, as NumPy arrays. Float64 arrays are not copied: do not change them
+        afterwards.
 
     Examples
     --------
@@ -93,12 +83,11 @@ class TaskCollection:
                 f"groups must have one label per row of X and y, got shapes {labels.shape},"
                 f" {X.shape} and {y.shape}"
             )
-        xp = common_namespace(X, y, "the data")
         names, codes = np.unique(labels, return_inverse=True)
         pairs = []
         for code in range(len(names)):
-            rows = from_numpy(np.flatnonzero(codes == code), like=X)
-            pairs.append((xp.take(X, rows, axis=0), xp.take(y, rows, axis=0)))
+            rows = np.flatnonzero(codes == code)
+            pairs.append((X[rows], y[rows]))
         return cls(pairs)
 
     @classmethod
@@ -162,15 +151,10 @@ class TaskCollection:
         """R = max ‖X_m‖₂ over all tasks."""
         return max(task.radius for task in self._tasks)
 
-    @property
-    def xp(self) -> Namespace:
-        """The array-API namespace of the tasks."""
-        return namespace_of(self._tasks[0].X)
-
     @cached_property
     def singular_vectors(self) -> Array:
         """The right singular vectors of all tasks, one below the other, of shape (Σr, d)."""
-        return self.xp.concat([task.singular_vectors for task in self._tasks], axis=0)
+        return np.concatenate([task.singular_vectors for task in self._tasks], axis=0)
 
     @cached_property
     def span_vectors(self) -> Array:
@@ -182,31 +166,31 @@ class TaskCollection:
         """The targets along all singular vectors, of shape (Σr, c), with c = 1 for y of shape
         (n,).
         """
-        stacked = self.xp.concat([task.targets for task in self._tasks], axis=0)
-        return self.xp.reshape(stacked, (stacked.shape[0], self.n_targets))
+        stacked = np.concatenate([task.targets for task in self._tasks], axis=0)
+        return np.reshape(stacked, (stacked.shape[0], self.n_targets))
 
     @cached_property
-    def singular_values(self) -> NDArray[np.float64]:
-        """The singular values of all tasks, as a NumPy array of shape (Σr,)."""
-        return np.concatenate([to_numpy(task.singular_values) for task in self._tasks])
+    def singular_values(self) -> Floats:
+        """The singular values of all tasks, of shape (Σr,)."""
+        return np.concatenate([task.singular_values for task in self._tasks])
 
     @cached_property
-    def radii(self) -> NDArray[np.float64]:
+    def radii(self) -> Floats:
         """The radius of the task of every singular vector, of shape (Σr,)."""
         return np.repeat([task.radius for task in self._tasks], self.ranks)
 
     @cached_property
-    def target_norms(self) -> NDArray[np.float64]:
+    def target_norms(self) -> Floats:
         """The norms of the rows of ``targets``, of shape (Σr,)."""
-        return np.asarray(np.linalg.norm(to_numpy(self.targets), axis=1))
+        return np.asarray(np.linalg.norm(self.targets, axis=1))
 
     @cached_property
-    def label_norms(self) -> NDArray[np.float64]:
+    def label_norms(self) -> Floats:
         """‖y‖ of the task of every singular vector, of shape (Σr,)."""
-        return np.repeat([np.linalg.norm(to_numpy(task.y)) for task in self._tasks], self.ranks)
+        return np.repeat([np.linalg.norm(task.y) for task in self._tasks], self.ranks)
 
     @cached_property
-    def floors(self) -> NDArray[np.float64]:
+    def floors(self) -> Floats:
         """The irreducible loss of each task, of shape (M,)."""
         return np.array([task.floor for task in self._tasks])
 
@@ -229,8 +213,7 @@ class TaskCollection:
 
         All iterates lie in w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
         """
-        with linalg.for_many_products(*self.singular_vectors.shape):
-            return linalg.span(self.singular_vectors, self.ranks)
+        return linalg.span(self.singular_vectors, self.ranks)
 
     @property
     def span_dimension(self) -> int:
@@ -252,23 +235,18 @@ class TaskCollection:
         """
         w0 = self.start(start)
         # Most calls start from the origin, and engines ask for the same solution at every call.
-        return (
-            self._nearest(w0)
-            if bool(self.xp.any(w0 != 0))
-            else self.xp.asarray(self._least_norm, copy=True)
-        )
+        return self._nearest(w0) if np.any(w0 != 0) else self._least_norm.copy()
 
     @cached_property
     def _least_norm(self) -> Array:
         return self._nearest(self.start())
 
     def _nearest(self, w0: Array) -> Array:
-        xp, basis = self.xp, self.span
-        columns = xp.reshape(w0, (self.n_features, self.n_targets))
+        basis = self.span
+        columns = np.reshape(w0, (self.n_features, self.n_targets))
         missing = self.targets - self.singular_vectors @ columns
-        A, b = to_numpy(self.span_vectors), to_numpy(missing)
-        z = from_numpy(linalg.joint_solution(A, b, self.singular_values, self.radii), like=columns)
-        return xp.reshape(columns + (z if basis is None else basis @ z), w0.shape)
+        z = linalg.joint_solution(self.span_vectors, missing, self.singular_values, self.radii)
+        return np.reshape(columns + (z if basis is None else basis @ z), w0.shape)
 
     @cached_property
     def residual(self) -> float:
@@ -295,14 +273,12 @@ class TaskCollection:
         return (self.residual if start is None else self._residual(start)) <= tol
 
     def _residual(self, start: Any) -> float:
-        w, shape = to_numpy(self.teacher(start)), (self.n_features, self.n_targets)
-        w, w0 = w.reshape(shape), to_numpy(self.start(start)).reshape(shape)
+        w, shape = self.teacher(start), (self.n_features, self.n_targets)
+        w, w0 = w.reshape(shape), self.start(start).reshape(shape)
         distances, worst = linalg.norms(w - w0), 0.0
         for task in self._tasks:
             if task.X.shape[0]:
-                rho = linalg.norms(
-                    to_numpy(task.X) @ w - to_numpy(task.y).reshape(-1, self.n_targets)
-                )
+                rho = linalg.norms(task.X @ w - task.y.reshape(-1, self.n_targets))
                 scales = task.radius * distances + rho
                 worst = max(
                     worst,
@@ -310,10 +286,10 @@ class TaskCollection:
                 )
         return worst
 
-    def missing(self, w: Array) -> NDArray[np.float64]:
+    def missing(self, w: Array) -> Floats:
         """Return V X⁺y − V w over all singular vectors, of shape (Σr, c)."""
-        columns = to_numpy(w).reshape(self.n_features, self.n_targets)
-        return np.asarray(to_numpy(self.targets) - to_numpy(self.singular_vectors) @ columns)
+        columns = w.reshape(self.n_features, self.n_targets)
+        return np.asarray(self.targets - self.singular_vectors @ columns)
 
     def start(self, start: Any = None) -> Array:
         """Return ``start`` as validated float64 weights of shape (d,) + target_shape; zeros for
@@ -321,14 +297,13 @@ class TaskCollection:
         """
         shape = (self.n_features, *self.target_shape)
         if start is None:
-            return zeros(shape, self._tasks[0].X)
+            return np.zeros(shape)
         w = as_float("start", start)
-        if tuple(w.shape) != shape:
+        if w.shape != shape:
             raise ValueError(
-                f"start must have shape {shape}, like the weights of these tasks, got"
-                f" {tuple(w.shape)}"
+                f"start must have shape {shape}, like the weights of these tasks, got {w.shape}"
             )
-        return same_library(w, like=self._tasks[0].X)
+        return w
 
     @cached_property
     def digest(self) -> str:
@@ -341,11 +316,10 @@ class TaskCollection:
         """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
         ``.safetensors``.
         """
-        pairs = [(to_numpy(X), to_numpy(y)) for X, y in self._tasks]
         arrays = {
-            "X": np.concatenate([X for X, _ in pairs]),
-            "y": np.concatenate([y for _, y in pairs]),
-            "rows": np.array([len(X) for X, _ in pairs], dtype=np.int64),
+            "X": np.concatenate([X for X, _ in self._tasks]),
+            "y": np.concatenate([y for _, y in self._tasks]),
+            "rows": np.array([len(X) for X, _ in self._tasks], dtype=np.int64),
         }
         write(path, "tasks", {}, arrays)
 
@@ -385,13 +359,8 @@ def _check_alike(tasks: Sequence[Task]) -> None:
             )
         if task.y.shape[1:] != first.y.shape[1:]:
             raise ValueError(
-                f"y of task {m} has shape {tuple(task.y.shape)} but task 0 has"
-                f" {tuple(first.y.shape)}; all tasks must have the same number of targets"
-            )
-        if namespace_of(task.X) is not namespace_of(first.X):
-            raise TypeError(
-                f"task {m} holds {type(task.X).__name__} but task 0 {type(first.X).__name__}; use"
-                " one library"
+                f"y of task {m} has shape {task.y.shape} but task 0 has"
+                f" {first.y.shape}; all tasks must have the same number of targets"
             )
 
 
@@ -427,7 +396,7 @@ def _digest_of(tasks: Iterable[Any]) -> str:
     total = hashlib.sha256()
     for pair in tasks:
         for array in pair:
-            numbers = np.ascontiguousarray(to_numpy(array), dtype="<f8")
+            numbers = np.ascontiguousarray(array, dtype="<f8")
             total.update(f"{numbers.shape}|".encode())
             total.update(numbers.reshape(-1).view(np.uint8).data if numbers.size else b"")
     return total.hexdigest()

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from forgetless._core import linalg
-from forgetless._core.arrays import Array, Namespace, as_float, namespace_of, same_library
+from forgetless._core.arrays import Array, as_float
 from forgetless._core.dask_arrays import equal_task, is_remote
 from forgetless._core.linalg import quiet_products
 
@@ -48,12 +50,12 @@ class Task:
 
     def loss(self, w: Array) -> float:
         """Return ½‖Xw − y‖² (summed over targets)."""
-        xp, expected = namespace_of(self.X), (self.X.shape[1], *self.y.shape[1:])
-        w = same_library(as_float("w", w), like=self.X)
-        if tuple(w.shape) != expected:
-            raise ValueError(f"w must have shape {expected} for this task, got {tuple(w.shape)}")
+        expected = (self.X.shape[1], *self.y.shape[1:])
+        w = as_float("w", w)
+        if w.shape != expected:
+            raise ValueError(f"w must have shape {expected} for this task, got {w.shape}")
         residual = self.X @ w - self.y
-        return 0.5 * float(xp.sum(residual * residual))
+        return 0.5 * float(np.sum(residual * residual))
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.X, self.y))
@@ -87,23 +89,11 @@ def make_task(X: Any, y: Any, name: str = "task") -> Task:
         raise ValueError(f"y of {name} must have at least one column, got shape {y.shape}")
     if X.shape[1] == 0:
         raise ValueError(f"X of {name} must have at least one column, got shape {X.shape}")
-    xp = common_namespace(X, y, name)
     with quiet_products(X.shape[0] * X.shape[1]):
         U, s, V = linalg.spectrum(X)
     fit = U.T @ y
     rest = y - U @ fit
     targets = fit / (s if y.ndim == 1 else s[:, None])
     # With independent rows every y can be fitted, and the residual is rounding.
-    floor = 0.0 if s.shape[0] == X.shape[0] else 0.5 * float(xp.sum(rest * rest))
+    floor = 0.0 if s.shape[0] == X.shape[0] else 0.5 * float(np.sum(rest * rest))
     return Task(X, y, V, s, targets, floor)
-
-
-def common_namespace(X: Array, y: Array, name: str) -> Namespace:
-    """Return the array library of X and y; TypeError if they have two."""
-    try:
-        return namespace_of(X, y)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"X and y of {name} must come from one array library, got {type(X).__name__} and"
-            f" {type(y).__name__}; convert one of them"
-        ) from None

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from forgetless._core.arrays import to_numpy
 from forgetless.orderings import Draws, Epochs
 from forgetless.theory.hypotheses import Hypothesis, Setting
 
@@ -72,10 +71,8 @@ def _orthonormal(n_tasks: Callable[[int], int], argument: str) -> Hypothesis:
         )
         if n_tasks(s.k) != M or set(s.tasks.ranks) != {1} or s.distance == 0:
             return other
-        rows, shape = to_numpy(s.tasks.singular_vectors), (s.tasks.n_features, -1)
-        seen = np.linalg.norm(
-            rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1
-        )
+        rows, shape = s.tasks.singular_vectors, (s.tasks.n_features, -1)
+        seen = np.linalg.norm(rows @ (s.start.reshape(shape) - s.teacher.reshape(shape)), axis=1)
         same = np.ptp(s.tasks.singular_values) <= _CLOSE * s.radius and np.all(
             np.abs(seen * math.sqrt(M) / s.distance - 1) <= _CLOSE
         )

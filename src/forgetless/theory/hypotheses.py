@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, to_numpy
+from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection
@@ -338,14 +338,12 @@ def _odd_one(s: Setting, cosine: float, n_tasks: int) -> tuple[int, Any] | None:
         return None
     if np.ptp(singular) > _CLOSE * singular[0]:
         return None
-    rows = to_numpy(s.tasks.singular_vectors)
+    rows = s.tasks.singular_vectors
     # Two of any three tasks agree with the common singular vector; comparing all pairs would take
     # n² numbers.
     three = np.abs(rows[:3] @ rows[:3].T) if n_tasks > 2 else np.eye(2)
     shape = (s.tasks.n_features, -1)
-    seen = np.linalg.norm(
-        rows @ (to_numpy(s.start).reshape(shape) - to_numpy(s.teacher).reshape(shape)), axis=1
-    )
+    seen = np.linalg.norm(rows @ (s.start.reshape(shape) - s.teacher.reshape(shape)), axis=1)
     # Of two tasks either may be the odd one: it is the one with the larger error.
     common = int(np.argmax(three.sum(axis=0))) if n_tasks > 2 else int(np.argmin(seen))
     cosines = np.abs(rows @ rows[common])

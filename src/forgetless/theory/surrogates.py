@@ -19,15 +19,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless._core.arrays import (
-    Array,
-    Floats,
-    as_float,
-    from_numpy,
-    namespace_of,
-    same_library,
-    to_numpy,
-)
+from forgetless._core.arrays import Array, Floats, as_float
 from forgetless.equation import check_single
 from forgetless.filters import Filter
 from forgetless.tasks import Task, TaskCollection
@@ -48,9 +40,9 @@ class Surrogate:
         task.
         """
         factors = np.asarray(
-            self.filter.factors_of_singular(to_numpy(self.task.singular_values)), dtype=np.float64
+            self.filter.factors_of_singular(self.task.singular_values), dtype=np.float64
         )
-        return from_numpy(factors / self.step_size, like=self.task.X)
+        return factors / self.step_size
 
     @property
     def matrix(self) -> Array:
@@ -75,9 +67,9 @@ class Surrogate:
 
     def value(self, w: Any) -> float:
         """Return f(w), summed over targets."""
-        xp, error = namespace_of(self.task.X), self._error(w)
+        error = self._error(w)
         weights = self.curvature if error.ndim == 1 else self.curvature[:, None]
-        return 0.5 * float(xp.sum(weights * error * error))
+        return 0.5 * float(np.sum(weights * error * error))
 
     def gradient(self, w: Any) -> Array:
         """Return ∇f(w) = A (w − X⁺y), of the shape of w."""
@@ -88,13 +80,10 @@ class Surrogate:
 
     def step(self, w: Any) -> Array:
         """Return w − η∇f(w), which is ``forgetless.step(w, task, filter)``."""
-        return same_library(as_float("w", w), like=self.task.X) - self.step_size * self.gradient(w)
+        return as_float("w", w) - self.step_size * self.gradient(w)
 
     def _error(self, w: Any) -> Array:
-        return (
-            self.task.singular_vectors @ same_library(as_float("w", w), like=self.task.X)
-            - self.task.targets
-        )
+        return self.task.singular_vectors @ as_float("w", w) - self.task.targets
 
 
 def surrogate(
@@ -221,7 +210,7 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
     (1.0, 1.25, 2.0, 2.0)
     """
     surrogates = [surrogate(task, filter, step_size, tasks.radius) for task in tasks]
-    curvatures = np.concatenate([to_numpy(each.curvature) for each in surrogates])
+    curvatures = np.concatenate([each.curvature for each in surrogates])
     squares = tasks.singular_values**2
     # Both forms are diagonal along the singular vectors, so their ratio lies between those of
     # single vectors.

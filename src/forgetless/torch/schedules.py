@@ -11,8 +11,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless.filters import Filter
 from forgetless.schedules import resolve
-from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
-from forgetless.schedules.names import entry_of
+from forgetless.schedules.base import FIRST_EPOCH, Preset, epoch, own_horizon
 
 
 def strengths(schedule: Any, n_tasks: int) -> tuple[float, ...]:
@@ -149,7 +148,7 @@ def budgets(schedule: Any, n_tasks: int) -> tuple[float, ...]:
 
 def filter_of(schedule: Any, n_tasks: int) -> Filter | None:
     """Return the filter of a schedule; None for numbers and for functions of the task."""
-    if isinstance(schedule, Filter) or entry_of(schedule) is not None:
+    if isinstance(schedule, Filter | Preset):
         return resolve(schedule, n_tasks, 1.0)
     if not callable(schedule):
         return None

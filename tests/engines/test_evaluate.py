@@ -54,7 +54,7 @@ def test_runs_on_other_tasks(rng):
 def test_other_tasks_with_noise_and_a_walking_teacher(rng):
     """The labels of the other tasks move too, also in features that no task learned has."""
     tasks, other = (fl.TaskCollection(random_pairs(rng, M=3, d=9, rows=(1, 2), realizable=False)) for _ in range(2))
-    options = {"noise": 0.3, "drift": 0.4, "evaluate": other, "metrics": ("average_loss", "distance")}
+    options = {"noise": 0.3, "walk": 0.4, "evaluate": other, "metrics": ("average_loss", "distance")}
     exact = fl.expect(tasks, 0.8, 15, **options)
     trace = fl.simulate(tasks, 0.8, 15, n_trials=4000, seed=5, record="last", **options)
     for name in options["metrics"]:
@@ -89,59 +89,15 @@ def test_stated_error_on_other_tasks(number):
     assert exact.errors["average_loss"] < 1e-9 or shrink < 1e-2
 
 
-@pytest.mark.parametrize("ordering", ["with-replacement", "random-reshuffling", "cyclic"])
-def test_normalized_metrics_do_not_depend_on_scales(ordering, rng):
-    """The same numbers for data and weights in any units; without ½, over R²D²."""
-    pairs, start = random_pairs(rng, M=3), rng.standard_normal(6)
-    tasks = fl.TaskCollection(pairs)
-    names = (*fl.metrics.METRICS, "distance", *fl.metrics.TASK_METRICS)
-    options = {"ordering": ordering, "metrics": names, "k": 7}
-    plain = fl.expect(tasks, "increasing", start=start, **options)
-    scaled = fl.expect(tasks, "increasing", start=start, normalize=True, **options)
-    R2 = max(np.linalg.norm(X, 2) for X, _ in pairs) ** 2
-    D2 = np.sum(
-        (np.linalg.pinv(np.concatenate([X for X, _ in pairs])) @ np.concatenate([X @ start - y for X, y in pairs])) ** 2
-    )
-    units = {"distance": D2, "drift": R2 * D2, "task_drift": R2 * D2}
-    for name in names:
-        np.testing.assert_allclose(scaled.values[name], plain.values[name] / units.get(name, R2 * D2 / 2), rtol=1e-9)
-        assert scaled.errors[name] == plain.errors[name]
-    others = fl.TaskCollection([(3 * X, 15 * y) for X, y in pairs])
-    again = fl.expect(others, "increasing", start=5 * start, normalize=True, **options)
-    for name in names:
-        np.testing.assert_allclose(again.values[name], scaled.values[name], rtol=1e-9, atol=1e-15)
-    runs = [
-        fl.simulate(tasks, 1.0, 7, start=start, n_trials=3, seed=0, metrics=names, normalize=each)
-        for each in (True, False)
-    ]
-    for name in names:
-        np.testing.assert_allclose(
-            runs[0].values[name], runs[1].values[name] / units.get(name, R2 * D2 / 2), rtol=1e-9, err_msg=name
-        )
-    assert np.array_equal(runs[0].weights, runs[1].weights)
-
-
-def test_normalized_loss_of_two_tasks():
-    """Two unit rows at 60 degrees and a unit teacher along the first: ‖Xw − y‖² at the start is 1 and ¼."""
-    tasks = fl.TaskCollection([([[2.0, 0.0]], [6.0]), ([[1.0, np.sqrt(3)]], [3.0])])
-    exact = fl.expect(tasks, fl.Projection(), 2, record=[0, 1, 2], normalize=True)
-    np.testing.assert_allclose(exact.average_loss, [0.625, 9 / 64, 9 / 64 * 0.625], rtol=1e-12)
-
-
 PLAIN = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.0])])
-ZERO, NARROW = fl.TaskCollection([(np.zeros((1, 2)), [0.0])]), fl.TaskCollection([([[1.0]], [1.0])])
+NARROW = fl.TaskCollection([([[1.0]], [1.0])])
 WIDE = fl.TaskCollection([([[1.0, 0.0]], [[1.0, 2.0]])])
-CONFLICT = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [0.0])])
 BAD = [
     (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=[([[1.0, 0.0]], [1.0])]), TypeError, "must be a TaskCollection"),
     (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=NARROW), ValueError, r"evaluate must hold .*\(2,\).*got \(1,\)"),
     (lambda: fl.simulate(PLAIN, 1.0, 3, evaluate=WIDE), ValueError, r"evaluate must hold"),
     (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=PLAIN, metrics="drift"), ValueError, "evaluate= replaces"),
     (lambda: fl.expect(PLAIN, 1.0, 3, evaluate=PLAIN, average=2), fl.errors.NoExactLawError, "evaluate"),
-    (lambda: fl.expect(CONFLICT, 1.0, 3, normalize=True), ValueError, "no model fits all tasks"),
-    (lambda: fl.expect(ZERO, 1.0, 3, normalize=True), ValueError, "R = 0"),
-    (lambda: fl.simulate(PLAIN, 1.0, 3, start=PLAIN.teacher(), normalize=True), ValueError, r"D = \d"),
-    (lambda: fl.simulate(PLAIN, 1.0, 3, normalize=2), TypeError, "normalize must be True or False"),
 ]
 
 
