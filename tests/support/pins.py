@@ -19,7 +19,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_sdist
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "requirements-dev.txt"
-HEADER = "# Written by tests/support/pins.py; pip install --no-deps --require-hashes --requirement requirements-dev.txt\n"
+HEADER = (
+    "# Written by tests/support/pins.py; pip install --no-deps --require-hashes --requirement requirements-dev.txt\n"
+)
 
 PLATFORMS = {
     "linux": ("Linux", "posix", "x86_64"),
