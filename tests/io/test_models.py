@@ -14,7 +14,7 @@ from support.campaigns import SEED, seed_for
 
 MODELS = {
     "ridge": fl.ContinualRidge(0.3, fit_intercept=True),
-    "schedule": fl.ContinualRidge(schedule=fl.schedules.increasing(scale=0.5), n_tasks=99, loss="mean"),
+    "schedule": fl.ContinualRidge(schedule=fl.schedules.increasing(scale=0.5), n_tasks=99),
     "coefficients": fl.ContinualRidge(schedule=fl.Ridge(np.arange(1.0, 21.0))),
     "average": fl.ContinualRidge(alpha=1.0, average=2, standardize=True, fit_intercept=True),
     "auto": fl.ContinualRidge(schedule="auto"),
