@@ -1,6 +1,6 @@
 """Writes requirements-dev.txt: everything that ``.[dev]`` needs, at the versions of constraints.txt, with hashes.
 
-Run by ``python -m support.pins ADDRESS`` in the environment of ``make setup``, in which they are installed at these versions.
+``python -m support.pins ADDRESS`` in the environment of ``make setup``, in which they are installed at these versions.
 Hashes come from that package index, whose address is not written. Packages of all ``PLATFORMS`` are listed, with the
 markers that select them.
 """
@@ -19,9 +19,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_sdist
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "requirements-dev.txt"
-HEADER = (
-    "# Written by tests/support/pins.py; pip install --no-deps --require-hashes --requirement requirements-dev.txt\n"
-)
+HEADER = "# By tests/support/pins.py; pip install --no-deps --require-hashes --requirement requirements-dev.txt\n"
 
 PLATFORMS = {
     "linux": ("Linux", "posix", "x86_64"),
