@@ -128,7 +128,7 @@ def main():
         texts, apart = disagreements(old, new)
         if texts:
             failed += 1
-            print(json.dumps(case, ensure_ascii=False), *texts, sep="\n  ")
+            print(json.dumps(case, ensure_ascii=False), *(text[:400] for text in texts), sep="\n  ")
             continue
         compared += sum(map(len, old.values()))
         largest = max(largest, apart)

@@ -157,10 +157,15 @@ def loss_gradient(case):
     return {"unit": unit, **prefixed("loss_gradient", fl.loss_gradient(*problem).parameters)}
 
 
-def disturbed(case):
+def disturbed(case, walk="walk"):
     """Return metrics with label noise and a walking teacher."""
-    options = {"ordering": ordering_of(case), "noise": case["noise"], "drift": case["walk"]}
+    options = {"ordering": ordering_of(case), "noise": case["noise"], walk: case["walk"]}
     return expected_and_simulated(case, LAST_WEIGHTS, **options)
+
+
+def disturbed_before(case):
+    """Return the same of the old commit."""
+    return disturbed(case, walk="drift")
 
 
 def loss_on(case):
@@ -353,7 +358,7 @@ CALLS = {
     "worst_case": (worst_case, worst_case),
     "average": (average, average),
     "loss_gradient": (loss_gradient, loss_gradient),
-    "disturbed": (disturbed, disturbed),
+    "disturbed": (disturbed_before, disturbed),
     "loss_on": (loss_on, loss_on),
     "ensemble": (ensemble, ensemble),
     "regressor": (regressor, regressor),
