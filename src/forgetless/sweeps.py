@@ -27,8 +27,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
-from forgetless._core.environment import needs
-from forgetless._core.text import error_text
+from forgetless._core.text import error_text, needs
 from forgetless._progress import track
 from forgetless.errors import StoreError
 

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless.advice._descent import Coordinates
-from forgetless.advice._search import Losses, Shape, search, shapes
-from forgetless.advice.schedule import OptimalSchedule
+from forgetless.advice._search import Coordinates, Losses, Shape, search, shapes
+from forgetless.advice.results import OptimalSchedule
 from forgetless.engines.expectation import expect
 from forgetless.engines.fresh import second_moments
 from forgetless.ensembles import Ensemble
 from forgetless.ensembles.invariant import Rotated
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Ridge
-from forgetless.schedules.tracking import Steady
+from forgetless.schedules.optimal import Steady
 
 OBJECTIVES = ("average_loss", "next_loss", "distance")
 

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.environment import needs
-from forgetless._core.text import label, readable_number
+from forgetless._core.text import label, needs, readable_number
 
 
 class Noted(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from forgetless._core.environment import needs
+from forgetless._core.text import needs
 from forgetless._core.validate import MEMORY_LIMIT, check_memory
 from forgetless._core.validate import readable as readable_bytes
 from forgetless.errors import FileError

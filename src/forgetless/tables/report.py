@@ -18,7 +18,7 @@ from forgetless.estimators.held_out import Outcomes
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io import replace_file
 from forgetless.plots import results as plots
-from forgetless.reporting.page import render
+from forgetless.reporting.html import render
 from forgetless.reporting.table import Table
 
 _SHOWN_TASKS = 6

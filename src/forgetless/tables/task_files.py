@@ -19,8 +19,14 @@ from forgetless._core.validate import check_memory
 from forgetless.errors import FileError
 from forgetless.io import Fields, check_source, file_errors, read
 from forgetless.solvers.rows import is_sparse
-from forgetless.tables._dates import format_of, parsed
-from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers, numbers_in
+from forgetless.tables._numbers import (
+    decimal_sign,
+    format_of,
+    is_missing_sign,
+    not_numbers,
+    numbers_in,
+    parsed,
+)
 from forgetless.tables.encoder import BadValueError, TableEncoder
 from forgetless.tables.readers import (
     CHUNK,
@@ -37,7 +43,7 @@ from forgetless.tables.readers import (
 )
 from forgetless.tasks import TaskCollection
 from forgetless.tasks.collection import arrays_from
-from forgetless.tasks.from_table import check_roles, labels_of
+from forgetless.tasks.task import check_roles, labels_of
 
 
 def read_tasks(
