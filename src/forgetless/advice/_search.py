@@ -87,7 +87,7 @@ class Shape:
     def _arguments(self, scale: float) -> dict[str, Any]:
         if not self.searched:
             return dict(self.arguments)
-        return {**self.arguments, self.searched: significant(scale * self.unit)}
+        return {**self.arguments, self.searched: _significant(scale * self.unit)}
 
 
 def shapes(
@@ -244,7 +244,7 @@ def _between(curve: Curve) -> Floats:
             continue
         low = scales[max(dip - 1, 0)]
         high = scales[min(dip + 1, len(scales) - 1)]
-        fresh += [significant(scale) for scale in np.geomspace(low, high, _BETWEEN + 2)[1:-1]]
+        fresh += [_significant(scale) for scale in np.geomspace(low, high, _BETWEEN + 2)[1:-1]]
     return np.unique(fresh)
 
 
@@ -260,10 +260,10 @@ def _vertex(curve: Curve) -> Floats:
     bend, slope, _ = np.polyfit(x - x[1], curve.losses[i - 1 : i + 2], 2)
     if not bend > 0:
         return np.empty(0)
-    return np.array([significant(np.exp(x[1] - 0.5 * slope / bend))])
+    return np.array([_significant(np.exp(x[1] - 0.5 * slope / bend))])
 
 
-def significant(value: float) -> float:
+def _significant(value: float) -> float:
     """Return a number with four significant digits, so that code is short and exact."""
     return float(f"{value:.4g}")
 
@@ -271,7 +271,7 @@ def significant(value: float) -> float:
 def grid(low: float, high: float, per_decade: int = 3) -> Floats:
     """Return a logarithmic grid."""
     n = max(2, round(per_decade * np.log10(high / low)) + 1)
-    return np.array([significant(scale) for scale in np.geomspace(low, high, n)])
+    return np.array([_significant(scale) for scale in np.geomspace(low, high, n)])
 
 
 Objective = Callable[[Floats], tuple[float, Floats]]

@@ -83,7 +83,7 @@ class Objective:
         return self.factor * float(self.weights @ errors[-1]) + self.floor, self.factor * slopes
 
 
-def closed_form(ensemble: Ensemble, name: str) -> Steady | None:
+def _closed_form(ensemble: Ensemble, name: str) -> Steady | None:
     """Return the schedule that is optimal among all spectral filters where it has a closed form;
     else None.
     """
@@ -120,7 +120,7 @@ def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
     strength = float(constant.strength())
     coordinates = _coordinates(ensemble, k, strength)
     value = _logarithm(objective, coordinates)
-    steady = closed_form(ensemble, name)
+    steady = _closed_form(ensemble, name)
     if steady is not None:
         start = "closed form"
         coefficients = np.asarray(steady.for_spectrum(k, ensemble).coefficient)

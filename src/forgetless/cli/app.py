@@ -34,7 +34,7 @@ GROUPS = {
 """The commands in the help text, by heading."""
 
 
-class Commands(click.Group):
+class _Commands(click.Group):
     """A group whose help text lists its commands by heading."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -43,7 +43,7 @@ class Commands(click.Group):
                 formatter.write_dl(list(lines.items()))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="forgetless", prog_name="forgetless")
 @click.option("--debug", is_flag=True, help="Show the full traceback of an error.")
 def cli(debug: bool) -> None:
@@ -93,7 +93,7 @@ def _message(error: BaseException) -> str:
     return text or type(error).__name__
 
 
-LABELS = {
+_LABELS = {
     "n_tasks_seen_": "tasks learned",
     "nbytes_": "bytes of its state",
     "rows": "rows learned",
@@ -150,7 +150,7 @@ def show(file: Path, features: int, as_json: bool) -> None:
     lines = [*_lines(about), "", printable(" ".join(repr(estimator).split()), 2000)]
     for name, value in facts.items():
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
-        lines.append(f"{LABELS.get(name, name)}: {printable(text, 200)}")
+        lines.append(f"{_LABELS.get(name, name)}: {printable(text, 200)}")
     if hasattr(content, "steps"):
         lines += ["", content[0].summary().text()]
     click.echo("\n".join([*lines, "", table.title, table.text()]))

@@ -156,7 +156,7 @@ class ArrayRun:
         self.average = self.state.copy()
         self.average_updates = None if self.updates is None else self.updates.copy()
         tasks = coordinates.tasks
-        self.tally = Tally(tasks.offsets, n_trials, tasks.n_targets) if track else None
+        self.tally = _Tally(tasks.offsets, n_trials, tasks.n_targets) if track else None
         self.ranks = np.diff(tasks.offsets)
         self.width = int(self.ranks.max(initial=0))
         self.positions = self._positions(int(tasks.offsets[-1]))
@@ -287,7 +287,7 @@ class ArrayRun:
         self.updates = np.zeros(self.state.shape)
 
 
-class Tally:
+class _Tally:
     """Running counts, means and spreads of every task's outputs after its own steps, merged block
     by block.
     """

@@ -22,8 +22,8 @@ from forgetless.filters import Filter, GradientDescent
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
 
-DEFAULTS = ("average_loss", "next_loss", "distance")
-FRESH_METRICS = (*DEFAULTS, "task_losses", "task_distances")
+_DEFAULTS = ("average_loss", "next_loss", "distance")
+_FRESH_METRICS = (*_DEFAULTS, "task_losses", "task_distances")
 """Metrics of ensembles: losses are means over fresh rows, not over the rows that were learned."""
 
 
@@ -57,7 +57,7 @@ class FreshProblem:
         k = validate.integer("k", k, 1, "ask for at least one step")
         schedules, labels = as_schedules(schedule, None, k)
         filters = [resolve(each, k, ensemble.radius, ensemble) for each in schedules]
-        names = check_metrics(DEFAULTS if metrics is None else metrics, FRESH_METRICS)
+        names = check_metrics(_DEFAULTS if metrics is None else metrics, _FRESH_METRICS)
         return cls(ensemble, filters, labels, k, recorded_steps(record, k), names)
 
     def teachers_of_losses(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

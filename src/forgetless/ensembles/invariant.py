@@ -25,7 +25,7 @@ from forgetless.ensembles._wishart import Wishart, wishart
 from forgetless.ensembles.teachers import Teachers, one
 from forgetless.filters import Filter
 
-NOISE_HINT = "it is the standard deviation of the labels' noise; use 0 for none"
+_NOISE_HINT = "it is the standard deviation of the labels' noise; use 0 for none"
 
 
 class StepMoments(NamedTuple):
@@ -61,7 +61,7 @@ class Ensemble(ABC):
 
     def _check(self, **values: Any) -> None:
         """Set validated fields, and validate what all ensembles have."""
-        values["noise"] = validate.number("noise", self.noise, NOISE_HINT)
+        values["noise"] = validate.number("noise", self.noise, _NOISE_HINT)
         for name, value in values.items():
             object.__setattr__(self, name, value)
         for name in ("n_features", "n_rows"):
@@ -149,7 +149,7 @@ _OUTER, _NEGLIGIBLE = 16, 1e-13
 _WEAKEST = 1e-15
 
 
-class FixedSpectrum:
+class _FixedSpectrum:
     """The singular values of one matrix."""
 
     def __init__(self, X: Floats) -> None:
@@ -289,8 +289,8 @@ class Rotated(Ensemble):
         return float(np.sum(self.spectrum.singular_values**2) / self.n_features)
 
     @cached_property
-    def spectrum(self) -> FixedSpectrum:
-        return FixedSpectrum(self.X)
+    def spectrum(self) -> _FixedSpectrum:
+        return _FixedSpectrum(self.X)
 
     @property
     def method(self) -> str:

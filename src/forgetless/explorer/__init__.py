@@ -40,10 +40,10 @@ PAGE = (
 FEATURES = 60
 """Coordinates in which the page computes."""
 
-MOST_STEPS = 5000
+_MOST_STEPS = 5000
 """Steps that the page draws."""
 
-MOST_BYTES = 5_000_000
+_MOST_BYTES = 5_000_000
 """Size of a page."""
 
 _LITERAL = 20_000
@@ -91,9 +91,9 @@ def explore(
     True
     """
     text = page(_data(tasks, schedule, k, source)).encode()
-    if len(text) > MOST_BYTES:
+    if len(text) > _MOST_BYTES:
         raise ValueError(
-            f"tasks must fit into a page of {MOST_BYTES / 1e6:g} MB, these take"
+            f"tasks must fit into a page of {_MOST_BYTES / 1e6:g} MB, these take"
             f" {len(text) / 1e6:.1f}; explore some of the tasks, or use fl.expect"
         )
     if out is None:
@@ -194,22 +194,22 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
         source = "tasks = ...  # the TaskCollection that fl.explore was called with"
     return {
         "state": {"kind": "data", "k": k, **drawn},
-        "tasks": plain_tasks(tasks, literal),
+        "tasks": _plain_tasks(tasks, literal),
         "source": source,
     }
 
 
 def _steps(k: Any) -> int:
     steps = validate.integer("k", k, 1, "ask for at least one step")
-    if steps > MOST_STEPS:
+    if steps > _MOST_STEPS:
         raise ValueError(
-            f"k must be at most {MOST_STEPS} for the page, got {steps}; use fl.expect for more"
+            f"k must be at most {_MOST_STEPS} for the page, got {steps}; use fl.expect for more"
             " steps"
         )
     return steps
 
 
-def plain_tasks(tasks: TaskCollection, literal: bool) -> dict[str, Any]:
+def _plain_tasks(tasks: TaskCollection, literal: bool) -> dict[str, Any]:
     """Return tasks as plain values: their rows, or fewer rows with the same losses.
 
     Losses depend on the singular values s, the singular vectors V and the targets alone, so that

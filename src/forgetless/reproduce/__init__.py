@@ -27,7 +27,7 @@ from forgetless.theory.two_tasks import two_task_optimum
 
 __all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes"]
 
-ANGLES = {
+_ANGLES = {
     "π/64": np.pi / 64,
     "π/32": np.pi / 32,
     "π/16": np.pi / 16,
@@ -42,7 +42,7 @@ def optimum(k_max: int = 1024) -> Table:
     """
     k = np.arange(1, k_max + 1)
     rows, drops = [], []
-    for name, theta in ANGLES.items():
+    for name, theta in _ANGLES.items():
         best, loss = two_task_optimum(theta, k)
         linear = k / np.log(1 / np.tan(theta / 2))
         for i in range(len(k)):
@@ -72,7 +72,7 @@ SCHEDULES: dict[str, Any] = {
     "increasing budget": schedules.increasing_budget(4),
 }
 
-PUBLISHED = {
+_PUBLISHED = {
     "none": "unregularized, dimension-free",
     "fixed": "fixed, near-optimal, tight",
     "increasing": "increasing, finite k",
@@ -114,7 +114,7 @@ def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
     for name, loss in zip(
         SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True
     ):
-        bound = min(0.5, catalogue[PUBLISHED[name]].evaluate(k, 1.0, 1.0))
+        bound = min(0.5, catalogue[_PUBLISHED[name]].evaluate(k, 1.0, 1.0))
         rows.append(
             {"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound}
         )
@@ -132,7 +132,7 @@ def slopes(measured: Table, last: int = 4) -> Table:
         for name in SCHEDULES:
             part = measured.where(family=family, schedule=name)
             k, loss = np.array(part.columns["k"][-last:]), np.array(part.columns["loss"][-last:])
-            bound = catalogue[PUBLISHED[name]]
+            bound = catalogue[_PUBLISHED[name]]
             rows.append(
                 {
                     "family": family,

@@ -29,12 +29,12 @@ def _checked_eta(eta: Any) -> float:
     return value
 
 
-def best_eta(eta: float, noise: float, k: int) -> float:
+def _best_eta(eta: float, noise: float, k: int) -> float:
     """Return η/(1 + σ√(k+1))."""
     return eta / (1 + noise * math.sqrt(k + 1))
 
 
-def linear_decay_to_zero(k: int) -> Floats:
+def _linear_decay_to_zero(k: int) -> Floats:
     """Return (k+1−t)/(k+1) for t = 1..k."""
     return np.arange(k, 0, -1) / (k + 1)
 
@@ -79,7 +79,7 @@ class Minimax(Preset):
         object.__setattr__(self, "noise", validate.number("noise", self.noise, _NOISE_HINT))
 
     def build(self, k: int, square: float) -> Filter:
-        eta, t = best_eta(self.eta, self.noise, k), np.arange(1, k + 1)
+        eta, t = _best_eta(self.eta, self.noise, k), np.arange(1, k + 1)
         # 1/κ_t − 1 without its cancellation
         relative = ((1 - eta) * (k + 1) + eta * t) / (eta * (k + 1 - t))
         return Ridge(relative * square)
@@ -117,7 +117,7 @@ class MinimaxBudget(Preset):
         object.__setattr__(self, "noise", validate.number("noise", self.noise, _NOISE_HINT))
 
     def build(self, k: int, square: float) -> Filter:
-        sizes = best_eta(self.eta, self.noise, k) * linear_decay_to_zero(k)
+        sizes = _best_eta(self.eta, self.noise, k) * _linear_decay_to_zero(k)
         if self.n_steps > 1:
             sizes = -np.expm1(np.log1p(-sizes) / self.n_steps)
         return GradientDescent(self.n_steps, sizes / (square if square > 0 else 1.0))
@@ -127,7 +127,7 @@ minimax = Minimax
 minimax_budget = MinimaxBudget
 
 
-class MeanFactor(Protocol):
+class _MeanFactor(Protocol):
     """Tasks or an ensemble, by the mean filter factor of a ridge step."""
 
     @property
@@ -192,7 +192,7 @@ class Steady(Preset):
             " schedules.resolve(schedule, k, radius, spectrum=tasks)"
         )
 
-    def for_spectrum(self, k: int, spectrum: MeanFactor) -> Ridge:
+    def for_spectrum(self, k: int, spectrum: _MeanFactor) -> Ridge:
         """Return the filter of k steps on tasks or an ensemble."""
         coefficients = np.zeros(k)
         if self.noise > 0:
@@ -204,7 +204,7 @@ class Steady(Preset):
                 ) * inverse + self.drift**2 / unit
         return Ridge(coefficients)
 
-    def _start(self, spectrum: MeanFactor) -> tuple[float, float]:
+    def _start(self, spectrum: _MeanFactor) -> tuple[float, float]:
         """Return dσ² and 1/λ_1; ValueError where they are no floats."""
         with np.errstate(all="ignore"):
             unit = float(max(1, spectrum.span_dimension) * np.square(self.noise))
@@ -222,7 +222,7 @@ class Steady(Preset):
             )
         return unit, inverse
 
-    def limit(self, spectrum: MeanFactor) -> float:
+    def limit(self, spectrum: _MeanFactor) -> float:
         """Return the λ that the coefficients tend to: infinite without drift, 0 without noise."""
         if self.noise == 0 or self.drift == 0:
             return math.inf if self.noise > 0 else 0.0

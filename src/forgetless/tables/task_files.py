@@ -85,13 +85,13 @@ def read_tasks(
         Tasks in sorted order of their labels.
     """
     path = check_source(path)
-    if encoder is not None and is_table(path):
-        task, targets = chosen_columns(path, task, target)
-        tasks = encoded_tasks(
+    if encoder is not None and _is_table(path):
+        task, targets = _chosen_columns(path, task, target)
+        tasks = _encoded_tasks(
             TableTasks(path, task, targets, drop=encoder.drop, order="sorted"), encoder
         )
-    elif is_table(path):
-        task, (name, *others) = chosen_columns(path, task, target)
+    elif _is_table(path):
+        task, (name, *others) = _chosen_columns(path, task, target)
         if others:
             raise ValueError(
                 f"several targets need an encoder, got {name}, {', '.join(others)}; pass one of"
@@ -105,12 +105,12 @@ def read_tasks(
     return in_form(tasks, loss, intercept, standardize)
 
 
-def is_table(path: Path) -> bool:
+def _is_table(path: Path) -> bool:
     """Return whether a file is a table, and not an archive of arrays."""
     return kind_of(path) not in (".npz", ".safetensors")
 
 
-def chosen_columns(
+def _chosen_columns(
     path: Path, task: str | None, target: str | Sequence[str] | None
 ) -> tuple[str, tuple[str, ...]]:
     """Return the columns of task and targets; ValueError with the columns of the file where one is
@@ -128,7 +128,7 @@ def chosen_columns(
     return task, targets
 
 
-def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
+def _encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
     """Return the tasks of a table, encoded; an encoder that is not fitted learns them first."""
     tasks.rows = 0
     tasks.classes = False
