@@ -79,16 +79,6 @@ class Moments:
         constant = np.zeros((self.right.shape[0], self.size - q))
         return np.concatenate([self.right[:, :q], constant], axis=1)
 
-    def linear_form(self, V: Array) -> Array:
-        """Return the form of errors in span coordinates from a form V (Q, Q) of the state, without
-        constant terms.
-        """
-        if self.frame is None:
-            q = self.tasks.span_dimension
-            return V[:q, :q]
-        q = self.frame.shape[0]
-        return self.frame.T @ V[:q, :q] @ self.frame
-
     def initial(self, n_problems: int) -> Array:
         """Return S before the first step for every problem, of shape (Q, Q, B)."""
         return repeated(self.start, n_problems)
@@ -218,7 +208,7 @@ def measured(tasks: TaskCollection, start: Array) -> Moments:
     size = _terms(around)
     if size <= CANCELS * before:
         return around
-    outputs = output_moments(tasks, start)
+    outputs = _output_moments(tasks, start)
     return outputs if _terms(outputs) < 0.1 * size else around
 
 
@@ -228,7 +218,7 @@ def _terms(moments: Moments) -> float:
     return float(np.sum((moments.tasks.singular_values * (np.abs(moments.right) @ roots)) ** 2))
 
 
-def output_moments(tasks: TaskCollection, start: Array) -> Moments:
+def _output_moments(tasks: TaskCollection, start: Array) -> Moments:
     """Return the maps in output coordinates."""
     D, errors = tasks.span_vectors, -tasks.missing(start)
     rows = D
