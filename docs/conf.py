@@ -41,7 +41,7 @@ autosummary_context = {
         "forgetless.worst_case": ["forgetless.engines.results.WorstCase"],
         "forgetless.loss_gradient": ["forgetless.engines.adjoint.LossGradient"],
         "forgetless.advise": ["forgetless.advice.results.Advice", "forgetless.advice.results.Option"],
-        "forgetless.optimal_schedule": ["forgetless.advice.schedule.OptimalSchedule"],
+        "forgetless.optimal_schedule": ["forgetless.advice.results.OptimalSchedule"],
         "forgetless.compare_bounds": [
             "forgetless.guarantees.results.BoundComparison",
             "forgetless.guarantees.results.BoundComparisons",

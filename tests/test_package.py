@@ -23,7 +23,7 @@ LAYERS = [
     {"engines", "theory"},
     {"guarantees", "estimators", "torch"},
     {"advice", "reproduce", "tables"},
-    {"explorer", "results"},
+    {"explorer"},
     {"cli"},
     {"__main__"},
 ]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any, TypeVar
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 
 DELAY = 2.0
 """Seconds before a bar appears: most calls are over by then."""
@@ -31,7 +31,7 @@ def progress(enabled: bool) -> None:
     _settings["enabled"] = bool(enabled)
 
 
-def track(items: Iterable[Item], text: str, total: int | None = None) -> Iterator[Item]:
+def track(items: Iterable[_Item], text: str, total: int | None = None) -> Iterator[_Item]:
     """Yield ``items`` one by one, with a bar on a terminal after ``DELAY`` seconds.
 
     Parameters

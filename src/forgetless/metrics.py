@@ -50,14 +50,14 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
     return str(canonical)
 
 
-PATH_METRICS = ("seen_loss", "forgetting", "drift")
-METRICS = ("average_loss", *PATH_METRICS)
+_PATH_METRICS = ("seen_loss", "forgetting", "drift")
+METRICS = ("average_loss", *_PATH_METRICS)
 TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 # the last is not among the defaults: an order may have no next task
-ENGINE_METRICS = (*METRICS, "next_loss")
+_ENGINE_METRICS = (*METRICS, "next_loss")
 OTHER_LOSS = "other_loss"  # in engines: the average loss of other tasks than those learned
 WEIGHT_METRICS = ("distance", OTHER_LOSS)  # of the weights themselves, not of outputs
-ALL_METRICS = (*ENGINE_METRICS, "distance", *TASK_METRICS)
+ALL_METRICS = (*_ENGINE_METRICS, "distance", *TASK_METRICS)
 ENSEMBLE_METRICS = (*ALL_METRICS, "task_distances")
 
 
@@ -107,7 +107,7 @@ class TaskSums(NamedTuple):
     gains: Floats | None
 
 
-def sums_needed(names: tuple[str, ...]) -> tuple[bool, bool, bool]:
+def _sums_needed(names: tuple[str, ...]) -> tuple[bool, bool, bool]:
     """Return which of the sums the metrics need."""
     return (
         any(name.endswith(("loss", "losses")) for name in names),
@@ -122,7 +122,7 @@ def task_sums(
     """Return the sums that the metrics need, from outputs and mean outputs of shape (..., c,
     Σr).
     """
-    squares, changes, gains = sums_needed(names)
+    squares, changes, gains = _sums_needed(names)
     change = outputs - means if changes or gains else outputs
     return TaskSums(
         by_task(outputs * outputs, tasks) if squares else None,

@@ -31,7 +31,7 @@ BLOCK = 4096  # steps drawn at once
 TRIALS = 8  # trials that share one generator, which always draws for all of them
 
 
-def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
+def _index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
     """Return the smallest unsigned type for task indices (compiled loops are several times faster
     on unsigned).
     """
@@ -180,7 +180,7 @@ def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) ->
         streams.append(
             ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child)))
         )
-    buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))
+    buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), _index_dtype(n_tasks))
     for size in _block_sizes(k):
         block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
         for group, stream in enumerate(streams):
@@ -252,7 +252,7 @@ class WithReplacement(Ordering):
         cumulative /= cumulative[-1]
         for size in _block_sizes(k):
             draws = np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
-            yield draws.astype(index_dtype(n_tasks))
+            yield draws.astype(_index_dtype(n_tasks))
 
 
 def _uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -> Indices:
@@ -263,7 +263,7 @@ def _uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -
     """
     digits = _digits(n_tasks)
     if digits is None:
-        return rng.integers(n_tasks, size=(n_trials, size), dtype=index_dtype(n_tasks))
+        return rng.integers(n_tasks, size=(n_trials, size), dtype=_index_dtype(n_tasks))
     count, p = digits.shape
     draws = rng.integers(count, size=(n_trials, -(-size // p)), dtype=np.uint16)
     return np.take(digits, draws, axis=0).reshape(n_trials, -1)[:, :size]
@@ -277,7 +277,7 @@ def _digits(n_tasks: int) -> Indices | None:
     p = 12 if n_tasks == 1 else int(math.log(2048.5, n_tasks))
     if p < 2:
         return None
-    return np.indices((n_tasks,) * p, dtype=index_dtype(n_tasks)).reshape(p, -1).T.copy()
+    return np.indices((n_tasks,) * p, dtype=_index_dtype(n_tasks)).reshape(p, -1).T.copy()
 
 
 def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
@@ -343,7 +343,7 @@ class RandomReshuffling(Ordering):
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
     ) -> Iterator[Indices]:
-        pending = np.empty((n_trials, 0), index_dtype(n_tasks))
+        pending = np.empty((n_trials, 0), _index_dtype(n_tasks))
         for size in _block_sizes(k):
             missing = max(0, -(-(size - pending.shape[1]) // n_tasks))
             epochs = _shuffled(n_tasks, n_trials * missing, rng).reshape(
@@ -373,7 +373,7 @@ class Cyclic(Ordering):
     ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             steps = np.arange(first, min(first + BLOCK, k))
-            yield np.tile((steps % n_tasks).astype(index_dtype(n_tasks)), (n_trials, 1))
+            yield np.tile((steps % n_tasks).astype(_index_dtype(n_tasks)), (n_trials, 1))
 
 
 @dataclass(frozen=True)
@@ -426,13 +426,13 @@ class FixedOrder(Ordering):
     ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             indices = self.indices[first : min(first + BLOCK, k)]
-            yield np.tile(np.array(indices, dtype=index_dtype(n_tasks)), (n_trials, 1))
+            yield np.tile(np.array(indices, dtype=_index_dtype(n_tasks)), (n_trials, 1))
 
 
 def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
     """Return ``n_rows`` random permutations of the tasks."""
     return rng.permuted(
-        np.tile(np.arange(n_tasks, dtype=index_dtype(n_tasks)), (n_rows, 1)), axis=1
+        np.tile(np.arange(n_tasks, dtype=_index_dtype(n_tasks)), (n_rows, 1)), axis=1
     )
 
 

@@ -27,8 +27,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
-from forgetless._core.environment import needs
-from forgetless._core.text import error_text
+from forgetless._core.text import error_text, needs
 from forgetless._progress import track
 from forgetless.errors import StoreError
 
@@ -37,7 +36,7 @@ __all__ = ["Results", "load", "run"]
 MAX_DEATHS = 3
 """Workers that may die while they compute one cell and nothing else."""
 
-PATIENCE = 60.0
+_PATIENCE = 60.0
 """Seconds to wait for another process that is writing to the store."""
 
 TABLE = """CREATE TABLE IF NOT EXISTS cell (
@@ -51,7 +50,7 @@ Arguments = dict[str, Any]
 Cells = list[tuple[str, Arguments]]
 
 
-class Outcome(NamedTuple):
+class _Outcome(NamedTuple):
     """The result of a cell as JSON, or the text of its error."""
 
     key: str
@@ -181,7 +180,7 @@ def load(store: str | Path) -> Results:
 def _opened(store: Path) -> Iterator[sqlite3.Connection]:
     """Open a store, in which every statement is a transaction of its own; StoreError on failure."""
     try:
-        connection = sqlite3.connect(store, timeout=PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(store, timeout=_PATIENCE, isolation_level=None)
         with closing(connection):
             connection.execute(TABLE)
             yield connection
@@ -246,7 +245,7 @@ def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str
     return list(cells.items())
 
 
-def _outcome(function: Callable[..., Any], key: str, arguments: Arguments) -> Outcome:
+def _outcome(function: Callable[..., Any], key: str, arguments: Arguments) -> _Outcome:
     """Return the outcome of one cell; runs in a worker."""
     start = time.perf_counter()
     result = None
@@ -261,7 +260,7 @@ def _outcome(function: Callable[..., Any], key: str, arguments: Arguments) -> Ou
         result = json.dumps(value, default=_plain)
     except (Exception, SystemExit) as error:
         message = error_text(error)
-    return Outcome(key, result, message, time.perf_counter() - start)
+    return _Outcome(key, result, message, time.perf_counter() - start)
 
 
 def _plain(value: Any) -> Any:
@@ -271,11 +270,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a result of type {type(value).__name__} is not a JSON value")
 
 
-def _dead(key: str, reason: object) -> Outcome:
-    return Outcome(key, None, f"its worker process died again and again: {reason}", 0.0)
+def _dead(key: str, reason: object) -> _Outcome:
+    return _Outcome(key, None, f"its worker process died again and again: {reason}", 0.0)
 
 
-def _from_processes(function: Callable[..., Any], cells: Cells, n_jobs: int) -> Iterator[Outcome]:
+def _from_processes(function: Callable[..., Any], cells: Cells, n_jobs: int) -> Iterator[_Outcome]:
     """Yield the outcomes of cells from processes of this machine, as they arrive."""
     deaths: Counter[str] = Counter()
     groups = [cells]  # the last one is run first
@@ -309,7 +308,7 @@ def _calls(
         yield delayed(_outcome)(function, key, arguments)
 
 
-def _from_dask(client: Any, function: Callable[..., Any], cells: Cells) -> Iterator[Outcome]:
+def _from_dask(client: Any, function: Callable[..., Any], cells: Cells) -> Iterator[_Outcome]:
     """Yield the outcomes of cells from a dask cluster, as they arrive.
 
     Not through joblib, which waits for ever for a cell that kills its workers (joblib 1.6). The

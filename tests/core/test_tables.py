@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from forgetless.reporting import html
-from forgetless.reporting.page import render
+from forgetless.reporting.html import render
 from forgetless.reporting.table import Noted, Table, frame
 
 

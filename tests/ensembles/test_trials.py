@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines.fresh_trials import step, trials_of_generator
+from forgetless.engines.fresh import step, trials_of_generator
 from forgetless.ensembles import Gaussian, Rotated, teachers
 
 FILTERS = {

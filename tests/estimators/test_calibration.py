@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.datasets import load_digits
 
 import forgetless as fl
-from forgetless.estimators.calibration import MOST_ROWS, Calibration, some_rows
+from forgetless.estimators.history import MOST_ROWS, Calibration, some_rows
 
 
 def log_loss(probabilities, labels):

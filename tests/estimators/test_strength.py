@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.estimators import strength as _strength
-from forgetless.estimators.strength import Strength
+from forgetless.estimators import rules
+from forgetless.estimators.rules import Strength
 from forgetless.schedules import from_name
 from forgetless.schedules.names import PROPORTIONAL
 from support.streams import learned, stream
@@ -178,7 +178,7 @@ def test_the_running_radius_is_the_largest_norm(rng):
 )
 @pytest.mark.parametrize("radius", [1.0, 3.0])
 def test_long_schedules_are_kept_in_parts(schedule, radius, monkeypatch):
-    monkeypatch.setattr(_strength, "CHUNK", 4)
+    monkeypatch.setattr(rules, "CHUNK", 4)
     strength, whole = Strength(schedule, 11), schedule(11, radius)
     for task in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 2):
         found, expected = strength.at(task, radius), whole.at(task - 1)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer.write import ASSETS, ENGINE, PAGE, constants, embedded, page, plain_schedule
+from forgetless.explorer import ASSETS, ENGINE, PAGE, constants, embedded, page, plain_schedule
 
 EXPORTED = json.loads(Path(__file__).with_name("exported.json").read_text(encoding="utf-8"))
 """Code that the page writes, by the state in its address; the browser's tests compare it with the page."""

@@ -7,7 +7,9 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
+from forgetless.engines.results import Trace
 from forgetless.errors import FileError
+from forgetless.guarantees.results import BoundComparison
 from forgetless.io import read, write
 from forgetless.tables import read_tasks
 from support.collections import random_pairs
@@ -33,7 +35,7 @@ def saved(request, tmp_path):
 
 def same(one, other):
     assert type(one) is type(other)
-    if isinstance(one, fl.results.BoundComparison):
+    if isinstance(one, BoundComparison):
         assert one == other
         return
     assert repr(one) == repr(other)
@@ -47,7 +49,7 @@ def same(one, other):
     assert one.values.keys() == other.values.keys()
     for name, value in one.values.items():
         np.testing.assert_array_equal(value, other.values[name])
-    if isinstance(one, fl.results.Trace):
+    if isinstance(one, Trace):
         assert (one.weights is None) == (other.weights is None)
         np.testing.assert_array_equal(np.asarray(one.weights, float), np.asarray(other.weights, float))
     else:

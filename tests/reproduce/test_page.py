@@ -14,8 +14,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli, plots, reproduce
-from forgetless.reproduce import page
-from forgetless.reproduce.minimax import repeated_row
+from forgetless.reproduce import page, repeated_row
 from support import literal
 
 

@@ -13,8 +13,7 @@ import pytest
 
 from forgetless._core import validate
 from forgetless.tables import TableEncoder, read_table, readers
-from forgetless.tables._dates import ISO, format_of, parsed
-from forgetless.tables._numbers import number_of
+from forgetless.tables._numbers import ISO, format_of, number_of, parsed
 from forgetless.tables.readers import BadTableError
 from forgetless.tables.task_files import TableTasks
 

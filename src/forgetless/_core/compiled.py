@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 
-def has_numba() -> bool:
+def _has_numba() -> bool:
     """Return whether numba is installed; it may still fail to import."""
     return importlib.util.find_spec("numba") is not None
 
@@ -33,7 +33,7 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 def compiled(name: str) -> Any | None:
     """Return a compiled module of this package, or None; warns if numba is installed but broken."""
-    if not has_numba():
+    if not _has_numba():
         return None
     if name not in _modules:
         try:

@@ -93,7 +93,7 @@ class _Constant:
         return self._value
 
 
-def blocks_with_own_work(
+def _blocks_with_own_work(
     graph: Mapping[Hashable, Any], parts: Sequence[Sequence[Any]]
 ) -> list[Block]:
     """Return blocks from the parts of each and the graph that computes them."""
@@ -198,7 +198,7 @@ def blocks_of(X: Any, y: Any, weight: Any = None) -> list[Block]:
         key: node for name in remote for key, node in dict(named[name].__dask_graph__()).items()
     }
     parts = [_in_blocks(name, values, rows) for name, values in named.items()]
-    return blocks_with_own_work(graph, list(zip(*parts, strict=True)))
+    return _blocks_with_own_work(graph, list(zip(*parts, strict=True)))
 
 
 def _check_kind(name: str, values: Any) -> None:
@@ -290,7 +290,7 @@ def summed(parts: Sequence[Any], add: Callable[[list[Any]], Any]) -> Any:
     return level[0]
 
 
-class WorkerWatch:
+class _WorkerWatch:
     """Detects that a dask cluster has no workers, in which case it would wait for ever without a
     message.
 
@@ -336,7 +336,7 @@ def computed(*delayed: Any) -> tuple[Any, ...]:
         return tuple(dask.compute(*delayed))
     from distributed import wait
 
-    futures, watch = client.compute(list(delayed)), WorkerWatch(client)
+    futures, watch = client.compute(list(delayed)), _WorkerWatch(client)
     try:
         while True:
             try:

@@ -1,8 +1,11 @@
-"""Text for people: numbers, and untrusted text, such as labels of tasks, escaped for terminals,
-figures and pages.
+"""Text for people: numbers, what to install, and untrusted text, such as labels of tasks, escaped
+for terminals, figures and pages.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 _LABEL = 60
@@ -76,3 +79,34 @@ def readable_number(value: Any, number: str = ".4g") -> str:
     if not whole or not 10_000 <= math.fabs(value) < 1e9:
         return text
     return f"{float(text):,.0f}".replace(",", " ")
+
+
+def version() -> str:
+    """Return it; asked for when it is needed, since the package itself imports what asks."""
+    return str(import_module("forgetless").__version__)
+
+
+def how(extra: str) -> str:
+    """Return how to install an extra of this package, from a checkout as from an index.
+
+    Examples
+    --------
+    >>> from forgetless._core.text import how
+    >>> how("plot")
+    "pip install '.[plot]' in a checkout of forgetless, or pip install 'forgetless[plot]'"
+    """
+    return (
+        f"pip install '.[{extra}]' in a checkout of forgetless, or pip install"
+        f" 'forgetless[{extra}]'"
+    )
+
+
+@contextmanager
+def needs(what: str, package: str, extra: str) -> Iterator[None]:
+    """Say what to install where an import inside fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(
+            f"{what} needs {package} ({error}); install it with: {how(extra)}"
+        ) from error

@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-WORTH_THREADS = 1e9
+_WORTH_THREADS = 1e9
 """Multiplications in one product, some 0.1 s of work, from which on threads gain more than they
 cost."""
 
@@ -46,7 +46,7 @@ def few_threads(work: Callable[..., float]) -> Callable[[Callable[P, R]], Callab
     Parameters
     ----------
     work : function of the arguments of the decorated function
-        The number of multiplications in one of its larger products. From ``WORTH_THREADS`` on all
+        The number of multiplications in one of its larger products. From ``_WORTH_THREADS`` on all
         threads are used.
 
     Examples
@@ -59,7 +59,7 @@ def few_threads(work: Callable[..., float]) -> Callable[[Callable[P, R]], Callab
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if work(*args, **kwargs) >= WORTH_THREADS:
+            if work(*args, **kwargs) >= _WORTH_THREADS:
                 return function(*args, **kwargs)
             with one_blas_thread():
                 return function(*args, **kwargs)

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless.advice._descent import Coordinates
-from forgetless.advice._search import Losses, Shape, search, shapes
-from forgetless.advice.schedule import OptimalSchedule
+from forgetless.advice._search import Coordinates, Losses, Shape, search, shapes
+from forgetless.advice.results import OptimalSchedule
 from forgetless.engines.expectation import expect
 from forgetless.engines.fresh import second_moments
 from forgetless.ensembles import Ensemble
 from forgetless.ensembles.invariant import Rotated
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Ridge
-from forgetless.schedules.tracking import Steady
+from forgetless.schedules.optimal import Steady
 
 OBJECTIVES = ("average_loss", "next_loss", "distance")
 
@@ -84,7 +83,7 @@ class Objective:
         return self.factor * float(self.weights @ errors[-1]) + self.floor, self.factor * slopes
 
 
-def closed_form(ensemble: Ensemble, name: str) -> Steady | None:
+def _closed_form(ensemble: Ensemble, name: str) -> Steady | None:
     """Return the schedule that is optimal among all spectral filters where it has a closed form;
     else None.
     """
@@ -121,7 +120,7 @@ def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
     strength = float(constant.strength())
     coordinates = _coordinates(ensemble, k, strength)
     value = _logarithm(objective, coordinates)
-    steady = closed_form(ensemble, name)
+    steady = _closed_form(ensemble, name)
     if steady is not None:
         start = "closed form"
         coefficients = np.asarray(steady.for_spectrum(k, ensemble).coefficient)

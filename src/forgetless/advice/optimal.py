@@ -11,10 +11,9 @@ from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
 from forgetless.advice import ensembles
-from forgetless.advice._descent import Coordinates
-from forgetless.advice._search import search
+from forgetless.advice._search import Coordinates, search
 from forgetless.advice.ranking import check_held_out, losses_on, standard_shapes
-from forgetless.advice.schedule import OptimalSchedule
+from forgetless.advice.results import OptimalSchedule
 from forgetless.engines.adjoint import Adjoint, through_parameters
 from forgetless.engines.fresh import check_unused
 from forgetless.engines.inputs import OrderingLike

@@ -31,7 +31,7 @@ Objective = Literal[
 
 OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
 
-POWER = 2.0
+_POWER = 2.0
 """Of t in the weights of averages: of 0, 1.5 and 2 the one with the smallest proved constant."""
 
 _BATCH = 64
@@ -121,7 +121,7 @@ def advise(
     # Of an average of iterates only the loss over all tasks is exact.
     averaged = None
     if goal in ("average_loss", "worst_case"):
-        averaged = float(losses_on(tasks, k, goal, order, start, average=POWER)([Projection()])[0])
+        averaged = float(losses_on(tasks, k, goal, order, start, average=_POWER)([Projection()])[0])
     return Advice(ranked(options), goal, k, tasks.radius, averaged)
 
 

@@ -35,7 +35,7 @@ from forgetless.tables.task_files import ORDERS
 
 SCHEDULES = f"auto, {usage()}"
 
-LINES = 50
+_LINES = 50
 """Columns of a table that are printed."""
 
 SPLIT = {"holdout": 0.2, "seed": 0, "refit": True}
@@ -387,9 +387,9 @@ def _counts_up(column: Any) -> bool:
 def _shortened(columns: Any) -> str:
     """Return a table of columns as text, of very many the first."""
     lines = columns.text().split("\n")
-    rest = len(lines) - 1 - LINES
+    rest = len(lines) - 1 - _LINES
     return "\n".join(
-        lines if rest <= 0 else [*lines[: 1 + LINES], f"and {rest} more: forgetless show"]
+        lines if rest <= 0 else [*lines[: 1 + _LINES], f"and {rest} more: forgetless show"]
     )
 
 

@@ -31,7 +31,7 @@ from forgetless._core.validate import check_memory
 from forgetless.engines.moments import OF_MOMENTS, Moments, of_moments
 from forgetless.metrics import mean_of
 
-LARGEST_LEVELS = 2.0**32
+_LARGEST_LEVELS = 2.0**32
 """Bytes that two levels may take: 2^M sets are soon more than any machine has."""
 
 
@@ -127,7 +127,7 @@ class SubsetProgram:
             f"the exact expectation without replacement over sets of up to {min(k, M)} of {M} tasks"
             f" ({sum(comb(M, t) * t for t in steps):,} updates)",
             "use simulate(ordering=WithoutReplacement(), n_trials=…) for a Monte Carlo estimate",
-            LARGEST_LEVELS,
+            _LARGEST_LEVELS,
         )
 
     def _numbers_per_set(self) -> float:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from forgetless import metrics
 from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import jit, n_threads, spread
-from forgetless.engines._trials import Snapshot, part_of
-from forgetless.engines.coordinates import Coordinates
+from forgetless.engines._trials import Coordinates, Snapshot, part_of
 from forgetless.metrics import TaskSums, follows_path
 from forgetless.orderings import Indices
 from forgetless.tasks import TaskCollection

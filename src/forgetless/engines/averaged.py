@@ -53,7 +53,7 @@ class AveragedRun:
         for t, gain in enumerate(gains.tolist()):
             phi = np.ascontiguousarray(factors[:, t, :])
             self.S -= operator.decrease(self.S, phi)
-            X = self.C - mean_decrease(
+            X = self.C - _mean_decrease(
                 self.C, operator.left, operator.right, operator.weights * phi
             )
             self.A += gain * (
@@ -73,7 +73,7 @@ class AveragedRun:
         return mean_of(name, 0.5 * excess, self.tasks.n_tasks, float(self.tasks.floors.mean()))
 
 
-def mean_decrease(C: Array, left: Array, right: Array, weighted: Array) -> Array:
+def _mean_decrease(C: Array, left: Array, right: Array, weighted: Array) -> Array:
     """Return C − M̄ C = Lᵀ diag(pφ) R C, C being of shape (Q, Q, B) and pφ of shape (Σr, B)."""
     return applied(left.T, weighted[:, None, :] * applied(right, C))
 
@@ -101,7 +101,7 @@ def average_backwards(problem: Problem, moments: Moments, form: Array, last: int
         for t, (w, before) in enumerate(itertools.pairwise(weights.tolist())):
             phi = np.ascontiguousarray(factors[:, t, :])
             T += w * H
-            T -= mean_decrease(T, operator.left, operator.right, operator.weights * phi)
+            T -= _mean_decrease(T, operator.left, operator.right, operator.weights * phi)
             V -= operator.decrease(V, phi)
             V += before * (before * H + mirrored(T))
     return V

@@ -27,7 +27,7 @@ def expectations(problem: Problem, origin: Array, names: tuple[str, ...]) -> Com
         problem.only_average_loss(names)
         return _step_by_step(problem, moments, origin, names)
     powers = problem.constant and names == ("average_loss",) and problem.disturbance is None
-    if not powers or not powers_pay(problem, moments.size, moments.realizable):
+    if not powers or not _powers_pay(problem, moments.size, moments.realizable):
         return _step_by_step(problem, moments, origin, names)
     result = _by_powers(problem, moments, origin)
     steps = (
@@ -224,7 +224,7 @@ def forms(problem: Problem, moments: Moments) -> Forms:
         return Forms.of_curves(
             [_backwards(problem, moments, form, step) for step in steps], "steps"
         )
-    if not powers_pay(problem, moments.size, moments.realizable):
+    if not _powers_pay(problem, moments.size, moments.realizable):
         return Forms.of_curves(_fixed_backwards(problem, moments, form), "steps")
     operator, factors = Operator(moments, problem.probabilities), problem.factors(0, 1)[:, 0, :]
     dense = (
@@ -275,7 +275,7 @@ def left_at(problem: Problem) -> list[Floats]:
     return [np.broadcast_to(decay(step), len(problem.filters)) for step in problem.steps.tolist()]
 
 
-def powers_pay(problem: Problem, size: int, realizable: bool) -> bool:
+def _powers_pay(problem: Problem, size: int, realizable: bool) -> bool:
     """Return whether powers of the dense operator take less time than steps, both estimated."""
     n, b = size * (size + 1) / 2, len(problem.filters)
     work = 1e-10 * float(problem.tasks.offsets[-1]) * size * size

@@ -26,7 +26,7 @@ from forgetless.engines.problem import Problem
 from forgetless.engines.rounding import diagonal_roots
 from forgetless.metrics import by_task, mean_of
 
-ONE_SIZE = 64  # most coordinates of compiled steps: beyond, products take all the time
+_ONE_SIZE = 64  # most coordinates of compiled steps: beyond, products take all the time
 # L, R, offsets, and the probability of every singular vector
 OperatorArrays = tuple[Array, Array, Array, Array]
 # makes the steps of factors (Σr, T, B) on S in place
@@ -38,7 +38,7 @@ def compiled_steps(problem: Problem, moments: Moments) -> Steps | None:
     n_problems, size, rows = len(problem.filters), moments.size, float(problem.tasks.offsets[-1])
     # Seconds without them, roughly: some calls per step, and products at a few GFLOP/s.
     seconds = float(problem.steps[-1]) * (3e-5 + n_problems * 3e-10 * rows * size * size)
-    if size > ONE_SIZE or not worth_loading("engines._moments_numba", seconds):
+    if size > _ONE_SIZE or not worth_loading("engines._moments_numba", seconds):
         return None
     module = compiled("engines._moments_numba")
     steps: Steps | None = None if module is None else module.advance

@@ -218,7 +218,7 @@ def measured(tasks: TaskCollection, start: Array) -> Moments:
     size = _terms(around)
     if size <= CANCELS * before:
         return around
-    outputs = output_moments(tasks, start)
+    outputs = _output_moments(tasks, start)
     return outputs if _terms(outputs) < 0.1 * size else around
 
 
@@ -228,7 +228,7 @@ def _terms(moments: Moments) -> float:
     return float(np.sum((moments.tasks.singular_values * (np.abs(moments.right) @ roots)) ** 2))
 
 
-def output_moments(tasks: TaskCollection, start: Array) -> Moments:
+def _output_moments(tasks: TaskCollection, start: Array) -> Moments:
     """Return the maps in output coordinates."""
     D, errors = tasks.span_vectors, -tasks.missing(start)
     rows = D

@@ -33,7 +33,7 @@ def _powers(rates: Floats, steps: Any) -> Floats:
     return np.asarray(np.where((rates > 1) & (steps % 2 == 1), -magnitude, magnitude))
 
 
-class SymmetricBasis:
+class _SymmetricBasis:
     """Coordinates of symmetric Q × Q matrices in which the Frobenius product is the dot product."""
 
     def __init__(self, size: int) -> None:
@@ -63,8 +63,8 @@ class SymmetricBasis:
         return (x / self.scale[:, None])[position]
 
 
-def dense_decrease(
-    operator: Operator, basis: SymmetricBasis, factors: Array, *, adjoint: bool = False
+def _dense_decrease(
+    operator: Operator, basis: _SymmetricBasis, factors: Array, *, adjoint: bool = False
 ) -> Array:
     """Return I − Q as matrices of shape (B, n, n), one for each column of factors (Σr, B)."""
     n, b = basis.n, factors.shape[1]
@@ -77,7 +77,7 @@ def dense_decrease(
     return np.stack(result)
 
 
-def _size(basis: SymmetricBasis, S: Array, units: Any = 1.0) -> float:
+def _size(basis: _SymmetricBasis, S: Array, units: Any = 1.0) -> float:
     """Return the norm of a symmetric matrix in the given units."""
     return float(np.linalg.norm(basis.pack(S[:, :, None]) * units))
 
@@ -86,8 +86,8 @@ class Spectral:
     """Every power of a self-adjoint operator at once, from its eigendecomposition."""
 
     def __init__(self, operator: Operator, size: int, factors: Array) -> None:
-        self.basis = SymmetricBasis(size)
-        rates, self.vectors = np.linalg.eigh(dense_decrease(operator, self.basis, factors))
+        self.basis = _SymmetricBasis(size)
+        rates, self.vectors = np.linalg.eigh(_dense_decrease(operator, self.basis, factors))
         # No step expands, so Q is within ±I (negative only where gradient steps overshoot); the
         # rest is rounding.
         self.rates = np.clip(rates, 0.0, 2.0)
@@ -137,10 +137,10 @@ class Squaring:
         adjoint: bool = False,
         units: Floats | None = None,
     ) -> None:
-        self.basis = SymmetricBasis(size)
+        self.basis = _SymmetricBasis(size)
         units = np.ones(size) if units is None else units
         self.units = (units[self.basis.rows] * units[self.basis.columns])[:, None]
-        decrease = dense_decrease(operator, self.basis, factors, adjoint=adjoint)
+        decrease = _dense_decrease(operator, self.basis, factors, adjoint=adjoint)
         eye = np.eye(self.basis.n)
         self.squares = [self.units * (eye - decrease) / self.units[:, 0]]
         self.growth = np.ones(len(decrease))

@@ -295,7 +295,7 @@ def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
     return np.ascontiguousarray(rows)
 
 
-def work_of(tasks: Any, *_: Any, **__: Any) -> float:
+def _work_of(tasks: Any, *_: Any, **__: Any) -> float:
     """Return the multiplications in the Gram matrix of all singular vectors of tasks."""
     if not isinstance(tasks, TaskCollection):
         return 0.0  # the engine raises TypeError
@@ -304,7 +304,7 @@ def work_of(tasks: Any, *_: Any, **__: Any) -> float:
 
 
 # Engines make many small products.
-with_few_threads = few_threads(work_of)
+with_few_threads = few_threads(_work_of)
 
 
 def check_tasks(tasks: Any) -> None:

@@ -12,11 +12,17 @@ from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats
 from forgetless._core.compiled import compiled, worth_loading
 from forgetless._core.threads import one_blas_thread
-from forgetless.engines import fresh_trials
-from forgetless.engines._noisy_trials import NoisyRun
-from forgetless.engines._trials import ArrayRun, Run, Snapshot, part_of
-from forgetless.engines.coordinates import Coordinates, gram_coordinates, span_coordinates
-from forgetless.engines.fresh import FreshProblem, check_unused
+from forgetless.engines._trials import (
+    ArrayRun,
+    Coordinates,
+    Run,
+    Snapshot,
+    gram_coordinates,
+    part_of,
+    span_coordinates,
+)
+from forgetless.engines.disturbance import NoisyRun
+from forgetless.engines.fresh import FreshProblem, check_unused, fresh_trials
 from forgetless.engines.inputs import OrderingLike, Schedules
 from forgetless.engines.problem import Problem, checked_factors, factor_rows
 from forgetless.engines.results import Trace, stacked, together
@@ -121,7 +127,7 @@ def simulate(  # noqa: PLR0913
         check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
         check_unused(evaluate=(evaluate, None), noise=(noise, 0.0), walk=(walk, 0.0))
         fresh = FreshProblem.of(tasks, schedule, k, record, metrics)
-        return fresh_trials.simulated(fresh, n_trials, _shared(seed), keep_weights)
+        return fresh_trials(fresh, n_trials, _shared(seed), keep_weights)
     problem = Problem.of(tasks, schedule, k, ordering, record, average).varied(
         evaluate, noise, walk
     )

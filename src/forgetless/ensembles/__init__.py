@@ -3,8 +3,7 @@ optimal_schedule.
 """
 
 from forgetless.ensembles import teachers
-from forgetless.ensembles.base import Ensemble
-from forgetless.ensembles.invariant import Gaussian, Rotated
+from forgetless.ensembles.invariant import Ensemble, Gaussian, Rotated
 from forgetless.ensembles.teachers import Teachers
 
 __all__ = ["Ensemble", "Gaussian", "Rotated", "Teachers", "teachers"]

@@ -1,18 +1,192 @@
-"""Classification on a stream: explicit L2 on one-hot targets. Classes may appear at any time."""
+"""Classification on a stream: labels as one-hot targets, classes that come at any time.
 
-from typing import Any
+``StreamingClassifier`` is the base of the classifiers, ``ContinualRidgeClassifier`` is explicit L2.
+"""
+
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
-from forgetless._core.arrays import Array
-from forgetless.estimators.calibration import Calibration, some_rows
-from forgetless.estimators.classes import StreamingClassifier, probabilities
+from forgetless._core.arrays import Array, check_unmasked
 from forgetless.estimators.evidence import Experts
-from forgetless.estimators.regressor import RETAINED_FRACTION, store
+from forgetless.estimators.history import Calibration, some_rows
+from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
 from forgetless.estimators.ridge import chosen_value, is_automatic, ridge_rule
 from forgetless.estimators.rules import Rule
 from forgetless.estimators.state import Learned, State
 from forgetless.solvers.rows import is_sparse
+
+
+class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[misc]
+    """Base of the classifiers here: a target for every class, 1 for the rows of that class and 0
+    for others.
+    """
+
+    _has_classes = True
+    _gram_suffices = False
+
+    classes_ = Learned(lambda state: state.origin.classes, "All classes so far, sorted.")
+    class_counts_ = Learned(lambda state: state.class_counts, "Rows learned of each class.")
+    radius_ = Learned(
+        lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known."
+    )
+
+    def partial_fit(  # type: ignore[override]  # the order of arguments is that of scikit-learn's classifiers
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn one task.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+            Labels; some may be of new classes.
+        classes : array of shape (c,), optional
+            Classes of later tasks, declared in any call.
+        sample_weight : float or array of shape (n,), optional
+        """
+        state = self._declared(classes)
+        X, y, weight, state = self._validated(state, X, y, sample_weight)
+        self._state = self._after(state, X, y, weight)
+        return self
+
+    def partial_fit_blocks(self, blocks: Any, classes: Any = None) -> Self:
+        """Learn one task given as row blocks; new classes must be declared in ``classes``."""
+        self._state = self._after_blocks(self._declared(classes), blocks)
+        return self
+
+    def _declared(self, classes: Any) -> State:
+        """Return the state that the next task starts from, with the declared classes."""
+        state = self._current()
+        return state if classes is None else self._with_classes(state, np.asarray(classes))
+
+    def _with_classes(self, state: State, labels: Any) -> State:
+        """Return the state of a stream with the classes among ``labels`` added."""
+        return with_classes(state, labels)
+
+    def _validated(
+        self, state: State, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, State]:
+        labels = _checked(y)
+        state = _counted(self._with_classes(state, labels), labels)
+        return super()._validated(state, X, _one_hot(state, labels), sample_weight)
+
+    def _validated_block(
+        self, state: State, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Any, Any, State]:
+        labels = _checked(y)
+        classes = state.origin.classes
+        new = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
+        if len(new):
+            raise ValueError(
+                f"y holds labels {new.tolist()[:5]} of new classes; in blocks these must be "
+                "declared: partial_fit_blocks(blocks, classes=...)"
+            )
+        return super()._validated(
+            _counted(state, labels), X, _one_hot(state, labels), sample_weight
+        )
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores of all classes (n, c); for two classes the second minus the first,
+        (n,).
+        """
+        state = self._fitted()
+        scores = self._linear(state, X)
+        return scores[:, 1] - scores[:, 0] if len(state.origin.classes) == 2 else scores
+
+    def predict(self, X: Any) -> Array:  # type: ignore[override]  # classes have no standard deviation
+        """Return the class with the largest prediction for each row."""
+        state = self._fitted()
+        scores = self._linear(state, X)
+        return state.origin.classes[np.argmax(scores, axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of all classes, of shape (n, c); their order is that of
+        ``classes_``.
+        """
+        return probabilities(self._linear(self._fitted(), X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+
+def probabilities(scores: Array) -> Array:
+    """Return the softmax of scores (n, c)."""
+    powers = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+    return powers / np.sum(powers, axis=1, keepdims=True)
+
+
+def _checked(y: Any) -> Any:
+    """Return labels after scikit-learn's checks."""
+    if y is None:
+        raise ValueError("a classifier requires y to be passed, but the target y is None")
+    check_unmasked("y", y)
+    labels = column_or_1d(np.asarray(y), warn=True)
+    check_classification_targets(labels)
+    return labels
+
+
+def _one_hot(state: State, labels: Any) -> Any:
+    return (labels[:, None] == state.origin.classes[None, :]).astype(np.float64)
+
+
+def with_classes(state: State, labels: Any) -> State:
+    """Return the state of a stream with the classes among ``labels`` added.
+
+    Targets of a new class were 0 at every row so far, so its weights would be zero had it been
+    declared at first.
+    """
+    new = np.unique(labels)
+    old = state.origin.classes
+    if old is None:
+        return state._replace(
+            origin=state.origin._replace(classes=new), class_counts=np.zeros(len(new))
+        )
+    if len(np.setdiff1d(new, old)) == 0:
+        return state
+    if (new.dtype.kind in "US") != (old.dtype.kind in "US"):
+        raise ValueError(
+            f"labels {new.tolist()[:5]} are of another kind than the classes {old.tolist()[:5]};"
+            " convert them"
+        )
+    classes = np.union1d(old, new)
+    place = np.where(np.isin(classes, old), np.searchsorted(old, classes), -1)
+    counts = _placed(state.class_counts, place)
+    state = state._replace(origin=state.origin._replace(classes=classes), class_counts=counts)
+    if state.coef is not None:
+        intercept = (
+            _placed(state.intercept, place)
+            if state.fit_intercept
+            else np.zeros((len(classes),), dtype=state.coef.dtype)
+        )
+        state = state._replace(coef=_placed(state.coef, place), intercept=intercept)
+    if state.iterate is not None:
+        state = state._replace(
+            iterate=state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T)
+        )
+    if isinstance(state.memory, Experts):
+        state = state._replace(memory=state.memory.with_classes(place))
+    return state
+
+
+def _placed(array: Array, place: Any) -> Array:
+    """Return lines of an array in another order, with lines of zeros where ``place`` is -1."""
+    empty = np.zeros((1, *array.shape[1:]), dtype=array.dtype)
+    return np.concatenate(
+        [array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0
+    )
+
+
+def _counted(state: State, labels: Any) -> State:
+    """Return the state with the rows of a task added to the counts of their classes."""
+    classes = state.origin.classes
+    more = np.bincount(np.searchsorted(classes, labels), minlength=len(classes)).astype(np.float64)
+    return state._replace(class_counts=state.class_counts + more)
 
 
 def _temperature(state: State) -> float:

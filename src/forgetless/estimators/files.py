@@ -15,8 +15,7 @@ import numpy as np
 
 from forgetless._core.text import printable
 from forgetless.estimators._units import Units
-from forgetless.estimators.calibration import INVERSES, Calibration
-from forgetless.estimators.history import COLUMNS, History
+from forgetless.estimators.history import COLUMNS, INVERSES, Calibration, History
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
 from forgetless.io import Document, Fields, write

@@ -7,13 +7,12 @@ from scipy import sparse
 
 from forgetless._core import validate
 from forgetless.estimators._input import triple
-from forgetless.estimators.classes import StreamingClassifier
+from forgetless.estimators.classifier import StreamingClassifier
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.regressor import RETAINED_FRACTION, store
-from forgetless.estimators.rules import Rule
+from forgetless.estimators.rules import Rule, Strength
 from forgetless.estimators.softmax import CURVATURES, SoftmaxStep
 from forgetless.estimators.state import State
-from forgetless.estimators.strength import Strength
 from forgetless.filters import Ridge
 from forgetless.schedules.names import from_name
 from forgetless.solvers.rows import is_sparse

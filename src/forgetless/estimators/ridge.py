@@ -12,14 +12,13 @@ from forgetless._core import validate
 from forgetless.estimators.evidence import DEFAULT_RANK, Evidence
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
-from forgetless.estimators.rules import Options, Rule, Scheduled
+from forgetless.estimators.rules import HalfStep, Options, Rule, Scheduled, Strength
 from forgetless.estimators.state import Learned
-from forgetless.estimators.strength import HalfStep, Strength
 from forgetless.estimators.tracking import SteadyRule
 from forgetless.filters import GradientDescent, Ridge
 from forgetless.schedules.base import Auto
 from forgetless.schedules.names import from_name
-from forgetless.schedules.tracking import Steady
+from forgetless.schedules.optimal import Steady
 
 
 class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]

@@ -23,9 +23,8 @@ from forgetless.estimators._newton import (
     probabilities,
 )
 from forgetless.estimators.low_rank import LowRankMemory, Subspace, leading, squared_norm
-from forgetless.estimators.rules import LARGEST, WithStrength, positive_coefficient
+from forgetless.estimators.rules import LARGEST, Strength, WithStrength, positive_coefficient
 from forgetless.estimators.state import Change, State, TaskData
-from forgetless.estimators.strength import Strength
 from forgetless.solvers.one_task import task_norm
 from forgetless.solvers.rows import Rows, is_sparse
 from forgetless.solvers.stacked import Stacked

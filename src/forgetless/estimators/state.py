@@ -15,8 +15,7 @@ import numpy as np
 from forgetless._core.arrays import Array, Floats, nbytes, with_zeros
 from forgetless._core.averages import next_total
 from forgetless.estimators._units import UnitChange, Units
-from forgetless.estimators.calibration import Calibration
-from forgetless.estimators.history import History
+from forgetless.estimators.history import Calibration, History
 from forgetless.solvers.rows import Rows, columns_of, is_sparse, product
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ class Filter(ABC):
         """Return φ'(0), infinite for a projection; by extrapolation, about ten digits for a smooth
         φ.
         """
-        return slope_at_zero(self)
+        return _slope_at_zero(self)
 
     def strength(self) -> float | NDArray[np.float64]:
         """Return 1/φ'(0): λ of the ridge step with the same factors at small eigenvalues."""
@@ -229,7 +229,7 @@ def _first_step(at: Callable[[Array], Array], theta: Array, like: Array) -> Arra
     return h
 
 
-def slope_at_zero(filter: Filter) -> float | NDArray[np.float64]:
+def _slope_at_zero(filter: Filter) -> float | NDArray[np.float64]:
     """Return φ'(0) from φ alone: φ(ξ)/ξ extrapolated to ξ = 0 by a polynomial (Neville's scheme).
 
     The points start where φ is about 0.01: curvature is small there, and so is cancellation in φ.

@@ -127,12 +127,12 @@ def setting_of(problem: Problem, start: Any) -> Setting:
     )
 
 
-Maybe = float | None
+_Maybe = float | None
 
 
 def _exact(
     problem: Problem, setting: Setting
-) -> tuple[dict[str, Maybe], Maybe, list[str], dict[str, float]]:
+) -> tuple[dict[str, _Maybe], _Maybe, list[str], dict[str, float]]:
     """Return exact losses by name, the worst case, notes on what was not computed, and errors of
     the losses.
     """
@@ -140,7 +140,7 @@ def _exact(
     notes: list[str] = []
     errors: dict[str, float] = {}
 
-    def attempt(compute: Callable[[], float]) -> Maybe:
+    def attempt(compute: Callable[[], float]) -> _Maybe:
         try:
             return float(compute())
         except (MemoryError, NoExactLawError) as error:
@@ -154,7 +154,7 @@ def _exact(
         errors[name] = expectation.errors[name]
         return float(expectation.values[name][0])
 
-    losses: dict[str, Maybe] = {"next_loss": None, "seen_loss": None}
+    losses: dict[str, _Maybe] = {"next_loss": None, "seen_loss": None}
     losses["average_loss"] = attempt(lambda: loss("average_loss"))
     worst = attempt(
         lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss

@@ -48,7 +48,7 @@ def bound(filter_: Filter, k: int, quantity: str, n_tasks: int | None) -> float:
     if quantity == "seen_loss":
         return seen_tasks(kappa)
     assert n_tasks is not None
-    return average_without_replacement(kappa, n_tasks)
+    return _average_without_replacement(kappa, n_tasks)
 
 
 def next_task(kappa: Floats) -> float:
@@ -146,7 +146,7 @@ class _Without:
         return (np.where(self.columns > row, self.kappa[row], self.kappa[row + 1]) for row in rows)
 
 
-def average_without_replacement(kappa: Floats, n_tasks: int) -> float:
+def _average_without_replacement(kappa: Floats, n_tasks: int) -> float:
     """Return a bound of the average loss over all M tasks, k ≤ M of which were seen once."""
     seen_part = len(kappa) / n_tasks
     following = next_task(kappa) if seen_part < 1 else 0.0

@@ -21,7 +21,7 @@ _MAX_STEPS = 10_000
 
 
 @dataclass(frozen=True)
-class ScheduleBound(Bound):
+class _ScheduleBound(Bound):
     """An upper bound that is computed from the filters of a schedule instead of a formula in k."""
 
     max_steps: int = _MAX_STEPS
@@ -79,7 +79,7 @@ def _importance(setting: Setting) -> float:
 
 
 @dataclass(frozen=True)
-class ExchangeableBound(ScheduleBound):
+class _ExchangeableBound(_ScheduleBound):
     """A computed upper bound for tasks in exchangeable order."""
 
     def _failure_of_filter(self, setting: Setting) -> str | None:
@@ -99,7 +99,7 @@ class ExchangeableBound(ScheduleBound):
 
 
 @dataclass(frozen=True)
-class OracleEntry(ScheduleBound):
+class _OracleEntry(_ScheduleBound):
     """The bound of Theorem N, computed from the tasks and their labels."""
 
     def failures(self, setting: Setting) -> list[str]:
@@ -139,21 +139,21 @@ _NOISY: dict[str, Any] = {
 _UPPER = "docs/upper-bounds.md, {}; computed by fl.upper_bound"
 
 COMPUTED = (
-    ScheduleBound(
+    _ScheduleBound(
         "computed",
         quantity="average_loss",
         citation=_UPPER.format("Theorems 1 to 4"),
         **_SHARED,
         **_ANY,
     ),
-    ScheduleBound(
+    _ScheduleBound(
         "computed, seen tasks",
         quantity="seen_loss",
         citation=_UPPER.format("Theorem 5"),
         **_SHARED,
         **_ANY,
     ),
-    ExchangeableBound(
+    _ExchangeableBound(
         "computed, next task",
         quantity="next_loss",
         citation=f"{_OPTIMAL} R; by fl.upper_bound",
@@ -162,7 +162,7 @@ COMPUTED = (
         **_SHARED,
         **_RISING,
     ),
-    ExchangeableBound(
+    _ExchangeableBound(
         "computed, without replacement",
         quantity="average_loss",
         citation=f"{_OPTIMAL} S; by fl.upper_bound",
@@ -170,7 +170,7 @@ COMPUTED = (
         **_RISING,
         **_WITHOUT,
     ),
-    ExchangeableBound(
+    _ExchangeableBound(
         "computed, seen tasks, without replacement",
         quantity="seen_loss",
         citation=f"{_OPTIMAL} S; by fl.upper_bound",
@@ -178,7 +178,7 @@ COMPUTED = (
         **_RISING,
         **_WITHOUT,
     ),
-    OracleEntry(
+    _OracleEntry(
         "oracle, next task",
         quantity="next_loss",
         citation=f"{_OPTIMAL} N; by fl.oracle_bound",
@@ -187,7 +187,7 @@ COMPUTED = (
         **_SHARED,
         **_NOISY,
     ),
-    OracleEntry(
+    _OracleEntry(
         "oracle",
         quantity="average_loss",
         citation=f"{_OPTIMAL} N; by fl.oracle_bound",

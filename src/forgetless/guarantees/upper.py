@@ -248,7 +248,7 @@ def _check_number_of_tasks(k: int, quantity: str, order: str, n_tasks: int | Non
 
 
 @dataclass(frozen=True, eq=False)
-class HalfSupremum:
+class _HalfSupremum:
     """A bound over R²D², with the steps and the mesh that it was computed with."""
 
     per_unit: float
@@ -264,7 +264,7 @@ def half_supremum(
     average: float | None = None,
     *,
     per_decade: int = PER_DECADE,
-) -> HalfSupremum:
+) -> _HalfSupremum:
     """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis
     that fails.
     """
@@ -277,7 +277,7 @@ def half_supremum(
     else:
         check_alike(steps)
         bound = _majorant.averaged(steps, mesh, _majorant.average_weights(k, average))
-    return HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
+    return _HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
 
 
 def check_alike(steps: Steps) -> None:
@@ -289,7 +289,7 @@ def check_alike(steps: Steps) -> None:
         )
 
 
-def _theorem(half: HalfSupremum, quantity: str, average: float | None) -> str:
+def _theorem(half: _HalfSupremum, quantity: str, average: float | None) -> str:
     """Return the theorem of a bound, and what it was computed with."""
     steps = half.steps
     number = "4"

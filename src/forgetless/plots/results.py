@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.environment import needs
-from forgetless._core.text import figure_label
+from forgetless._core.text import figure_label, needs
 
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.environment import needs
-from forgetless._core.text import label, readable_number
+from forgetless._core.text import label, needs, readable_number
 
 
 class Noted(NamedTuple):
@@ -19,7 +18,7 @@ class Noted(NamedTuple):
     note: str
 
 
-class PrintedColumn(NamedTuple):
+class _PrintedColumn(NamedTuple):
     """A column as it is printed: its name, its cells, and whether they are numbers."""
 
     name: str
@@ -83,7 +82,7 @@ class Table:
             self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()}
         )
 
-    def printed(self) -> list[PrintedColumn]:
+    def printed(self) -> list[_PrintedColumn]:
         """Return the printed columns, the same for text and HTML."""
         return [
             _printed(name, cells, self.formats.get(name, self.number))
@@ -120,7 +119,7 @@ class Table:
         return len(next(iter(self.columns.values())))
 
 
-def _printed(name: str, cells: list[Any], number: str) -> PrintedColumn:
+def _printed(name: str, cells: list[Any], number: str) -> _PrintedColumn:
     pairs = [cell if isinstance(cell, Noted) else Noted(cell, "") for cell in cells]
     texts = [_cell(pair.value, number) for pair in pairs]
     notes = [pair.note if _is_present(pair.value) else "" for pair in pairs]
@@ -128,7 +127,7 @@ def _printed(name: str, cells: list[Any], number: str) -> PrintedColumn:
     # digits.
     width = max(map(len, notes), default=0)
     joined = [text + note.ljust(width) for text, note in zip(texts, notes, strict=True)]
-    return PrintedColumn(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
+    return _PrintedColumn(name, joined, any(isinstance(pair.value, Real) for pair in pairs))
 
 
 def _is_present(value: Any) -> bool:
@@ -145,7 +144,7 @@ def _cell(value: Any, number: str) -> str:
     )
 
 
-def _aligned(column: PrintedColumn, blank: int) -> list[str]:
+def _aligned(column: _PrintedColumn, blank: int) -> list[str]:
     texts = [*[""] * blank, *column.name.split("\n"), *column.cells]
     width = max(map(len, texts))
     return [text.rjust(width) if column.numbers else text.ljust(width) for text in texts]

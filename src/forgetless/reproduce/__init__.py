@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
+from forgetless._core.arrays import Floats
 from forgetless._progress import track
 from forgetless.engines.expectation import expect, worst_case
 from forgetless.engines.simulation import simulate
@@ -16,17 +17,17 @@ from forgetless.guarantees.upper import upper_bound
 from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.reporting.table import Table
-from forgetless.reproduce.minimax import optimal
 from forgetless.tasks import TaskCollection
 from forgetless.theory import constructions
 from forgetless.theory.bounds import catalogue
+from forgetless.theory.constructions import rare_tasks
 from forgetless.theory.last_iterate import descend, linear_decay
 from forgetless.theory.surrogates import surrogate
 from forgetless.theory.two_tasks import two_task_optimum
 
 __all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes"]
 
-ANGLES = {
+_ANGLES = {
     "π/64": np.pi / 64,
     "π/32": np.pi / 32,
     "π/16": np.pi / 16,
@@ -41,7 +42,7 @@ def optimum(k_max: int = 1024) -> Table:
     """
     k = np.arange(1, k_max + 1)
     rows, drops = [], []
-    for name, theta in ANGLES.items():
+    for name, theta in _ANGLES.items():
         best, loss = two_task_optimum(theta, k)
         linear = k / np.log(1 / np.tan(theta / 2))
         for i in range(len(k)):
@@ -71,7 +72,7 @@ SCHEDULES: dict[str, Any] = {
     "increasing budget": schedules.increasing_budget(4),
 }
 
-PUBLISHED = {
+_PUBLISHED = {
     "none": "unregularized, dimension-free",
     "fixed": "fixed, near-optimal, tight",
     "increasing": "increasing, finite k",
@@ -113,7 +114,7 @@ def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
     for name, loss in zip(
         SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True
     ):
-        bound = min(0.5, catalogue[PUBLISHED[name]].evaluate(k, 1.0, 1.0))
+        bound = min(0.5, catalogue[_PUBLISHED[name]].evaluate(k, 1.0, 1.0))
         rows.append(
             {"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound}
         )
@@ -131,7 +132,7 @@ def slopes(measured: Table, last: int = 4) -> Table:
         for name in SCHEDULES:
             part = measured.where(family=family, schedule=name)
             k, loss = np.array(part.columns["k"][-last:]), np.array(part.columns["loss"][-last:])
-            bound = catalogue[PUBLISHED[name]]
+            bound = catalogue[_PUBLISHED[name]]
             rows.append(
                 {
                     "family": family,
@@ -276,3 +277,77 @@ def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:
             )
         path.append(w)
     return np.array(path)
+
+
+WITH, WITHOUT = "with replacement", "without replacement"
+PAPER, MINIMAX = "paper's schedule", "minimax schedule"
+
+
+def optimal(exponents: range = range(2, 11)) -> Table:
+    """Return bounds and losses over R²D² of the loss on the next task, which with replacement is
+    the average loss.
+    """
+    rows = [row for exponent in exponents for row in _rows_of(2**exponent)]
+    last = [row for row in rows if row["k"] == 2 ** exponents[-1] and row["ordering"] == WITHOUT]
+    facts = tuple(
+        f"{row['line']}: (k+1)·loss = {(row['k'] + 1) * row['value']:.4g} at k = {row['k']}"
+        for row in last
+    )
+    return Table.of_rows("The optimal schedule in shuffled orders", rows, facts)
+
+
+def _rows_of(k: int) -> list[dict[str, Any]]:
+    """Return all lines for k steps, in the order of the legend."""
+    paper, minimax = schedules.increasing(), schedules.minimax()
+    published = catalogue["increasing"].evaluate(k, 1.0, 1.0)
+    half = catalogue["minimax, next task"].evaluate(k, 1.0, 1.0, eta=1.0)
+    weights = (1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
+    values = {
+        WITH: {
+            f"{PAPER}, published": published,
+            f"{PAPER}, computed": catalogue["increasing, every k"].evaluate(k, 1.0, 1.0),
+            f"{PAPER}, bad collection": rare_tasks(k).claim(paper, k),
+            f"{MINIMAX}, proved": half,
+            f"{MINIMAX}, computed": upper_bound(minimax, k).value,
+            f"{MINIMAX}, bad collection": max(
+                rare_tasks(k, 1, each).claim(minimax, k) for each in weights
+            ),
+            "any algorithm, at least": (
+                catalogue["any algorithm, one task more"].evaluate(k, 1.0, 1.0)
+            ),
+        },
+        WITHOUT: {
+            f"{PAPER}, published": published,  # its proof holds here, too
+            f"{PAPER}, computed": upper_bound(paper, k, quantity="next_loss").value,
+            f"{PAPER}, bad collection": repeated_row(paper(k, 1.0).factor_at_radius(1.0)),
+            f"{MINIMAX}, proved": half,
+            f"{MINIMAX}, bad collection": repeated_row(minimax(k, 1.0).factor_at_radius(1.0)),
+            "any algorithm, at least": catalogue["any algorithm, next task"].evaluate(k, 1.0, 1.0),
+        },
+    }
+    return [
+        {"ordering": ordering, "line": line, "k": k, "value": float(value)}
+        for ordering, lines in values.items()
+        for line, value in lines.items()
+    ]
+
+
+def repeated_row(kappa: Any, most: int = 24) -> float:
+    """Return the largest loss on the next task of k + 1 unit rows, r of them the same and all
+    others orthogonal.
+
+    Without replacement, teacher along that row: it comes next with probability r/(k+1), and then
+    the other r − 1 copies are at random places, which leaves ½E Π(1 − κ_t)² over these places. The
+    largest is over r = 1..``most``.
+    """
+    remaining = (1 - np.asarray(kappa)) ** 2
+    k = len(remaining)
+    # of products over j of the steps so far, for j = 0, 1, …
+    means: Floats = np.zeros(min(most, k + 1))
+    means[0] = 1.0
+    for t, each in enumerate(remaining, start=1):
+        chosen = np.arange(1, len(means)) / t  # probability that step t is among j of the first t
+        means[1:] = (1 - chosen) * means[1:] * (chosen <= 1) + np.minimum(chosen, 1) * each * means[
+            :-1
+        ]
+    return float(max(0.5 * (r + 1) / (k + 1) * mean for r, mean in enumerate(means)))

@@ -15,7 +15,7 @@ from typing import Any
 
 from forgetless import io as files
 from forgetless import plots, reproduce
-from forgetless.reporting.page import render
+from forgetless.reporting.html import render
 from forgetless.reporting.table import Table
 
 PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal")

@@ -5,8 +5,8 @@ step. Wherever a schedule is expected, a bare filter stands for itself at every 
 """
 
 from forgetless.schedules.base import Preset, Schedule, auto, resolve
-from forgetless.schedules.exchangeable import minimax, minimax_budget
 from forgetless.schedules.names import from_name
+from forgetless.schedules.optimal import minimax, minimax_budget, steady
 from forgetless.schedules.presets import (
     constant,
     cyclic,
@@ -17,7 +17,6 @@ from forgetless.schedules.presets import (
     increasing,
     increasing_budget,
 )
-from forgetless.schedules.tracking import steady
 
 __all__ = [
     "Preset",

@@ -10,8 +10,7 @@ import numpy as np
 from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.schedules import presets
 from forgetless.schedules.base import Preset
-from forgetless.schedules.exchangeable import Minimax, MinimaxBudget
-from forgetless.schedules.tracking import Steady
+from forgetless.schedules.optimal import Minimax, MinimaxBudget, Steady
 
 PROPORTIONAL: dict[str, type] = {
     "fixed": presets.Fixed,

@@ -23,8 +23,15 @@ from forgetless._core.arrays import Floats
 from forgetless._core.frames import DAY, Values, format_time
 from forgetless._core.text import readable_number
 from forgetless.estimators.counted import Coded, Given, Hashed, OneHot, Piece
-from forgetless.tables._dates import format_of, parsed
-from forgetless.tables._numbers import SHARE, are_few, is_missing_sign, not_numbers, numbers_in
+from forgetless.tables._numbers import (
+    SHARE,
+    are_few,
+    format_of,
+    is_missing_sign,
+    not_numbers,
+    numbers_in,
+    parsed,
+)
 
 MISSING = " is missing"
 _OTHER = "=(other)"

@@ -28,8 +28,7 @@ from forgetless.tables._columns import (
     Text,
     beginning_late,
 )
-from forgetless.tables._dates import format_of
-from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers
+from forgetless.tables._numbers import decimal_sign, format_of, is_missing_sign, not_numbers
 
 _IMPUTE = ("mean", "zero", "error")
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from forgetless._core.environment import needs
+from forgetless._core.text import needs
 from forgetless._core.validate import MEMORY_LIMIT, check_memory
 from forgetless._core.validate import readable as readable_bytes
 from forgetless.errors import FileError
@@ -156,7 +156,7 @@ def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
     check_table(path)
     frames = list(_guarded(path, 0, text_columns))
     table = frames[0] if len(frames) == 1 else _pandas().concat(frames, ignore_index=True)
-    return checked_names(table, path)
+    return _checked_names(table, path)
 
 
 def read_chunks(
@@ -167,7 +167,7 @@ def read_chunks(
     """
     check_table(path)
     for frame in read_ahead(_guarded(path, rows, text_columns)):
-        yield checked_names(frame, path)
+        yield _checked_names(frame, path)
 
 
 def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
@@ -189,7 +189,7 @@ def read_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
             thread.submit(items.close)  # after the item in progress, which cannot be interrupted
 
 
-def checked_names(table: Any, path: Path) -> Any:
+def _checked_names(table: Any, path: Path) -> Any:
     """Return a table without spaces around the names of columns; BadTableError if names are
     repeated.
     """
@@ -270,7 +270,7 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
     """
     pandas = _pandas()
     raw = _standard_input() if str(path) == "-" else None
-    how, header = dialect(_start(path) if raw is None else raw[:_SAMPLE], path)
+    how, header = _dialect(_start(path) if raw is None else raw[:_SAMPLE], path)
     _check_header(path, how.line, header)
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
     options |= {
@@ -417,7 +417,7 @@ def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
     raise BadTableError(f"{path.name} has rows with more values than names; name every column")
 
 
-def dialect(start: bytes, path: Path) -> tuple[_Dialect, list[str]]:
+def _dialect(start: bytes, path: Path) -> tuple[_Dialect, list[str]]:
     """Return the dialect and the header of a text file from its first bytes."""
     wide = (
         start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and start[:4] != codecs.BOM_UTF32_LE
@@ -452,7 +452,7 @@ def notes_on(path: Path) -> list[str]:
         if (
             kind_of(path) not in _TEXT
             or str(path) == "-"
-            or dialect(_start(path), path)[0].decimal != ","
+            or _dialect(_start(path), path)[0].decimal != ","
         ):
             return []
     return [f"{path.name} has decimal commas: 1,234 is a little more than one"]
@@ -467,7 +467,7 @@ def records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a text file that are not blank, each with the number of its last
     line.
     """
-    how, _ = dialect(_start(path), path)
+    how, _ = _dialect(_start(path), path)
     with _opened(path, chunked=False) as raw:
         file = io.TextIOWrapper(raw, newline="", encoding=how.encoding, errors="replace")
         reader = csv.reader(file, delimiter=how.delimiter)

@@ -18,7 +18,7 @@ from forgetless.estimators.held_out import Outcomes
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io import replace_file
 from forgetless.plots import results as plots
-from forgetless.reporting.page import render
+from forgetless.reporting.html import render
 from forgetless.reporting.table import Table
 
 _SHOWN_TASKS = 6
@@ -75,7 +75,7 @@ _CLASSES = _Measure(
 )
 
 
-def measure_of(run: StreamResult) -> _Measure:
+def _measure_of(run: StreamResult) -> _Measure:
     """Return the measure of the errors of a regressor or of a classifier."""
     return _CLASSES if run.estimator._has_classes else _NUMBERS
 
@@ -87,7 +87,7 @@ def summary(run: StreamResult) -> dict[str, Any]:
     Those before learning count every row the same, those on held-out rows every task.
     """
     estimator = run.estimator
-    measure = measure_of(run)
+    measure = _measure_of(run)
     key = measure.key
     figures: dict[str, Any] = {
         "tasks": len(run.tasks),
@@ -126,7 +126,7 @@ def _prequential(run: StreamResult, before: Any) -> float:
     """Return the error over all rows of the tasks that could be predicted; NaN where none could."""
     finite = np.isfinite(before)
     return (
-        measure_of(run).of(np.average(before[finite], weights=run.rows[finite]))
+        _measure_of(run).of(np.average(before[finite], weights=run.rows[finite]))
         if finite.any()
         else math.nan
     )
@@ -135,7 +135,7 @@ def _prequential(run: StreamResult, before: Any) -> float:
 def sentences(run: StreamResult) -> list[str]:
     """Return sentences about the errors of a stream, with warnings at the end."""
     s = summary(run)
-    measure = measure_of(run)
+    measure = _measure_of(run)
     texts = {
         name.replace(measure.key, "error"): measure.stated(s[name])
         for name in s
@@ -183,7 +183,7 @@ def sentences(run: StreamResult) -> list[str]:
 def warnings_of(run: StreamResult) -> list[str]:
     """Return warnings: predictions no better than a mean, drift, forgetting."""
     lines = []
-    measure = measure_of(run)
+    measure = _measure_of(run)
     mean = measure.mean
     names = {
         "mean_before": f"the {mean} of all targets so far",
@@ -328,7 +328,7 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
 def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
     history = run.estimator.history_
-    measure = measure_of(run)
+    measure = _measure_of(run)
 
     def stated(errors: Any) -> list[float | None]:
         return [
@@ -437,7 +437,7 @@ def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = (
         columns=run.model[0].summary() if hasattr(run.model, "steps") else None,
         confusion=None if run.outcomes is None else confusion(run.outcomes),
         tasks=per_task(run),
-        mean=measure_of(run).mean,
+        mean=_measure_of(run).mean,
         watched=run.watched,
     )
     replace_file(path, page.encode())
@@ -445,7 +445,7 @@ def write(run: StreamResult, path: Path, settings: str, notes: Sequence[str] = (
 
 def _pictures(run: StreamResult) -> list[tuple[bytes, str]]:
     """Return the figures of errors for which there are data, each with its alternative text."""
-    measure = measure_of(run)
+    measure = _measure_of(run)
     pictures = []
     with plots.publication() as mpl:
         mpl.use("Agg")

@@ -19,8 +19,14 @@ from forgetless._core.validate import check_memory
 from forgetless.errors import FileError
 from forgetless.io import Fields, check_source, file_errors, read
 from forgetless.solvers.rows import is_sparse
-from forgetless.tables._dates import format_of, parsed
-from forgetless.tables._numbers import decimal_sign, is_missing_sign, not_numbers, numbers_in
+from forgetless.tables._numbers import (
+    decimal_sign,
+    format_of,
+    is_missing_sign,
+    not_numbers,
+    numbers_in,
+    parsed,
+)
 from forgetless.tables.encoder import BadValueError, TableEncoder
 from forgetless.tables.readers import (
     CHUNK,
@@ -37,7 +43,7 @@ from forgetless.tables.readers import (
 )
 from forgetless.tasks import TaskCollection
 from forgetless.tasks.collection import arrays_from
-from forgetless.tasks.from_table import check_roles, labels_of
+from forgetless.tasks.task import check_roles, labels_of
 
 
 def read_tasks(
@@ -79,13 +85,13 @@ def read_tasks(
         Tasks in sorted order of their labels.
     """
     path = check_source(path)
-    if encoder is not None and is_table(path):
-        task, targets = chosen_columns(path, task, target)
-        tasks = encoded_tasks(
+    if encoder is not None and _is_table(path):
+        task, targets = _chosen_columns(path, task, target)
+        tasks = _encoded_tasks(
             TableTasks(path, task, targets, drop=encoder.drop, order="sorted"), encoder
         )
-    elif is_table(path):
-        task, (name, *others) = chosen_columns(path, task, target)
+    elif _is_table(path):
+        task, (name, *others) = _chosen_columns(path, task, target)
         if others:
             raise ValueError(
                 f"several targets need an encoder, got {name}, {', '.join(others)}; pass one of"
@@ -99,12 +105,12 @@ def read_tasks(
     return in_form(tasks, loss, intercept, standardize)
 
 
-def is_table(path: Path) -> bool:
+def _is_table(path: Path) -> bool:
     """Return whether a file is a table, and not an archive of arrays."""
     return kind_of(path) not in (".npz", ".safetensors")
 
 
-def chosen_columns(
+def _chosen_columns(
     path: Path, task: str | None, target: str | Sequence[str] | None
 ) -> tuple[str, tuple[str, ...]]:
     """Return the columns of task and targets; ValueError with the columns of the file where one is
@@ -122,7 +128,7 @@ def chosen_columns(
     return task, targets
 
 
-def encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
+def _encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection:
     """Return the tasks of a table, encoded; an encoder that is not fitted learns them first."""
     tasks.rows = 0
     tasks.classes = False

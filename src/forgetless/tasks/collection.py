@@ -114,7 +114,7 @@ class TaskCollection:
         >>> fl.TaskCollection.from_table(table, "month", "sales")
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
         """
-        from forgetless.tasks.from_table import arrays_of
+        from forgetless.tasks.task import arrays_of
 
         return cls.from_arrays(*arrays_of(frame, task, target, encoder))
 

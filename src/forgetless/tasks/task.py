@@ -1,14 +1,16 @@
-"""One regression task and its singular value decomposition."""
+"""One regression task and its singular value decomposition; rows, targets and tasks of a table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless._core import linalg
-from forgetless._core.arrays import Array, as_float
+from forgetless._core.arrays import Array, Floats, as_float
 from forgetless._core.dask_arrays import equal_task, is_remote
+from forgetless._core.frames import EXACT, columns_of, integers_of, values_of
 from forgetless._core.linalg import quiet_products
 
 
@@ -97,3 +99,77 @@ def make_task(X: Any, y: Any, name: str = "task") -> Task:
     # With independent rows every y can be fitted, and the residual is rounding.
     floor = 0.0 if s.shape[0] == X.shape[0] else 0.5 * float(np.sum(rest * rest))
     return Task(X, y, V, s, targets, floor)
+
+
+def arrays_of(
+    frame: Any, task: str, target: str | Sequence[str], encoder: Any
+) -> tuple[Floats, Floats, NDArray[Any]]:
+    """Return X, y and the task of every row of a table; ``encoder``, if any, converts its features
+    to numbers.
+    """
+    columns = columns_of(frame, "frame")
+    targets = [target] if isinstance(target, str) else list(target)
+    check_roles("frame", list(columns), task, targets)
+    features = {
+        name: column for name, column in columns.items() if name != task and name not in targets
+    }
+    if not features:
+        raise ValueError(
+            f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}"
+        )
+    X = (
+        _stacked(features, "; use encoder=fl.tables.TableEncoder()")
+        if encoder is None
+        else encoder.fit_transform(features)
+    )
+    y = _stacked({name: columns[name] for name in targets}, "")
+    X, y = X.toarray() if hasattr(X, "toarray") else X, y[:, 0] if isinstance(target, str) else y
+    return X, y, labels_of(columns[task], task)
+
+
+def check_roles(source: str, names: Sequence[str], task: str, targets: Sequence[str]) -> None:
+    """Raise ValueError unless the columns of task and targets exist in ``source`` and are
+    different.
+    """
+    for role, name in (("task", task), *(("target", name) for name in targets)):
+        if name not in names:
+            raise ValueError(
+                f"{source} has no column {name!r} for the {role}; it has {', '.join(names[:50])}"
+            )
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"targets must be different columns, got {', '.join(map(repr, targets))}")
+    if task in targets:
+        raise ValueError(f"task and target must be different columns, got {task!r} for both")
+
+
+def labels_of(column: Any, name: str) -> NDArray[Any]:
+    """Return the task of every row; ValueError where one is missing."""
+    if (integers := integers_of(column)) is not None:
+        return integers
+    values = values_of(column, name)
+    if values.missing.any():
+        raise ValueError(
+            f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them"
+        )
+    if values.kind == "string":
+        return np.array(values.labels)[values.codes]
+    if values.kind == "time":
+        return values.numbers.astype("datetime64[us]")
+    whole = np.all(values.numbers == np.floor(values.numbers)) and np.all(
+        np.abs(values.numbers) < EXACT
+    )
+    return values.numbers.astype(np.int64) if whole else values.numbers
+
+
+def _stacked(columns: Mapping[str, Any], hint: str) -> Floats:
+    """Return columns of finite numbers as one array."""
+    converted = {name: values_of(column, name) for name, column in columns.items()}
+    for name, values in converted.items():
+        if values.kind != "number" or not np.all(np.isfinite(values.numbers)):
+            content = (
+                f"{values.kind}s"
+                if values.kind in ("string", "time")
+                else "missing or infinite values"
+            )
+            raise ValueError(f"column {name!r} must hold finite numbers, got {content}{hint}")
+    return np.column_stack([values.numbers for values in converted.values()])

@@ -79,8 +79,8 @@ constants = (
 
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
 
-THIS = "Levinstein et al. (2025)"
-TABLE = f"as given in Table 1 of {THIS}"
+_THIS = "Levinstein et al. (2025)"
+TABLE = f"as given in Table 1 of {_THIS}"
 
 
 def near_optimal_constant(k: int) -> float:
@@ -240,12 +240,12 @@ def _entry(name: str, *hypotheses: Hypothesis, **rest: Any) -> Bound:
 
 _RANDOM = {"ordering": "uniform with replacement"}
 _COROLLARY = (
-    f'{THIS}, Corollary "Near-optimal rates via fixed regularization strength", Section 4.1'
+    f'{_THIS}, Corollary "Near-optimal rates via fixed regularization strength", Section 4.1'
 )
-_LEMMA = f'{THIS}, Lemma "Rates for fixed regularization strength", Section 4.1'
-_THEOREM = f'{THIS}, Theorem "Optimal rates for increasing regularization", Section 4.2'
+_LEMMA = f'{_THIS}, Lemma "Rates for fixed regularization strength", Section 4.1'
+_THEOREM = f'{_THIS}, Theorem "Optimal rates for increasing regularization", Section 4.2'
 _SEEN = (
-    f'{THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a'
+    f'{_THIS}, Lemma "SGD bound for time-varying distributions", restated in Appendix E with a'
     " seen-task bound"
 )
 
@@ -332,7 +332,7 @@ _ENTRIES = [
         extras=("factor",),
         citation=(
             "Evron et al. (2025), Theorem 5.1 at step size φ(R²)/β, through the reduction of"
-            f" {THIS}"
+            f" {_THIS}"
         ),
     ),
     _entry(
@@ -346,7 +346,7 @@ _ENTRIES = [
         regularization="fixed",
         rate="k^{−1+φ(1−φ/4)}",
         status="paper",
-        citation=f'{THIS}, Remark "Extension to without replacement orderings", Section 4.1',
+        citation=f'{_THIS}, Remark "Extension to without replacement orderings", Section 4.1',
     ),
     _entry(
         "fixed, near-optimal",
@@ -420,7 +420,7 @@ _ENTRIES = [
         min_k=2,
         status="paper",
         citation=(
-            f'{THIS}, Lemma "SGD bound for time-varying distributions", Section 4.2, with η ='
+            f'{_THIS}, Lemma "SGD bound for time-varying distributions", Section 4.2, with η ='
             " 1/(cR²)"
         ),
         per_unit=lambda k, scale: 4.5 * scale / (k + 1),
@@ -437,7 +437,7 @@ _ENTRIES = [
         rate="19.5(k+1)/k²",
         min_k=3,
         status="derived",
-        citation=f'{THIS}, Remark "Unregularized first task", Section 2; the constant is derived',
+        citation=f'{_THIS}, Remark "Unregularized first task", Section 2; the constant is derived',
         per_unit=lambda k: 19.5 * (k + 1) / k**2,
     ),
     _entry(
@@ -678,7 +678,7 @@ _ENTRIES = [
         regularization="any",
         rate="1/(16k)",
         min_k=2,
-        citation=f"{THIS}, Theorem in Appendix B (any algorithm)",
+        citation=f"{_THIS}, Theorem in Appendix B (any algorithm)",
         status="paper",
         per_unit=lambda k: 1 / (16 * k),
     ),
@@ -694,7 +694,7 @@ _ENTRIES = [
         rate="(1 − 1/k)^k/(2k) ≥ 1/(8k)",
         min_k=2,
         status="derived",
-        citation=f"{THIS}, Theorem in Appendix B (any algorithm), on its construction",
+        citation=f"{_THIS}, Theorem in Appendix B (any algorithm), on its construction",
         per_unit=lambda k: (1 - 1 / k) ** k / (2 * k),
     ),
     _entry(
@@ -709,7 +709,7 @@ _ENTRIES = [
         rate="k^k/(2(k+1)^{k+1}) ≥ 1/(2e(k+1))",
         status="derived",
         citation=(
-            f"{THIS}, Theorem in Appendix B (any algorithm), with k + 1 tasks and the exact"
+            f"{_THIS}, Theorem in Appendix B (any algorithm), with k + 1 tasks and the exact"
             " probability"
         ),
         per_unit=lambda k: (1 - 1 / (k + 1)) ** k / (2 * (k + 1)),
@@ -758,7 +758,7 @@ _ENTRIES = [
         min_k=9,
         status="paper",
         citation=(
-            f'{THIS}, Lemma "Lower bound for seen-task loss", Section 4.3: 1/(144k) with'
+            f'{_THIS}, Lemma "Lower bound for seen-task loss", Section 4.3: 1/(144k) with'
             " probability ≥ ¼"
         ),
         per_unit=lambda k: 1 / (576 * k),
@@ -777,7 +777,7 @@ _ENTRIES = [
         rate="(1 − 1/k)^{k−1}·(1/16k)·2(k−1)/(2k−1)",
         min_k=2,
         citation=(
-            f'{THIS}, Lemma "Lower bound for seen-task loss", Section 4.3, minimised over its case'
+            f'{_THIS}, Lemma "Lower bound for seen-task loss", Section 4.3, minimised over its case'
             " split"
         ),
         status="derived",

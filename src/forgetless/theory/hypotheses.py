@@ -106,7 +106,7 @@ class Setting:
     @cached_property
     def eta(self) -> float | None:
         """η if φ_t(R²) = η(k+1−t)/(k+1) at every step, as of the minimax schedule; else None."""
-        return constant_eta(
+        return _constant_eta(
             np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,)), self.k
         )
 
@@ -134,10 +134,10 @@ class Setting:
         """Return c if the strengths from step first + 1 on are c·R²(k+1)/(k−t+2), else None."""
         if self.radius == 0:
             return None
-        return increasing_scale(strengths / self.radius**2, self.k, first)
+        return _increasing_scale(strengths / self.radius**2, self.k, first)
 
 
-def constant_eta(factors: Any, k: int) -> float | None:
+def _constant_eta(factors: Any, k: int) -> float | None:
     """Return η if factors κ_1..κ_k are η(k+1−t)/(k+1) with 0 < η ≤ 1, else None."""
     etas = factors * (k + 1) / np.arange(k, 0, -1)
     eta = float(etas[0])
@@ -146,7 +146,7 @@ def constant_eta(factors: Any, k: int) -> float | None:
     return eta if eta < 1 - _CLOSE else 1.0
 
 
-def increasing_scale(strengths: Any, k: int, first: int = 0) -> float | None:
+def _increasing_scale(strengths: Any, k: int, first: int = 0) -> float | None:
     """Return c if strengths from step first + 1 on are c(k+1)/(k−t+2), else None."""
     if len(strengths) <= first:
         return None

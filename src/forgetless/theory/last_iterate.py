@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from forgetless._core import validate
 
 # A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1
-Function = Callable[[Any, int, int], Any]
+_Function = Callable[[Any, int, int], Any]
 
 
 def linear_decay(k: int, step_size: Any) -> list[Any]:
@@ -39,7 +39,7 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
 
 
 def descend(
-    gradient: Function, order: Sequence[int], step_sizes: Sequence[float], start: Any
+    gradient: _Function, order: Sequence[int], step_sizes: Sequence[float], start: Any
 ) -> NDArray[np.float64]:
     """Return the iterates w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t).
 
@@ -172,9 +172,9 @@ class HypothesisCheck:
 
 
 def check_time_varying(
-    function: Function,
-    surrogate: Function,
-    surrogate_gradient: Function,
+    function: _Function,
+    surrogate: _Function,
+    surrogate_gradient: _Function,
     n_functions: int,
     step_sizes: Sequence[float],
     smoothness: float,

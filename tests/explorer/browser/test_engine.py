@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer.write import ASSETS, ENGINE
+from forgetless.explorer import ASSETS, ENGINE
 from support.explored import expected, in_python, random_case, slopes
 
 RUN = """cases => cases.map(c => {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer.write import ASSETS
+from forgetless.explorer import ASSETS
 
 STATES = [(320, ""), (390, "kind=rare&scheme=budget&order=one"), (760, "kind=two&scheme=size"), (1200, "kind=random")]
 
