@@ -33,6 +33,28 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
+# Classes of results, described on the pages of the functions that return them.
+autosummary_context = {
+    "returned": {
+        "forgetless.expect": ["forgetless.engines.results.Expectation"],
+        "forgetless.simulate": ["forgetless.engines.results.Trace"],
+        "forgetless.worst_case": ["forgetless.engines.results.WorstCase"],
+        "forgetless.loss_gradient": ["forgetless.engines.adjoint.LossGradient"],
+        "forgetless.advise": ["forgetless.advice.results.Advice", "forgetless.advice.results.Option"],
+        "forgetless.optimal_schedule": ["forgetless.advice.results.OptimalSchedule"],
+        "forgetless.compare_bounds": [
+            "forgetless.guarantees.results.BoundComparison",
+            "forgetless.guarantees.results.BoundComparisons",
+            "forgetless.guarantees.results.BoundCheck",
+        ],
+        "forgetless.upper_bound": ["forgetless.guarantees.upper.UpperBound"],
+        "forgetless.oracle_bound": ["forgetless.guarantees.oracle.OracleBound"],
+        "forgetless.evaluate_stream": ["forgetless.estimators.evaluation.StreamResult"],
+        "forgetless.torch.advise": ["forgetless.torch.MechanismAdvice"],
+        "forgetless.torch.freeze_statistics": ["forgetless.torch.FrozenStatistics"],
+        "forgetless.torch.linearize": ["forgetless.torch.Linearized"],
+    }
+}
 autodoc_mock_imports = ["torch", "avalanche"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import forgetless as fl
+from forgetless.cli.app import cli
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MARKS = {"deep.md": [pytest.mark.torch], "index.md": [pytest.mark.long], "which-lambda.md": [pytest.mark.long]}
@@ -89,3 +92,36 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         made = target.removeprefix("auto_gallery/")  # by make docs, from the scripts of the gallery
         assert (page.parent / target).exists() or (made != target and (page.parent / "gallery").is_dir()), target
+
+
+TEXTS = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]
+for pattern in ("docs/*/*.md", "docs/gallery/*.py", "examples/*.py", "research/**/*.md", "papers/*.py", "src/**/*.py"):
+    TEXTS += sorted(ROOT.glob(pattern))
+
+
+def exists(dotted):
+    """Return whether a name below ``fl`` exists; attributes of instances cannot be looked up, and count as there."""
+    found = fl
+    for name in dotted.split("."):
+        if isinstance(found, type):
+            return True
+        found = getattr(found, name, None)
+        if found is None:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_targets_commands_and_paths_exist(page):
+    text = page.read_text()
+    for name in re.findall(r"(?<![\w.])fl\.((?!torch)\w+(?:\.\w+)*)", text):
+        assert exists(name), f"fl.{name}"
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for target in re.findall(r"(?:`|^ {4,}|&& )make ([a-z-]+)", text, re.MULTILINE):
+        assert target in targets, f"make {target}"
+    if page.suffix == ".md":
+        for command in re.findall(r"(?:`|^ {4})forgetless ([a-z]+)", text, re.MULTILINE):
+            assert command in cli.commands, f"forgetless {command}"
+    for path in re.findall(r"(?<![\w/.-])(\w\w+(?:/\w+)+\.(?:py|js|json)\b)", text):
+        places = (ROOT, ROOT / "src", ROOT / "src/forgetless", ROOT / "tests")
+        assert any((place / path).exists() for place in places), path

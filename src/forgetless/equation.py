@@ -43,9 +43,8 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     w : array of shape (d,) or (d, c)
         Weights before the step.
     task : Task or (X, y)
-        An element of a ``TaskCollection``, whose spectrum is used; or a pair of X, dense or sparse
-        or a SciPy ``LinearOperator``, and y, for a one-shot task, which is solved by the cheapest
-        method.
+        An element of a ``TaskCollection``, whose spectrum is used; or a pair of X, dense or sparse,
+        and y, for a one-shot task, which is solved by the cheapest method.
     filter : Filter
         Of one step: constant, or ``schedule(k, radius).at(t - 1)`` for step t.
 

@@ -68,8 +68,8 @@ def read_tasks(
         required for tables. All other columns are features, without an encoder numbers without
         missing values.
     loss : {"sum", "mean"}, default "sum"
-        ``"mean"`` divides the loss of a task by its number of rows, like
-        ``ContinualRidge(loss="mean")``: X and y are divided by the root of that number.
+        ``"mean"`` divides the loss of a task by its number of rows: X and y are divided by the
+        root of that number.
     intercept : bool, default False
         Append a feature that is always 1, like ``ContinualRidge(fit_intercept=True)``.
     standardize : bool, default False

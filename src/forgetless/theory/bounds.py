@@ -63,7 +63,7 @@ class Constant:
 
 
 # Constants proved for every number of steps, E L ≤ C·R²D²/(k+1) for every realizable collection;
-# see ``make proofs``
+# see ``python -m research.proofs``
 constants = (
     Constant("increasing, every k", "explicit", Fraction(13, 3), Fraction("1.04")),
     Constant(
