@@ -79,11 +79,6 @@ def test_errors_are_one_sentence(words, code, message, folder, capsys):
     assert "Traceback" not in err
 
 
-def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "forgetless", "--version"], capture_output=True, text=True)
-    assert (done.returncode, "forgetless" in done.stdout) == (0, True)
-
-
 def test_debug_shows_where_it_happened():
     for words in (["--debug", "show", "missing.fl"], ["show", "missing.fl", "--debug"]):
         with pytest.raises(fl.errors.FileError):

@@ -80,10 +80,6 @@ CALLS = {
 }
 
 
-def _report_of(schedule):
-    return lambda *_: schedule(3, 1.0)
-
-
 @pytest.mark.parametrize("name", CALLS)
 def test_engines_keep_every_blas_to_one_thread(name, rng):
     """Called from inside, a schedule sees one thread of NumPy's BLAS and of SciPy's; afterwards all is as before."""

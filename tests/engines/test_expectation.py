@@ -244,19 +244,6 @@ def test_grids_off_the_independent_path_do_not_repeat_work(rng, monkeypatch):
     assert len(calls) <= 30 * 5
 
 
-def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
-    import sys
-
-    tasks = fl.TaskCollection(random_pairs(rng, M=4))
-    expected = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
-    monkeypatch.setattr("forgetless._core.compiled._modules", {})
-    monkeypatch.setitem(sys.modules, "forgetless.engines._subsets_numba", None)  # makes the import fail
-    with pytest.warns(RuntimeWarning, match="slower array backend"):
-        found = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
-    for metric in METRICS:
-        np.testing.assert_allclose(getattr(found, metric), getattr(expected, metric), rtol=1e-11)
-
-
 def test_few_steps_over_many_tasks_without_replacement(rng):
     pairs = random_pairs(rng, M=100, d=3, rows=(1, 1))
     tasks = fl.TaskCollection(pairs)
@@ -275,16 +262,6 @@ def test_nothing_negative_and_no_growth_over_many_steps(rng):
     assert (found.seen_loss >= 0).all()
     assert (found.drift >= 0).all()
     assert found.average_loss[-1] < 1e-20
-
-
-def test_expectation_as_a_table(rng):
-    tasks = fl.TaskCollection(random_pairs(rng))
-    found = fl.expect(tasks, [fl.Ridge(1.0), fl.Ridge(2.0)], 5, record="all")
-    frame = found.to_frame()
-    assert list(frame.columns) == ["schedule", "step", "average_loss"]
-    assert len(frame) == 10
-    assert "2 schedules" in repr(found)
-    assert list(fl.expect(tasks, fl.Ridge(1.0), 5).to_frame().columns) == ["step", "average_loss"]
 
 
 def test_degenerate_collections():
@@ -326,13 +303,3 @@ BAD = [
 def test_refused_with_a_cure(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_orderings_without_an_exact_law_are_sent_to_simulate():
-    class Backwards(fl.orderings.Ordering):
-        def blocks(self, n_tasks, k, n_trials, rng):
-            yield np.zeros((n_trials, k), int)
-
-    for call in (fl.expect, fl.worst_case):
-        with pytest.raises(TypeError, match="use simulate"):
-            call(PLAIN, fl.Ridge(1.0), 3, ordering=Backwards())

@@ -98,13 +98,6 @@ def test_distance_in_any_coordinates_of_simulations(rng):
             np.testing.assert_allclose(alone.distance, expected, rtol=1e-9)
 
 
-def test_mean_distance_of_runs_is_the_exact_one(rng):
-    tasks = fl.TaskCollection(random_pairs(rng))
-    exact = fl.expect(tasks, "increasing", 12, metrics="distance").distance[0]
-    trace = fl.simulate(tasks, "increasing", 12, n_trials=4000, seed=3, metrics="distance", record="last")
-    assert abs(trace.means("distance")[0] - exact) < 4 * trace.standard_errors("distance")[0]
-
-
 @pytest.mark.parametrize("number", range(30))
 def test_stated_error_of_the_distance(number):
     """The distance in 60 digits, for joint systems of any condition."""

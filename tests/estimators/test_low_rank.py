@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import forgetless as fl
-from forgetless.estimators.low_rank import Subspace
 from support.streams import learned, sparse_rows, stream
 
 
@@ -307,10 +306,6 @@ def test_a_full_memory_holds_as_many_vectors_as_rows_are_independent(rng, scale)
     X = scale * rng.standard_normal((30, 3)) @ np.diag([1.0, 1e-3, 1e-5]) @ rng.standard_normal((3, 6))
     model = fl.ContinualRidge(scale**2, memory=fl.LowRankMemory(6, dtype="float64")).partial_fit(X, X[:, 0])
     assert len(model._state.memory.norms) == 3
-
-
-def test_all_of_no_rows_is_retained():
-    assert Subspace.empty(np.zeros((4, 1)), fl.LowRankMemory(2)).retained_fraction == 1.0
 
 
 def test_sparse_rows_stay_sparse(rng):

@@ -64,20 +64,6 @@ def test_errors_that_grew_by_what_may_be_chance_are_counted():
     assert 0 < clear < grown
 
 
-def test_errors_before_learning_are_those_of_the_definition():
-    model, other, tasks = made(), made(), list(stream(6))
-    run = evaluated(model, tasks, holdout=0.0)
-    for t, part in enumerate(tasks):
-        if t:
-            so_far = np.concatenate([each.y for each in tasks[:t]])
-            assert run.before[t] == pytest.approx(np.mean((other.predict(part.X) - part.y) ** 2), rel=1e-9)
-            assert run.mean_before[t] == pytest.approx(np.mean((part.y - so_far.mean()) ** 2))
-            assert run.last_before[t] == pytest.approx(np.mean((part.y - tasks[t - 1].y.mean()) ** 2))
-        other.partial_fit(part.X, part.y)
-    assert not run.watched
-    assert "rmse_at_the_end" not in page.summary(run)
-
-
 def test_a_model_that_goes_on_is_judged_as_in_one_run():
     tasks = list(stream(16, change=12))
     whole, model = evaluated(made(memory=10), tasks), made(memory=10)

@@ -70,10 +70,6 @@ def test_the_range_of_a_feature_is_that_of_all_tasks():
     np.testing.assert_allclose(np.diff(model.predict(at)), [4.0 * slope, 6.0 * slope], rtol=1e-9)
 
 
-def test_the_error_of_no_rows_is_not_a_number():
-    assert np.isnan(History([]).prequential_mse)
-
-
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("options", [{}, {"targets": (2,)}, {"kind": sparse.csr_array}, {"dtype": np.float32}], ids=str)
 def test_a_state_comes_back_from_arrays_and_goes_on(model, options):
@@ -312,11 +308,3 @@ def test_a_history_is_never_changed_by_those_that_follow(size, monkeypatch):
         assert [values[0] for values in history.rows] == list(range(max(count - size, 0) + 1, count + 1))
         assert history.total == count
         assert count == 0 or history.mean == pytest.approx((count + 1) / 2, rel=1e-14)
-
-
-def test_histories_apart_do_not_meet_again():
-    first = History([]).with_row(row(1), 1.0)
-    for other in (first.detached(), copy.copy(first), copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
-        longer = first.with_row(row(2), 1.0)
-        assert other.with_row(row(3), 1.0).rows == [row(1), row(3)]
-        assert longer.rows == [row(1), row(2)]

@@ -168,16 +168,6 @@ def test_a_task_that_the_statistics_cannot_hold_changes_nothing(rng, memory, sca
     assert np.isfinite(model.coef_).all()
 
 
-def test_the_prequential_mean_is_that_of_its_definition(rng):
-    model, squares, weights = fl.ContinualRidge(1.0), 0.0, 0.0
-    for X, y in stream(rng, 50):
-        weight = rng.uniform(0, 3, len(y))
-        squares += np.sum(weight * (y - (X @ model.coef_ if weights else 0.0)) ** 2)
-        weights += weight.sum()
-        model.partial_fit(X, y, sample_weight=weight)
-        assert model.prequential_mse_ == pytest.approx(squares / weights, rel=1e-13)
-
-
 def test_weights_whose_sum_overflows_are_refused(rng):
     model = learned(fl.ContinualRidge(alpha=1.0), stream(rng, 2))
     row, target = 1e-150 * np.ones((1, 4)), np.ones(1)

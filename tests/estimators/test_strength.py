@@ -147,12 +147,6 @@ def own(k, radius):
     return fl.Ridge(np.arange(1.0, k + 1) + radius)
 
 
-def test_coefficients_of_epochs_of_doubling_length():
-    strength = Strength(own)
-    found = [float(strength.at(task, 1.0).coefficient) for task in range(1, 17)]
-    assert found == [2.0, 3, 4, 5, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7, 8, 9]
-
-
 def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
     X, y = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 3))
     model = fl.ContinualRidge(alpha=1.0).partial_fit(X[0], y[0])
@@ -160,17 +154,6 @@ def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
     expected = fl.step(fl.step(np.zeros(4), (X[0], y[0]), fl.Ridge(1.0)), (X[1], y[1]), fl.Ridge(5.0))
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
     assert model.history_["strength"].tolist() == [1.0, 5.0]
-
-
-def test_the_running_radius_is_the_largest_norm(rng):
-    tasks = [
-        (scale * rng.standard_normal((n, 3)), rng.standard_normal(n)) for n, scale in ((50, 1.0), (2, 1.5), (9, 0.1))
-    ]
-    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=3), tasks)
-    largest = np.maximum.accumulate([np.linalg.norm(X, 2) for X, _ in tasks])
-    assert model.radius_ == pytest.approx(largest[-1], rel=1e-6)
-    strengths = 13 / 3 * largest**2 * 4 / np.array([4, 3, 2])
-    np.testing.assert_allclose(model.history_["strength"], strengths, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

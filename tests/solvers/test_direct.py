@@ -1,7 +1,6 @@
 """Factorisations of one task: their rounding and what they state of it, against fifty digits and exact rationals."""
 
 import itertools
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from scipy import sparse
 from scipy.linalg import LinAlgWarning
 
 import forgetless as fl
-from forgetless.solvers import _direct
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Limits, OneTask, Rows
 from support import literal
@@ -79,14 +77,6 @@ def test_what_cannot_be_computed_accurately_is_not_silent(rng):
         learn(OneTask(Rows.of(wide), rng.standard_normal((300, 1))), fl.Ridge(1e-3), limits=few)
 
 
-def test_products_are_split_without_rounding(rng):
-    """Exact rationals: a product and its error together are the product."""
-    a, b = rng.standard_normal((2, 200)) * 10.0 ** rng.uniform(-9, 9, (2, 200))
-    for x, y, product, error in zip(a, b, *_direct._two_product(a, b), strict=True):
-        assert Fraction(product) + Fraction(error) == Fraction(x) * Fraction(y)
-    assert _direct._two_product(a, b)[0].tolist() == (a * b).tolist()
-
-
 @pytest.mark.parametrize("weakest", [1 / 20, 1 / 2000])
 @pytest.mark.parametrize("shape", [(60, 30), (30, 60)])
 def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
@@ -100,18 +90,6 @@ def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
     assert 2e-9 / weakest < true < made.error < 1e-5 / weakest
     made = learn(OneTask(Rows.of(X), r.astype(np.float32)), fl.GradientDescent(400, 0.9))
     assert np.finfo(np.float32).eps < made.error < 1e-5
-
-
-def test_residuals_of_a_solution_are_exact_to_the_last_digits(rng):
-    """What is left after a step is 1e-16 of its terms, and comes out with all its digits: against exact rationals."""
-    X, r = rng.standard_normal((7, 4)), rng.standard_normal((7, 1))
-    x = spectral(X, r, fl.Ridge(0.3))
-    A, b, w = ([[Fraction(v) for v in row] for row in each.tolist()] for each in (X, r, x))
-    left = [b[i][0] - sum(A[i][j] * w[j][0] for j in range(4)) for i in range(7)]
-    expected = [sum(A[i][j] * left[i] for i in range(7)) - Fraction(0.3) * w[j][0] for j in range(4)]
-    found = _direct._exact_residual(X, r, x, 0.3)
-    assert np.abs(found).max() < 1e-13
-    np.testing.assert_allclose(found[:, 0], [float(each) for each in expected], rtol=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(12, 7), (7, 12)])
@@ -187,12 +165,3 @@ def test_nothing_left_to_learn(solver):
     made = learn_by(solver, X, np.zeros((3, 1)), fl.Ridge(0.1))
     assert not np.any(made.change)
     assert made.error >= 0
-
-
-def test_cancellation_in_products_is_relative_to_the_norms(rng):
-    X, v = rng.standard_normal((6, 3)), rng.standard_normal((6, 1))
-    norm = np.linalg.norm(X, 2)
-    expected = norm * np.linalg.norm(v) / np.linalg.norm(X.T @ v)
-    assert _direct._cancelled(norm**2, v, X.T @ v) == pytest.approx(expected, rel=1e-12)
-    assert _direct._cancelled(norm**2, v, 0 * X.T @ v) == 1.0
-    assert _direct._cancelled(1e-30, v, X.T @ v) == 1.0

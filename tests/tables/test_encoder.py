@@ -111,18 +111,6 @@ def test_figures_among_categories_are_counted():
     assert [plain["figures"] for _, plain in encoder.to_plain()["columns"]] == [2]
 
 
-def test_texts_are_hashed_words_and_pairs_and_rows_become_sparse():
-    encoder = fl.tables.TableEncoder(text=["note"], text_features=64)
-    table = {"note": ["good day", "bad night", None], "x": [1.0, 2.0, 3.0]}
-    X = encoder.fit(table).transform(table)
-    assert X.shape == (3, 66)
-    dense = X.toarray()
-    assert np.count_nonzero(dense[0, :64]) == 3  # two words and one pair, of norm 1
-    assert np.linalg.norm(dense[0, :64]) == pytest.approx(1.0)
-    assert dense[:, 64].tolist() == [0, 0, 1]
-    assert dense[:, 65].tolist() == [-1, 0, 1]  # from its mean, since models do not centre sparse rows
-
-
 @pytest.mark.parametrize(
     ("words", "format"),
     [
