@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless import cli
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+from support.cli import run
 
 
 def saved(path, model, **options):

@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 import forgetless as fl
-from forgetless import cli
+from support.cli import run
 
 FIT = ("--task", "month", "--target", "sales", "--out", "m.npz")
 ON = ("--from", "m.npz", "--out", "next.npz")
@@ -27,12 +27,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pandas.concat([table(1), table(2)]).to_csv("begin.csv", index=False)
     return tmp_path
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def begin(capsys, *more):

@@ -15,6 +15,7 @@ from forgetless.estimators.evaluation import StreamResult, TargetMeans
 from forgetless.tables import read_tasks
 from forgetless.tables.pipeline import evaluate
 from forgetless.tables.task_files import Part
+from support.cli import run
 
 ROLES = ("--task", "month", "--target", "sales")
 
@@ -39,12 +40,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sales().to_csv("sales.csv", index=False)
     return tmp_path
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 # --- the same tasks for every command ---

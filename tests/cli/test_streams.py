@@ -10,8 +10,8 @@ import pandas
 import pytest
 
 import forgetless as fl
-from forgetless import cli
 from forgetless.tables.task_files import TableTasks
+from support.cli import run
 
 FEATURES = ["f0", "f1", "f2"]
 
@@ -37,12 +37,6 @@ def folder(tmp_path, frame, monkeypatch):
     frame.to_parquet(tmp_path / "data.parquet")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_fit_with_a_memory(folder, capsys):

@@ -76,23 +76,6 @@ def test_one_order_equals_its_literal_run(r, ordering, rng):
         assert getattr(found, metric)[0] == pytest.approx(truth[metric], rel=1e-10), metric
 
 
-@pytest.mark.parametrize("number", range(12))
-def test_equals_simulation_within_four_standard_errors(number):
-    rng = np.random.default_rng([61, number])
-    M, d, k = int(rng.integers(2, 7)), int(rng.integers(1, 8)), int(rng.integers(3, 40))
-    pairs = random_pairs(rng, M=M, d=d, rows=(1, 4), realizable=bool(number % 2), targets=None if number % 3 else 2)
-    tasks = fl.TaskCollection(pairs)
-    ordering = [fl.WithReplacement(), fl.WithReplacement(rng.dirichlet(np.ones(M))), fl.RandomReshuffling()][number % 3]
-    schedule = [fl.Projection(), fl.Ridge(0.3), fl.schedules.increasing(0.5)][number // 3 % 3]
-    options = {"ordering": ordering, "start": rng.standard_normal(tasks.start().shape), "average": POWERS[number % 4]}
-    exact = fl.expect(tasks, schedule, k, **options).average_loss[0]
-    trace = fl.simulate(
-        tasks, schedule, k, n_trials=4000, seed=number, record="last", metrics="average_loss", **options
-    )
-    values = trace.average_loss[:, 0]
-    assert abs(values.mean() - exact) < 4 * values.std() / np.sqrt(len(values)) + 1e-12 * exact
-
-
 @pytest.mark.parametrize(
     "shape",
     [

@@ -192,15 +192,6 @@ def test_means_of_runs_are_the_exact_ones(family, rng):
     assert max(np.abs(each).max() for each in scores.values()) < 4
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("family", [{"d": 8, "rows": (3, 3)}, *FAMILIES])
-def test_means_of_60000_runs_are_the_exact_ones(family, rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=5, **family))
-    for options in ({"noise": 0.7, "walk": 0.14}, {"noise": 0.5}, {"walk": 0.3}):
-        scores = compared(tasks, fl.Ridge(4.0), 30, 60_000, **options)
-        assert max(np.abs(each).max() for each in scores.values()) < 4
-
-
 def test_weights_of_runs_follow_the_walk(rng):
     """One feature, each task solved exactly and no noise: the weights are the teacher, and the loss is 0."""
     tasks = fl.TaskCollection([([[1.0]], [3.0])])

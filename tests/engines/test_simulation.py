@@ -43,25 +43,6 @@ def test_equals_the_literal_algorithm_for_every_ordering(ordering, backend, rng)
     check_against_literal(random_pairs(rng, targets=3), fl.Ridge(0.4), ordering, k, rng)
 
 
-@pytest.mark.parametrize("d", [6, 90])
-@pytest.mark.parametrize("targets", [None, 2])
-def test_both_loops_agree(targets, d, rng, monkeypatch):
-    pairs = random_pairs(rng, M=5, d=d, rows=(1, 4), targets=targets, realizable=False)
-    tasks = fl.TaskCollection(pairs)
-    for schedule, record in (
-        (fl.Ridge(0.2), [1, 20, 50]),
-        (fl.schedules.increasing(scale=0.1), [1, 2, 20, 22, 50]),
-        (fl.Ridge([0.1, 3.0]), [2]),
-    ):
-        options = {"k": record[-1], "n_trials": 9, "seed": 2, "record": record}
-        monkeypatch.setenv("FORGETLESS_NUMBA", "never")
-        one = fl.simulate(tasks, schedule, **options)
-        monkeypatch.setenv("FORGETLESS_NUMBA", "always")
-        two = fl.simulate(tasks, schedule, **options)
-        for metric in METRICS:
-            np.testing.assert_allclose(getattr(one, metric), getattr(two, metric), rtol=1e-10, atol=1e-12)
-
-
 def test_long_runs_cross_block_borders(backend, rng):
     """More steps than one block of draws: statistics, weights and the restart from them carry over."""
     pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)

@@ -1,7 +1,6 @@
 """Models that answer with an average of their weights: what learns, what answers, and what is kept."""
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
@@ -65,25 +64,6 @@ def test_tasks_given_in_any_way_are_averaged_alike(given, rng):
             model.partial_fit(sparse.csr_array(X) if given == "sparse" else X.tolist(), y)
     np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9)
     np.testing.assert_allclose(model.history_["mse_before"], known.history_["mse_before"], rtol=1e-9)
-
-
-@pytest.mark.parametrize("how", ["file", "pickle", "copy", "deepcopy"])
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("targets", [(), (3,)])
-def test_a_copy_goes_on_from_the_last_weights(how, intercept, targets, rng, tmp_path):
-    first, second = np.array_split(np.arange(6), 2)
-    tasks = list(stream(rng, targets=targets))
-    model = learned(fl.ContinualRidge(0.3, average=2, fit_intercept=intercept), [tasks[i] for i in first])
-    if how == "file":
-        model.save(tmp_path / "m.npz")
-        other = fl.load(tmp_path / "m.npz")
-    else:
-        other = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda m: pickle.loads(pickle.dumps(m))}[how](
-            model
-        )
-    assert other.average == 2
-    rest = [tasks[i] for i in second]
-    np.testing.assert_array_equal(weights(learned(other, rest)), weights(learned(model, rest)))
 
 
 def test_classes_are_those_of_the_average(rng):

@@ -26,7 +26,10 @@ def test_errors_before_learning_are_those_of_predictions(rng, model):
     assert result.tasks == ["1", "2", "3", "4", "5"]
     for t, (X, y) in enumerate(tasks):
         if t:
+            so_far = np.concatenate([targets for _, targets in tasks[:t]])
             assert result.before[t] == pytest.approx(np.mean((twin.predict(X) - y) ** 2))
+            assert result.mean_before[t] == pytest.approx(np.mean((y - so_far.mean()) ** 2))
+            assert result.last_before[t] == pytest.approx(np.mean((y - tasks[t - 1][1].mean()) ** 2))
         twin.partial_fit(X, y)
     assert not result.watched
     assert result.prequential_mse == pytest.approx(result.before[1:].mean())

@@ -14,7 +14,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import forgetless as fl
 from forgetless.io import read, write
-from forgetless.tables.pipeline import _checked_table
 from support.tables import LIBRARIES
 
 MODELS = {
@@ -148,24 +147,9 @@ def test_files_with_an_encoder_are_read_with_it_only(tmp_path):
         ).save(path)
 
 
-def test_a_forged_encoder_is_refused(tmp_path):
-    path = tmp_path / "m.npz"
-    X, y = next(months())
-    fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1.0)).partial_fit(X, y).save(path)
-    document = read(path)
-    encoder = document.header["encoder"]
-    for forged in (
-        {"encoder": "code"},
-        {"encoder": {**encoder, "order": encoder["order"][:-1]}},
-        {"table": {"mean": 1}},
-    ):
-        write(path, document.kind, {**document.header, **forged}, document.arrays)
-        with pytest.raises(fl.errors.FileError, match="is damaged or not a forgetless file"):
-            fl.load(path)
-
-
 SPLIT = {"holdout": 0.2, "seed": 1, "refit": True}
 FACTS = {"task": "t", "targets": ["y"], "tasks": ["u"], "rows": 3, "mean": 1.5, "last": 2, "split": SPLIT}
+TWO = {"targets": ["y", "z"], "mean": [1.5, 0.0], "last": [2, 3]}
 
 
 @pytest.mark.parametrize(
@@ -176,19 +160,36 @@ FACTS = {"task": "t", "targets": ["y"], "tasks": ["u"], "rows": 3, "mean": 1.5, 
         ({"last": math.inf}, "not numbers"),
         ({"mean": "1.5"}, "not numbers"),
         ({"targets": ["y", "z"]}, "not numbers"),
-        ({"targets": ["y", "z"], "mean": [1.0, math.nan], "last": [1.0, 2.0]}, "not numbers"),
+        ({**TWO, "mean": [1.0, math.nan]}, "not numbers"),
         ({"rows": 3.0}, "not strings"),
         ({"task": 1}, "not strings"),
         ({"tasks": [1]}, "not strings"),
         ({"more": 1}, "incomplete"),
         ({"split": {"holdout": "much"}}, "held-out rows"),
+        ({"split": {"holdout": 1.0}}, "held-out rows"),
+        ({"split": {"seed": -1}}, "held-out rows"),
+        ({"split": {"refit": 1}}, "held-out rows"),
         ({"split": {**SPLIT, "more": 1}}, "held-out rows"),
         ({"split": [0.2, 1, True]}, "held-out rows"),
     ],
 )
-def test_forged_facts_about_tables_are_rejected(change, message):
-    with pytest.raises(ValueError, match=message):
-        _checked_table({**FACTS, **change})
+def test_forged_facts_about_tables_and_encoders_are_refused(change, message, tmp_path):
+    path = tmp_path / "m.npz"
+    X, y = next(months())
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1.0)).partial_fit(X, y)
+    for model.table_ in (None, FACTS, {**FACTS, **TWO}):
+        model.save(path)
+        assert fl.load(path).table_ == model.table_
+    model.table_ = {**FACTS, **change}
+    model.save(path)
+    with pytest.raises(fl.errors.FileError, match=message):
+        fl.load(path)
+    document = read(path)
+    encoder = document.header["encoder"]
+    for forged in ("code", {**encoder, "order": encoder["order"][:-1]}):
+        write(path, document.kind, {**document.header, "table": None, "encoder": forged}, document.arrays)
+        with pytest.raises(fl.errors.FileError, match="is damaged or not a forgetless file"):
+            fl.load(path)
 
 
 def test_collections_are_made_of_tables():

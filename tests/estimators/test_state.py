@@ -7,12 +7,10 @@ import threading
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 import forgetless as fl
 from forgetless.estimators import regressor
-from forgetless.estimators.files import from_document, to_document
 from forgetless.estimators.history import COLUMNS, History
 
 MODELS = [
@@ -51,13 +49,6 @@ def learned(model, stream):
     return model
 
 
-def assert_same_arrays(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        assert value.dtype == theirs[name].dtype, name
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
-
-
 def test_the_range_of_a_feature_is_that_of_all_tasks():
     """Values within it are not clipped, whichever task had them."""
     model = fl.ContinualRidge()
@@ -68,33 +59,6 @@ def test_the_range_of_a_feature_is_that_of_all_tasks():
     slope = float(model.coef_[0])
     at = np.array([[-4.0], [0.0], [6.0]])
     np.testing.assert_allclose(np.diff(model.predict(at)), [4.0 * slope, 6.0 * slope], rtol=1e-9)
-
-
-@pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.parametrize("options", [{}, {"targets": (2,)}, {"kind": sparse.csr_array}, {"dtype": np.float32}], ids=str)
-def test_a_state_comes_back_from_arrays_and_goes_on(model, options):
-    model = learned(clone(model), tasks(model, 0, **options))
-    document = to_document(model)
-    other = from_document(document)
-    assert_same_arrays(to_document(other).arrays, document.arrays)
-    # Rows that wait to be cut do not leave the process as they are, neither in files nor in pickles.
-    model = pickle.loads(pickle.dumps(model))
-    assert type(other.intercept_) is type(model.intercept_)
-    more = list(tasks(model, 1, **options))
-    assert_same_arrays(to_document(learned(other, more)).arrays, to_document(learned(model, more)).arrays)
-    assert other.nbytes_ == model.nbytes_
-
-
-def test_names_groups_and_classes_come_back():
-    pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame(np.eye(4), columns=list("abcd"))
-    model = fl.ContinualRidgeClassifier().fit(X, np.array(["u", "v", "u", "w"], dtype=object), groups=[1, 1, 2, 2])
-    back = from_document(to_document(model))._state.origin
-    assert back.n_groups == 2
-    assert back.n_features == 4
-    assert back.feature_names.tolist() == list("abcd")
-    assert back.classes.tolist() == ["u", "v", "w"]
-    assert back.fixed == model._state.origin.fixed
 
 
 # --- all or nothing ---

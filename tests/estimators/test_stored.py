@@ -175,6 +175,3 @@ def test_weights_whose_sum_overflows_are_refused(rng):
     with pytest.raises(OverflowError):
         model.partial_fit(row, target, sample_weight=[1e308])
     assert np.isfinite(model.prequential_mse_)
-
-
-# --- what is kept ---

@@ -143,10 +143,6 @@ def test_budgets_by_name_take_the_steps_of_the_model(rng):
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
 
 
-def own(k, radius):
-    return fl.Ridge(np.arange(1.0, k + 1) + radius)
-
-
 def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
     X, y = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 3))
     model = fl.ContinualRidge(alpha=1.0).partial_fit(X[0], y[0])

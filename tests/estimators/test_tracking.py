@@ -219,24 +219,6 @@ def test_steady_is_its_recursion(rng, n, options):
     np.testing.assert_allclose(model.coef_, w[:D], rtol=1e-8, atol=1e-10)
 
 
-def test_steady_by_name_in_a_file_and_with_a_memory(rng, tmp_path):
-    tasks = drawn(rng)
-    model = fl.ContinualRidge(schedule="steady:0.5,0.1")
-    for X, y in tasks[:3]:
-        model.partial_fit(X, y)
-    model.save(tmp_path / "m.fl")
-    other = fl.load(tmp_path / "m.fl")
-    reference = fl.ContinualRidge(schedule=fl.schedules.steady(0.5, 0.1), memory=2)
-    for X, y in tasks[3:]:
-        model.partial_fit(X, y)
-        other.partial_fit(X, y)
-    np.testing.assert_array_equal(model.history_["strength"], other.history_["strength"])
-    np.testing.assert_array_equal(model.coef_, other.coef_)
-    for X, y in tasks:
-        reference.partial_fit(X, y)
-    np.testing.assert_allclose(model.history_["strength"][:1], reference.history_["strength"][:1])
-
-
 def test_steady_without_noise_is_the_projection(rng):
     X, y = drawn(rng, n_tasks=1, n=3)[0]
     model = fl.ContinualRidge(schedule=fl.schedules.steady(0.0)).partial_fit(X, y)

@@ -17,12 +17,7 @@ from forgetless import cli, plots, reproduce
 from forgetless.reproduce import page
 from forgetless.reproduce.minimax import repeated_row
 from support import literal
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+from support.cli import run
 
 
 @pytest.fixture(scope="module")
@@ -156,14 +151,6 @@ def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "results-reduction" / "notes.txt").read_text() == "mine"
 
 
-def test_other_folders_are_not_overwritten(tmp_path, capsys):
-    (tmp_path / "precious.txt").write_text("keep me")
-    code, _, err = run(capsys, "reproduce", "reduction", "--out", tmp_path)
-    assert code == 1
-    assert "holds other files" in err
-    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
-
-
 # Stops with a half-written report and says so, then waits for its signal. A shell's background jobs ignore SIGINT, and
 # hand that down; without the first line the process would stay there for ever.
 HALF_WRITTEN = """
@@ -200,21 +187,6 @@ def test_interruption_leaves_the_old_report(how, made, tmp_path):
     assert (process.returncode, said.strip()) == ((130, "interrupted") if how == signal.SIGINT else (-9, ""))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert fresh.exists() == (how == signal.SIGKILL)  # nothing can tidy up after SIGKILL; a later run does
-
-
-def test_plots_draw_on_given_axes():
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    with plots.publication():
-        _, ax = plt.subplots()
-        assert plots.plot_optimum(reproduce.optimum(40), ax) is ax
-        measured = reproduce.rates(range(2, 4))
-        assert plots.plot_rates(measured, "rare tasks") is not ax
-        plt.close("all")
-    assert len(reproduce.slopes(measured, last=2)) == len(reproduce.FAMILIES) * len(reproduce.SCHEDULES)
 
 
 def test_the_optimal_schedule_attains_its_lower_bound():

@@ -157,11 +157,3 @@ def test_a_task_learned_again_is_not_called_ill_conditioned(shape, rng):
         model.partial_fit(X, y, sample_weight=weights)  # a warning is an error
     root = np.sqrt(weights)
     np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X * root[:, None], y * root)[0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("solver", ["auto", "iterative", "svd"])
-def test_nothing_left_to_learn(solver):
-    X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
-    made = learn_by(solver, X, np.zeros((3, 1)), fl.Ridge(0.1))
-    assert not np.any(made.change)
-    assert made.error >= 0

@@ -8,8 +8,6 @@ import pytest
 
 import forgetless as fl
 
-s = fl.schedules
-
 CATALOGUE = fl.theory.bounds.catalogue
 
 
