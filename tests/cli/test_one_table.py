@@ -58,16 +58,6 @@ def test_the_tasks_of_a_table_are_those_that_fit_learns(folder, capsys):
     np.testing.assert_allclose(weights[:-1], model.coef_, atol=0.02)
 
 
-def test_standardized_tasks_have_the_units_of_the_estimator(folder):
-    encoder = fl.tables.TableEncoder(drop=["order"])
-    tasks = read_tasks("sales.csv", task="month", target="sales", intercept=True, standardize=True, encoder=encoder)
-    X = np.concatenate([X for X, _ in tasks])
-    np.testing.assert_allclose(X.mean(axis=0)[:-1], 0, atol=1e-12)
-    sizes = np.mean(X**2, axis=0)
-    assert np.all(np.isclose(sizes, 1) | np.isclose(sizes, 0)), "days of the week that do not occur are constant"
-    assert np.all(X[:, -1] == 1)
-
-
 # --- the order of tasks, row numbers ---
 
 

@@ -233,13 +233,6 @@ def test_random_order_is_seeded(folder):
     assert len({tuple(order(seed)) for seed in range(4)}) > 1
 
 
-def test_a_model_worse_than_the_mean_says_so(folder, capsys):
-    words = ("--schedule", "ridge:10000", "--no-standardize", "--no-intercept")
-    _, out, _ = run(capsys, "fit", "data.csv", *FIT, *words)
-    assert "on 3 of the 3 tasks after the first the model was worse than the mean of all targets so far" in out
-    assert "at the end the model is worse than the mean on the tasks seen" in out
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

@@ -106,15 +106,6 @@ def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
         assert fl.load("all.npz")[-1].coef_.tolist() == whole[-1].coef_.tolist()
 
 
-def test_units_do_not_matter(folder, capsys):
-    assert run(capsys, "fit", "all.csv", *FIT, "--out", "one.npz")[0] == 0
-    table = pandas.read_csv("all.csv")
-    table.assign(price=1e-6 * table["price"], weight=1e6 * table["weight"]).to_csv("other.csv", index=False)
-    assert run(capsys, "fit", "other.csv", *FIT, "--out", "other.npz")[0] == 0
-    one, other = fl.load("one.npz"), fl.load("other.npz")
-    np.testing.assert_allclose(other.predict(pandas.read_csv("other.csv")), one.predict(table), rtol=1e-6)
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.txt", "semi.csv", "t.parquet", "t.feather"])
 def test_every_format_gives_the_same_model(folder, capsys, name):
     table = pandas.read_csv("all.csv")

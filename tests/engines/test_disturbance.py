@@ -228,14 +228,6 @@ def test_zero_noise_and_walk_change_no_bit(rng):
         assert np.array_equal(runs[0].weights, runs[1].weights)
 
 
-def test_steady_state_of_a_scalar():
-    """One task x = 1 with λ: S = (1 − φ)²(S + q²) + φ²σ², in closed form."""
-    tasks, phi, noise, walk = fl.TaskCollection([([[1.0]], [0.0])]), 0.25, 0.6, 0.3
-    exact = fl.expect(tasks, fl.Ridge(1 / phi - 1), 400, noise=noise, walk=walk)
-    steady = ((1 - phi) ** 2 * walk**2 + phi**2 * noise**2) / (1 - (1 - phi) ** 2)
-    assert exact.average_loss[0] == pytest.approx(steady / 2, rel=1e-12)
-
-
 PLAIN = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.0])])
 BAD = [
     (lambda: fl.expect(PLAIN, 1.0, 3, noise=-1), ValueError, "noise must be nonnegative"),

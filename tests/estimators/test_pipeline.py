@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -229,12 +230,13 @@ def test_tables_of_every_library_give_the_same_model(library):
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-9, 0.3])
 @pytest.mark.parametrize("standardize", [True, False])
-def test_tall_tasks_are_learned_as_if_all_at_once(alpha, standardize):
+@pytest.mark.parametrize("first", [fl.tables.TableEncoder(), "passthrough"], ids=["encoder", "rows"])
+def test_tall_tasks_are_learned_as_if_all_at_once(alpha, standardize, first):
     """From XᵀX alone, in one pass, or from rows where that loses too many digits."""
     rng = np.random.default_rng(0)
     options = {"alpha": alpha, "fit_intercept": True, "standardize": standardize}
     tall, plain = (
-        fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(**options)),
+        fl.tables.make_pipeline(clone(first, safe=False), fl.ContinualRidge(**options)),
         fl.ContinualRidge(**options),
     )
     for t in range(3):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.estimators import strength as _strength
 from forgetless.estimators.strength import Strength
 from forgetless.schedules import from_name
 from forgetless.schedules.names import PROPORTIONAL
@@ -150,18 +149,6 @@ def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
     expected = fl.step(fl.step(np.zeros(4), (X[0], y[0]), fl.Ridge(1.0)), (X[1], y[1]), fl.Ridge(5.0))
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
     assert model.history_["strength"].tolist() == [1.0, 5.0]
-
-
-@pytest.mark.parametrize(
-    "schedule", [fl.schedules.increasing(), fl.schedules.increasing_budget(2), fl.schedules.fixed()]
-)
-@pytest.mark.parametrize("radius", [1.0, 3.0])
-def test_long_schedules_are_kept_in_parts(schedule, radius, monkeypatch):
-    monkeypatch.setattr(_strength, "CHUNK", 4)
-    strength, whole = Strength(schedule, 11), schedule(11, radius)
-    for task in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 2):
-        found, expected = strength.at(task, radius), whole.at(task - 1)
-        assert found.factor_at_radius(radius) == pytest.approx(expected.factor_at_radius(radius), rel=1e-13)
 
 
 def test_which_schedules_ask_for_a_radius():

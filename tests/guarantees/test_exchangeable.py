@@ -139,15 +139,6 @@ def test_a_uniform_average_of_projections_attains_the_bound(rng):
     assert largest <= 1 + 1e-12
 
 
-def test_from_with_to_without_replacement(rng):
-    """Without replacement is with replacement given that k + 1 draws differ."""
-    M, k = 6, 2
-    tasks = fl.TaskCollection([(x[None], [x @ [1.0, 2.0]]) for x in rng.standard_normal((M, 2))])
-    average = fl.expect(tasks, s.minimax(), k).average_loss[0]
-    following = fl.expect(tasks, s.minimax(), k, ordering="without-replacement", metrics="next_loss").next_loss[0]
-    assert following <= average * M ** (k + 1) / math.perm(M, k + 1)
-
-
 def test_closed_forms():
     """κ_t = η(n−t)/(n + (1−η)t) has the bound 1/(2η(2−η)(k+1)), and κ_t = η(n−t)/n at most 1/(2η(k+1))."""
     k, t = 16, np.arange(1, 17)

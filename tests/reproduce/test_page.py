@@ -70,7 +70,8 @@ def test_curves_that_lie_on_each_other_are_drawn_differently():
     import matplotlib.pyplot as plt
 
     with plots.publication():
-        ax = plots.plot_rates(reproduce.rates(range(2, 4)), "unseen task")
+        _, ax = plt.subplots()
+        assert plots.plot_rates(reproduce.rates(range(2, 4)), "unseen task", ax) is ax
         drawn = {line.get_label(): line for line in ax.get_lines()}
         for name in ("fixed", "increasing"):
             below, above = drawn[name], drawn[f"{name} budget"]
@@ -149,6 +150,8 @@ def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
     assert code == 1
     assert "notes.txt" in err
     assert (tmp_path / "results-reduction" / "notes.txt").read_text() == "mine"
+    code, _, err = run(capsys, "reproduce", "reduction", "--out", tmp_path / "results-reduction" / "notes.txt")
+    assert (code, "is a file" in err) == (1, True)
 
 
 # Stops with a half-written report and says so, then waits for its signal. A shell's background jobs ignore SIGINT, and

@@ -139,15 +139,6 @@ def test_a_residual_out_of_reach_changes_nothing(kind, solver, rng):
         assert made.error < 1e-2
 
 
-def test_stated_errors_of_refined_steps_do_not_depend_on_units(rng):
-    X, r = hard_task("decaying", (8, 5), rng), rng.standard_normal((8, 2))
-    one = learn(OneTask(Rows.of(X), r), fl.Ridge(1e-12))
-    for a, b in ((2.0**12, 1.0), (2.0**-9, 2.0**7)):
-        made = learn(OneTask(Rows.of(a * X), b * r), fl.Ridge(a * a * 1e-12))
-        assert made.error == one.error < 1e-8
-        np.testing.assert_array_equal(made.change, b / a * one.change)
-
-
 @pytest.mark.parametrize("shape", [(1, 3), (5, 4), (4, 4)])
 def test_a_task_learned_again_is_not_called_ill_conditioned(shape, rng):
     """What is left of it is rounding, and known to no digit; its conditions are as good as before."""

@@ -106,11 +106,6 @@ def test_texts_are_those_of_scikit_learns_hashing_of_words_and_pairs():
     np.testing.assert_allclose(encoder.transform({"note": texts}).toarray(), expected, rtol=1e-12)
 
 
-def test_figures_among_categories_are_counted():
-    encoder = fl.tables.TableEncoder(categorical=["code"]).partial_fit({"code": ["17", "18", "x"]})
-    assert [plain["figures"] for _, plain in encoder.to_plain()["columns"]] == [2]
-
-
 @pytest.mark.parametrize(
     ("words", "format"),
     [
