@@ -103,11 +103,6 @@ def test_container_protocol(rng):
     assert tasks[0].loss(np.zeros(6)) == pytest.approx(0.5 * np.sum(tasks[0].y ** 2))
 
 
-def test_lists_and_integers_are_welcome():
-    tasks = fl.TaskCollection([([[1, 2], [3, 4]], [5, 6])])
-    assert tasks[0].X.dtype == np.float64
-
-
 def test_teacher_of_tasks_that_share_a_subspace(rng):
     """Directions agree only up to rounding there; dividing by the differences would give nonsense."""
     for M, d, q in [(200, 50, 5), (5, 50, 5), (3, 20, 5), (40, 10, 2)]:

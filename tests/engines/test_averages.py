@@ -149,14 +149,6 @@ def test_the_worst_teacher_of_an_average(r, ordering, compiled, rng, monkeypatch
             assert all(loss(w / np.linalg.norm(w), step) <= losses[i] * (1 + 1e-10) for w in others)
 
 
-def test_the_rate_of_projections_without_horizon(rng):
-    """Theorem 7 of the certificates: k·loss ≤ 0.26 R²D² for the t²-average of unregularized steps."""
-    for _ in range(5):
-        tasks = fl.TaskCollection([(X, X @ np.zeros(6)) for X, _ in random_pairs(rng, M=8, rows=(1, 2))])
-        worst = fl.worst_case(tasks, fl.Projection(), 256, record=[4, 16, 64, 256], average=2)
-        assert np.all(worst.steps * worst.loss <= 0.26 * tasks.radius**2)
-
-
 def test_the_whole_curve_is_one_pass(rng):
     _, tasks, _, start = problem(rng, 4, realizable=False)
     curve = fl.expect(tasks, fl.schedules.increasing(), 30, start=start, average=2, record="all")

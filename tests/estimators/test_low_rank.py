@@ -205,14 +205,6 @@ def test_weights_scale_the_rows_that_are_remembered(rng):
     assert far(given.coef_, scaled.coef_) < 1e-10
 
 
-def test_float32_rows_and_other_libraries(rng):
-    tasks = tasks_of(rng, 8, 4)
-    exact = learned(fl.ContinualRidge(0.5, memory=9), tasks)
-    single = learned(fl.ContinualRidge(0.5, memory=9), [(X.astype(np.float32), y.astype(np.float32)) for X, y in tasks])
-    assert single.coef_.dtype == np.float32
-    assert far(single.coef_, exact.coef_) < 2e-3
-
-
 def test_a_copy_and_a_pickle_go_their_own_way(rng):
     """Rows are written behind those that a state owns: two models must not write to one place."""
     tasks = list(stream(rng, 60, 1, 40))

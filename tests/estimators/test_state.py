@@ -11,7 +11,6 @@ from sklearn.base import clone, is_classifier
 
 import forgetless as fl
 from forgetless.estimators import regressor
-from forgetless.estimators.history import COLUMNS, History
 
 MODELS = [
     fl.ContinualRidge(0.3),
@@ -250,25 +249,3 @@ def test_learned_attributes_are_read_only_and_absent_before_the_first_task():
     model.feature_names_in_ = np.array(["a", "b"], dtype=object)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.partial_fit(np.eye(2), np.ones(2))
-
-
-# --- history ---
-
-
-def row(task):
-    return (task, 1, *[float(task)] * (len(COLUMNS) - 2))
-
-
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 40])
-def test_a_history_is_never_changed_by_those_that_follow(size, monkeypatch):
-    monkeypatch.setattr("forgetless.estimators.history.SIZE", size)
-    histories = [History([])]
-    for task in range(1, 200):
-        abandoned = histories[-1].with_row(row(-task), 5.0)  # a task that was interrupted at the very end
-        assert abandoned.rows[-1:] == [row(-task)]
-        histories.append(histories[-1].with_row(row(task), 1.0))
-        assert len(histories[-1].log) <= size + size // 8
-    for count, history in enumerate(histories):
-        assert [values[0] for values in history.rows] == list(range(max(count - size, 0) + 1, count + 1))
-        assert history.total == count
-        assert count == 0 or history.mean == pytest.approx((count + 1) / 2, rel=1e-14)

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.estimators.strength import Strength
 from forgetless.schedules import from_name
-from forgetless.schedules.names import PROPORTIONAL
 from support.streams import learned, stream
 
 
@@ -28,20 +26,6 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
         fl.ContinualRidge(schedule=optimised).partial_fit(*tasks[0]).history_["strength"][0]
         == optimised.coefficients[0]
     )
-
-
-@pytest.mark.parametrize(
-    "schedule", [kind(2) if kind is fl.schedules.cyclic else kind() for kind in PROPORTIONAL.values()], ids=repr
-)
-def test_presets_scale_with_the_radius(schedule):
-    unit, other = schedule(9, 1.0), schedule(9, 3.0)
-    for t in range(9):
-        expected = 9.0 * unit.at(t).strength()
-        assert other.at(t).strength() == pytest.approx(expected, rel=1e-12)
-    strength = Strength(schedule, 9)
-    for t, radius in enumerate([0.5, 2.0, 2.0, 7.0], start=1):
-        expected = schedule(9, radius).at(t - 1).strength()
-        assert strength.at(t, radius).strength() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -149,17 +133,6 @@ def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
     expected = fl.step(fl.step(np.zeros(4), (X[0], y[0]), fl.Ridge(1.0)), (X[1], y[1]), fl.Ridge(5.0))
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
     assert model.history_["strength"].tolist() == [1.0, 5.0]
-
-
-def test_which_schedules_ask_for_a_radius():
-    for schedule, asks in (
-        (fl.schedules.increasing(), True),
-        (lambda k, radius: fl.Ridge(radius), True),
-        (fl.Ridge(1.0), False),
-        (fl.GradientDescent(2, 0.1), False),
-        (fl.Ridge([1.0, 2.0]), False),
-    ):
-        assert Strength(schedule, 2).needs_radius is asks
 
 
 def test_long_horizons_take_little_memory_and_all_of_it_is_counted(rng):

@@ -89,20 +89,6 @@ def test_recent_tasks_are_those_since_the_last_power_of_two(rng):
         assert recent.rows == 8 * len(since)
 
 
-def test_one_array_of_all_rows_gives_what_other_forms_give(rng):
-    """In standardized units, which all forms but the sparse one share."""
-    tasks = drawn(rng, n=8)
-    reference = following()
-    for X, y in tasks:
-        reference.partial_fit(X, y)
-    for kind in ("blocks", "generator"):
-        model = following()
-        for X, y in tasks:
-            learned_as(kind, model, X, y)
-        np.testing.assert_allclose(model._state.memory.solutions, reference._state.memory.solutions, rtol=1e-7)
-        np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-7)
-
-
 def test_a_column_that_varies_more_has_smaller_weights_and_the_mean_keeps_its_prediction(rng):
     X, y = drawn(rng, n_tasks=1, n=20)[0]
     model = following().partial_fit(X, y)

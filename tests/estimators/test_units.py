@@ -190,17 +190,6 @@ def test_columns_that_the_first_of_blocks_read_once_does_not_show_are_learned(na
         np.testing.assert_allclose(once._state.units.mean, whole._state.units.mean, rtol=1e-12)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
-@pytest.mark.parametrize("targets", [(), (3,)])
-def test_predictions_are_those_of_rows_in_the_units_of_the_model(offset, targets):
-    found = [(X + offset * np.eye(D)[2], y) for X, y in tasks(targets=targets)]
-    model = learned(made("ridge"), found)
-    units, X = model._state.units, found[3][0]
-    inside = (X - units.mean) / units.scale
-    literal = inside @ model._state.coef.T + model._state.intercept
-    np.testing.assert_allclose(model.predict(X), literal, rtol=1e-11)
-
-
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
 def test_a_column_that_varies_later_counts_from_then_on(name, factor):
@@ -214,13 +203,6 @@ def test_a_column_that_varies_later_counts_from_then_on(name, factor):
     plain = learned(made(name), found)
     assert model.coef_[2] != 0.0
     np.testing.assert_allclose(model.predict(X * [1, 1, factor, 1, 1]), plain.predict(X), rtol=1e-6)
-
-
-def test_tasks_of_single_rows_are_learned():
-    rows = [(X[:1], y[:1]) for X, y in tasks(60)]
-    model = learned(made("ridge"), rows)
-    assert model.n_tasks_seen_ == 60
-    assert model.history_["mse_before"][-10:].mean() < 0.1 * np.var([y[0] for _, y in rows])
 
 
 def test_single_precision_keeps_what_lies_below_a_large_mean():

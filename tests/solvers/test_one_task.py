@@ -18,15 +18,6 @@ SHAPES = [(300, 230), (230, 300), (250, 250), (40, 7), (7, 40), (1, 9), (9, 1)]
 LIMITS = {"any": Limits(), "iterative": Limits(memory=0)}
 
 
-class Soft(fl.Filter):
-    """A filter of one's own."""
-
-    horizon = None
-
-    def formula(self, eigenvalues):
-        return np.tanh(eigenvalues)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("relative_strength", [30.0, 1.0, 1e-3])
@@ -138,13 +129,6 @@ def test_memory_is_a_limit_for_every_solver(rng):
     assert learn(OneTask(small, np.ones((6, 1))), Soft(), Limits(memory=needed)).solver == "svd"
     with pytest.raises(fl.errors.ConvergenceError, match="memory"):
         learn(OneTask(small, np.ones((6, 1))), Soft(), Limits(memory=needed - 1))
-
-
-def test_filters_of_ones_own_are_served_by_the_spectrum(rng):
-    X, r = rng.standard_normal((10, 6)), rng.standard_normal((10, 1))
-    made = learn(OneTask(Rows.of(X), r), Soft())
-    assert made.solver == "svd"
-    assert relative(made.change, spectral(X, r, Soft())) < 1e-12
 
 
 def test_a_slow_iteration_is_replaced_by_the_gram_matrix(rng):

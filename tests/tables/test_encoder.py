@@ -217,6 +217,7 @@ def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
         lambda plain: plain["columns"][2][1].update(parts=["=a", "=a"]),
         lambda plain: plain["columns"][0][1].update(mean="much"),
         lambda plain: plain["columns"][0][1].update(count=-1),
+        lambda plain: plain["columns"][1][1].update(late=True),  # it has no indicator of missing values
         lambda plain: plain["columns"][2][1].update(pending={"a": -1}),
         lambda plain: plain["columns"][2][1].update(pending={"a": 1.5}),
         lambda plain: plain["columns"][2][1].update(pending={"a": "1"}),
