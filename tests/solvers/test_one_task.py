@@ -18,6 +18,15 @@ SHAPES = [(300, 230), (230, 300), (250, 250), (40, 7), (7, 40), (1, 9), (9, 1)]
 LIMITS = {"any": Limits(), "iterative": Limits(memory=0)}
 
 
+class Soft(fl.Filter):
+    """A filter of one's own."""
+
+    horizon = None
+
+    def formula(self, eigenvalues):
+        return np.tanh(eigenvalues)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("limits", LIMITS)
 @pytest.mark.parametrize("relative_strength", [30.0, 1.0, 1e-3])
