@@ -84,18 +84,6 @@ def test_baselines_know_how_accurate_they_are(rng, alpha):
         assert error < 1e-3
 
 
-def test_recursive_least_squares_forgets_nothing_where_one_model_fits(rng):
-    tasks = list(stream(rng, 10, 2, 30, noise=0.0))
-
-    def seen(model):
-        return np.mean([np.mean((model.predict(X) - y) ** 2) for X, y in tasks])
-
-    remembering = learned(fl.RecursiveLeastSquares(1e-8), tasks)
-    isotropic = learned(fl.ContinualRidge(schedule="increasing", n_tasks=10), tasks)
-    assert seen(remembering) < 1e-12
-    assert seen(isotropic) > 1e-2
-
-
 def test_baselines_refuse_more_memory_than_allowed(rng, monkeypatch):
     monkeypatch.setattr("forgetless._core.validate.FACTORIZATION_LIMIT", 1000)
     for model in (fl.JointRidge(), fl.RecursiveLeastSquares()):

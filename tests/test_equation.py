@@ -87,25 +87,6 @@ def test_tasks_without_information_change_nothing():
     assert tasks.floors.tolist() == [0.0, 0.5]
 
 
-def test_one_row_tasks_equal_kaczmarz_and_passive_aggressive(rng):
-    """λ = 0 is Kaczmarz' projection; λ = 1/(2C) is the PA-II update τ = error/(‖x‖² + 1/(2C))."""
-    x, y, w, C = rng.standard_normal(6), 0.7, rng.standard_normal(6), 0.35
-    task = fl.TaskCollection([(x[None, :], [y])])[0]
-    kaczmarz = w + (y - x @ w) / (x @ x) * x
-    np.testing.assert_allclose(fl.step(w, task, fl.Ridge(0.0)), kaczmarz, rtol=1e-13)
-    pa = w + (y - x @ w) / (x @ x + 1 / (2 * C)) * x
-    np.testing.assert_allclose(fl.step(w, task, fl.Ridge(1 / (2 * C))), pa, rtol=1e-13)
-
-
-def test_one_task_from_zero_equals_scikit_learn_ridge(rng):
-    from sklearn.linear_model import Ridge
-
-    X, y = rng.standard_normal((20, 7)), rng.standard_normal((20, 3))
-    theirs = Ridge(alpha=2.5, fit_intercept=False, solver="svd").fit(X, y).coef_.T
-    ours = fl.step(np.zeros((7, 3)), fl.TaskCollection([(X, y)])[0], fl.Ridge(2.5))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-11)
-
-
 @pytest.mark.parametrize("columns", [(), (1,), (3,)])
 @pytest.mark.parametrize("filter_", [fl.Ridge(1.0), fl.GradientDescent(3, 0.1), fl.Projection()], ids=repr)
 @pytest.mark.parametrize("sparse", [False, True])

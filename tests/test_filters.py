@@ -14,34 +14,6 @@ mpmath.mp.dps = 700  # 1 − (1 − 1e-300) must not vanish
 
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=repr)
-def test_shares_are_shares(filter_):
-    xi = np.linspace(0, 5, 41)
-    share = filter_.factors(xi)
-    assert share.shape == (*(() if filter_.horizon is None else (filter_.horizon,)), 41)
-    assert ((share >= 0) & (share <= 1)).all()
-    assert (share[..., 0] == 0).all()
-    np.testing.assert_allclose(filter_.factors_of_singular(np.sqrt(xi)), share, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(filter_.residual_factors(np.sqrt(xi)), 1 - share, atol=1e-14)
-
-
-@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
-def test_slope_is_the_derivative_at_zero(filter_):
-    slope, xi = np.asarray(filter_.slope()), 1e-9
-    difference = np.asarray(filter_.factors(xi)) / xi
-    finite = np.isfinite(slope)
-    np.testing.assert_allclose(difference[finite], slope[finite], rtol=1e-6)
-    assert (difference[~finite] == 1 / xi).all()
-
-
-@pytest.mark.parametrize("filter_", [f for f in FILTERS if f.horizon], ids=repr)
-def test_at_picks_steps(filter_):
-    xi = np.array([0.3, 2.0])
-    for t in range(filter_.horizon):
-        np.testing.assert_array_equal(filter_.at(t).factors(xi), filter_.factors(xi)[t])
-    np.testing.assert_array_equal(filter_.at(slice(1, 3)).factors(xi), filter_.factors(xi)[1:3])
-
-
-@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
 def test_filters_compare_and_hash_by_value(filter_):
     import copy
     import pickle
@@ -92,30 +64,6 @@ def test_value_at_radius_is_the_one_number_of_the_bounds():
 
 
 XI = np.array([0.02, 0.3, 1.0, 4.0])
-
-
-@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
-def test_derivatives_are_those_of_the_share(filter_):
-    h = 1e-6 * XI
-    differences = (filter_.factors(XI + h) - filter_.factors(XI - h)) / (2 * h)
-    np.testing.assert_allclose(filter_.derivative(XI), differences, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
-def test_sensitivities_are_derivatives_by_the_parameters(filter_):
-    s, found = np.sqrt(XI), filter_.parameter_derivatives(np.sqrt(XI))
-    known = {fl.Ridge: ["coefficient"], fl.GradientDescent: ["step_size"], fl.Projection: []}
-    assert list(found) == known.get(type(filter_), ["coefficient"])
-    for name, slopes in found.items():
-        value = np.asarray(getattr(filter_, name))
-        h = 1e-6 * np.where(value == 0, 1e-3, value)
-        low, high = (dataclasses.replace(filter_, **{name: value + sign * h}) for sign in (0, 1))
-        np.testing.assert_allclose(
-            slopes,
-            (high.factors_of_singular(s) - low.factors_of_singular(s)) / (h[..., None] if h.ndim else h),
-            rtol=1e-4,
-            atol=1e-7,
-        )
 
 
 @pytest.mark.parametrize("filter_", FILTERS, ids=repr)

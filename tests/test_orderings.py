@@ -158,21 +158,6 @@ def test_a_law_that_does_not_fit_is_refused(law, error, said, rng):
         fl.expect(tasks, fl.Ridge(1.0), 7, ordering=Own(fl.RandomReshuffling(), law))
 
 
-@pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
-def test_every_ordering_has_a_law_that_agrees_with_its_samples(ordering):
-    law = ordering.law(4, 4)
-    orders = ordering.sample(4, 4, seed=0, n_trials=4000).astype(int)
-    if isinstance(law, OneOrder):
-        assert (orders == [law.at(t) for t in range(4)]).all()
-        assert law.is_cycle(4) == isinstance(ordering, fl.Cyclic)
-        return
-    shares = np.stack([np.bincount(orders[:, t], minlength=4) for t in range(4)]) / len(orders)
-    p = law.probabilities if isinstance(law, Draws) else np.full(4, 0.25)
-    np.testing.assert_allclose(shares, np.broadcast_to(p, (4, 4)), atol=4 * 0.5 / np.sqrt(len(orders)))
-    once = [len(set(order)) == 4 for order in orders.tolist()]
-    assert all(once) == isinstance(law, Epochs)
-
-
 def test_one_run_or_several():
     assert fl.WithReplacement().sample(3, 5, 0).shape == (5,)
     assert fl.WithReplacement().sample(3, 5, 0, n_trials=1).shape == (1, 5)

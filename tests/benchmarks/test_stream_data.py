@@ -83,15 +83,6 @@ def test_a_constant_column_stays_finite(rng):
     assert np.all(stream[4].X[:, 1] == 0.0)
 
 
-def test_features_depend_on_the_seed_alone():
-    rows = np.ones((2, 5))
-    first, again, other = (RandomFeatures(5, 7, seed)(rows) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(first, again)
-    assert first.shape == (2, 7)
-    assert first.min() >= 0
-    assert not np.array_equal(first, other)
-
-
 def test_digits_come_class_after_class():
     stream = load_stream("digits", n_features=20)
     classes = [set(task.y.tolist()) for task in stream]

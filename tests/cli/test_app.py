@@ -12,6 +12,7 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.tables import read_tasks
+from support.cli import run
 from support.processes import listening
 
 
@@ -25,12 +26,6 @@ def folder(tmp_path, rng, monkeypatch):
     rows = [",".join([station, *map(repr, row)]) for station, row in zip(stations, np.c_[X, y].tolist(), strict=True)]
     Path("tasks.csv").write_text("\n".join(["station,p,q,r,s,y", *rows]))
     return tmp_path
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 ROLES = ("--task", "station", "--target", "y")
@@ -79,11 +74,6 @@ def test_errors_are_one_sentence(words, code, message, folder, capsys):
     assert "Traceback" not in err
 
 
-def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "forgetless", "--version"], capture_output=True, text=True)
-    assert (done.returncode, "forgetless" in done.stdout) == (0, True)
-
-
 def test_debug_shows_where_it_happened():
     for words in (["--debug", "show", "missing.fl"], ["show", "missing.fl", "--debug"]):
         with pytest.raises(fl.errors.FileError):
@@ -100,18 +90,9 @@ def test_other_files_are_refused(folder):
     Path("z.npz").write_bytes(b"PK nonsense")
     with pytest.raises(ValueError, match="damaged"):
         read_tasks("z.npz")
-    for content, message in [
-        (b"", "cannot be read as csv"),
-        (b"\xff\xfe\x00", "is not written in UTF-8"),
-        (b"t,a,y\n", "has no rows"),
-        (b"t,a,y\n1,2,3\n,2,3\n", "1 rows have no value of 't'"),
-        (b"t,a,y\n1,2,x\n", "line 2: the target 'y' must be numbers, but holds strings, e.g. 'x'"),
-        (b"t,a,y\n1,,3\n", "no column has a value: nothing to learn from"),
-        (b"t,y\n1,3\n", "no feature column"),
-    ]:
-        Path("bad.csv").write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            read_tasks("bad.csv", task="t", target="y", encoder=fl.tables.TableEncoder())
+    Path("bad.csv").write_text("t,a,y\n1,,3\n")
+    with pytest.raises(ValueError, match="no column has a value: nothing to learn from"):
+        read_tasks("bad.csv", task="t", target="y", encoder=fl.tables.TableEncoder())
 
 
 def test_the_installed_command_answers():

@@ -2,19 +2,12 @@
 
 import json
 import os
-import re
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless import cli
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+from support.cli import run
 
 
 def saved(path, model, **options):
@@ -56,14 +49,3 @@ def test_damaged_and_other_files_fail(tmp_path, capsys):
         code, out, err = run(capsys, "show", tmp_path / name)
         assert (code, out) == (1, ""), name
         assert err.startswith("Error: "), name
-
-
-def test_names_from_a_file_reach_the_terminal_without_their_control_codes(tmp_path, capsys):
-    model = fl.ContinualRidge(alpha=1.0).partial_fit(np.eye(2), np.ones(2))
-    model.feature_names_in_ = np.array(["\x1b[31mred\x07", "y" * 10_000], dtype=object)
-    model.save(tmp_path / "m.npz")
-    code, out, _ = run(capsys, "show", tmp_path / "m.npz")
-    assert code == 0
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", out)
-    assert r"\x1b[31mred\x07" in out
-    assert len(out) < 3000

@@ -186,10 +186,3 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     assert not begun
     assert "Error: " in capsys.readouterr().err
     assert (tmp_path / "kept").read_text() == "mine"
-
-
-def test_a_report_folder_below_a_file_is_refused_before_the_work(capsys, tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("mine")
-    monkeypatch.setattr("forgetless.reproduce.page.sections", lambda *_: pytest.fail("began to work"))
-    assert cli.main(["reproduce", "reduction", "--out", str(tmp_path / "file" / "results")]) == 1
-    assert "is a file" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pandas
 import pytest
 
 import forgetless as fl
-from forgetless import cli
+from support.cli import run
 
 FIT = ("--task", "month", "--target", "sales", "--out", "m.npz")
 ON = ("--from", "m.npz", "--out", "next.npz")
@@ -27,12 +27,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pandas.concat([table(1), table(2)]).to_csv("begin.csv", index=False)
     return tmp_path
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def begin(capsys, *more):
@@ -122,12 +116,6 @@ def test_json_has_no_words_that_json_lacks(folder, capsys):
     json.loads(out, parse_constant=refuse)
 
 
-def test_spaces_around_names_are_not_part_of_them(folder, capsys):
-    (folder / "begin.csv").write_text((folder / "begin.csv").read_text().replace(",price,sales", ", price, sales"))
-    begin(capsys)
-    assert "price" in fl.load("m.npz")[0].columns_
-
-
 def test_decimal_commas_of_a_short_file(folder, capsys):
     begin(capsys)
     (folder / "two.csv").write_text("zip;price\n01234;5\n00123;7,5\n")
@@ -206,13 +194,6 @@ def test_amounts_are_targets(folder, capsys):
         run(capsys, "fit", f"{name}.csv", *FIT) and fl.load("m.npz").table_["mean"] for name in ("plain", "amounts")
     ]
     assert means[0] == pytest.approx(means[1], abs=1e-5)
-
-
-def test_row_numbers_are_doubted(folder, capsys):
-    code, out, _ = run(capsys, "fit", "begin.csv", *FIT)
-    assert code == 0
-    assert "Warning: order counts up from row to row; if it numbers rows, use --drop order" in out
-    assert "price counts" not in out
 
 
 @pytest.mark.parametrize("schedule", ["increasing", "increasing-budget", "none"])

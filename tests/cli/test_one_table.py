@@ -14,8 +14,8 @@ from forgetless.cli import app
 from forgetless.estimators.evaluation import StreamResult, TargetMeans
 from forgetless.tables import read_tasks
 from forgetless.tables.pipeline import evaluate
-from forgetless.tables.report import worse_than_baseline
 from forgetless.tables.task_files import Part
+from support.cli import run
 
 ROLES = ("--task", "month", "--target", "sales")
 
@@ -42,12 +42,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 # --- the same tasks for every command ---
 
 
@@ -62,16 +56,6 @@ def test_the_tasks_of_a_table_are_those_that_fit_learns(folder, capsys):
     weights = fl.simulate(tasks, fl.Ridge(0.3), 6, ordering="cyclic", n_trials=1, record="last").weights[0, -1]
     # Means of missing prices change while fit learns, and the encoder of the tasks has seen all of them.
     np.testing.assert_allclose(weights[:-1], model.coef_, atol=0.02)
-
-
-def test_standardized_tasks_have_the_units_of_the_estimator(folder):
-    encoder = fl.tables.TableEncoder(drop=["order"])
-    tasks = read_tasks("sales.csv", task="month", target="sales", intercept=True, standardize=True, encoder=encoder)
-    X = np.concatenate([X for X, _ in tasks])
-    np.testing.assert_allclose(X.mean(axis=0)[:-1], 0, atol=1e-12)
-    sizes = np.mean(X**2, axis=0)
-    assert np.all(np.isclose(sizes, 1) | np.isclose(sizes, 0)), "days of the week that do not occur are constant"
-    assert np.all(X[:, -1] == 1)
 
 
 # --- the order of tasks, row numbers ---
@@ -106,35 +90,6 @@ def test_row_numbers_of_any_length_are_doubted(folder, capsys, first, more):
 
 
 # --- held-out rows ---
-
-
-@pytest.mark.parametrize("options", [(), ("--no-refit",), ("--holdout", 0.4, "--seed", 7, "--no-refit")])
-def test_a_model_continues_with_its_own_held_out_rows(folder, capsys, options):
-    """Two files are one run: the same model, and the same options of held-out rows without naming them again."""
-    table = sales()
-    table[table["month"] <= 3].to_csv("first.csv", index=False)
-    table[table["month"] > 3].to_csv("second.csv", index=False)
-    assert run(capsys, "fit", "sales.csv", *ROLES, "--out", "whole.fl", *options)[0] == 0
-    assert run(capsys, "fit", "first.csv", *ROLES, "--out", "m.fl", *options)[0] == 0
-    assert run(capsys, "fit", "second.csv", "--from", "m.fl", "--out", "m.fl")[0] == 0
-    whole, parts = fl.load("whole.fl"), fl.load("m.fl")
-    np.testing.assert_array_equal(whole[-1].coef_, parts[-1].coef_)
-    assert whole.table_["split"] == parts.table_["split"]
-    assert whole.table_["rows"] == parts.table_["rows"]
-    np.testing.assert_allclose(whole.table_["mean"], parts.table_["mean"])
-    if "--no-refit" not in options:
-        assert run(capsys, "fit", "sales.csv", *ROLES, "--out", "all.fl", "--holdout", 0)[0] == 0
-        np.testing.assert_array_equal(fl.load("all.fl")[-1].coef_, whole[-1].coef_)
-
-
-@pytest.mark.parametrize("split", [[], {"holdout": 1.0}, {"seed": -1}, {"refit": 1}, {"holdout": "0.2"}, {"other": 1}])
-def test_damaged_options_of_held_out_rows_are_rejected(folder, capsys, split):
-    assert run(capsys, "fit", "sales.csv", *ROLES, "--out", "m.fl")[0] == 0
-    model = fl.load("m.fl")
-    model.table_ = {**model.table_, "split": split}
-    model.save("bad.fl")
-    with pytest.raises(fl.errors.FileError, match="held-out rows"):
-        fl.load("bad.fl")
 
 
 def test_the_first_line_says_how_many_rows_were_learned(folder, capsys):
@@ -191,34 +146,11 @@ def test_the_joint_reference_counts_tasks_the_same_and_sees_the_table_as_it_is(f
     assert found["rmse_of_joint_ridge"] == pytest.approx(np.sqrt(np.mean(errors)), rel=1e-6)
 
 
-def test_every_error_says_what_counts_the_same(folder, capsys):
-    _, out, _ = run(capsys, "fit", "sales.csv", *ROLES, "--out", "m.fl", "--drop", "order")
-    for sentence in (
-        "(prequential: predict, then learn; every row counts the same)",
-        "Held-out rows, every task counting the same: ",
-        "Ridge regression on all tasks together, every task counting the same, ",
-    ):
-        assert sentence in out
-    _, out, _ = run(capsys, "evaluate", "m.fl", "sales.csv")
-    assert "All tasks, each counting the same: RMSE " in out
-    assert "Ridge regression fitted to these very rows, each task counting the same: " in out
-
-
 def test_large_numbers_are_written_for_people(folder, capsys):
     sales().assign(sales=35_010 * sales()["sales"]).to_csv("large.csv", index=False)
     for words in (("fit", "large.csv", *ROLES, "--out", "m.fl", "--drop", "order"), ("evaluate", "m.fl", "large.csv")):
         _, out, _ = run(capsys, *words)
         assert "e+0" not in out
-
-
-@pytest.mark.parametrize("n", [8, 200, 5000])
-def test_the_margin_of_the_alarm_is_two_standard_errors(n):
-    """Errors of n rows have a relative standard error of √(2/n): 2.05 of them are an alarm, 1.95 are not."""
-    margin = np.sqrt(2.0 / n)
-    other = np.array([1.0, 4.0, np.nan])
-    rows = np.full(3, n)
-    assert worse_than_baseline(other * (1 + 1.95 * margin), other, rows) == []
-    assert worse_than_baseline(other * (1 + 2.05 * margin), other, rows) == [0, 1]
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(0.99, None), (1.04, "no better than"), (1.06, "worse than")])
@@ -318,13 +250,3 @@ def test_no_error_is_empty(capsys, monkeypatch, error, message):
     monkeypatch.setattr(app.cli, "main", fail)
     assert cli.main(["show", "m.fl"]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_help_fits_a_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    _, out, _ = run(capsys, "--help")
-    assert max(map(len, out.splitlines())) <= 80
-    assert "..." not in out.partition("\n")[2], "the first line is the usage"
-    for heading in app.GROUPS.values():
-        for name, text in heading.items():
-            assert any(line.split() == [*name.split(), *text.split()] for line in out.splitlines()), name

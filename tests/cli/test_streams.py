@@ -10,9 +10,8 @@ import pandas
 import pytest
 
 import forgetless as fl
-from forgetless import cli
-from forgetless.tables import report as page
 from forgetless.tables.task_files import TableTasks
+from support.cli import run
 
 FEATURES = ["f0", "f1", "f2"]
 
@@ -38,12 +37,6 @@ def folder(tmp_path, frame, monkeypatch):
     frame.to_parquet(tmp_path / "data.parquet")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def run(capsys, *words):
-    code = cli.main([str(word) for word in words])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_fit_with_a_memory(folder, capsys):
@@ -232,43 +225,12 @@ def test_report_is_one_valid_page_with_the_same_figures(folder, capsys):
     assert all(line in page for line in told)
 
 
-def test_curves_watch_rows_that_were_not_trained_on(frame, folder):
-    table = load_table("data.csv", "station", "pm25")
-    seen = []
-
-    class Spy(fl.ContinualRidge):
-        def partial_fit(self, X, y, sample_weight=None):
-            seen.append(X)
-            return super().partial_fit(X, y)
-
-    tasks = parts(table, ["east", "north", "south", "west"])
-    run_ = fl.evaluate_stream(Spy(fit_intercept=True), tasks, holdout=0.4, seed=1)
-    assert run_.tasks == ["east", "north", "south", "west"]
-    assert [len(X) for X in seen] == [9, 9, 9, 9]
-    # The error of each task on its held-out rows, from the definition.
-    for m, (name, trained) in enumerate(zip(run_.tasks, seen, strict=True)):
-        rows = table.groups == name
-        held = np.array([not (trained == row).all(axis=1).any() for row in table.X[rows]])
-        gap = run_.model.predict(table.X[rows][held]) - table.y[rows][held]
-        assert run_.errors[-1, m] == pytest.approx(np.mean(gap**2))
-    np.testing.assert_allclose(run_.seen, [run_.errors[t, : t + 1].mean() for t in range(4)])
-    np.testing.assert_allclose(run_.forgetting, run_.errors[-1] - np.diag(run_.errors))
-    assert page.summary(run_)["forgotten_tasks"] == np.sum(run_.forgetting > 0)
-
-
 def test_random_order_is_seeded(folder):
     def order(seed):
         return [part.label for part in TableTasks(Path("data.csv"), "station", ("pm25",), order="random", seed=seed)]
 
     assert order(0) == order(0)
     assert len({tuple(order(seed)) for seed in range(4)}) > 1
-
-
-def test_a_model_worse_than_the_mean_says_so(folder, capsys):
-    words = ("--schedule", "ridge:10000", "--no-standardize", "--no-intercept")
-    _, out, _ = run(capsys, "fit", "data.csv", *FIT, *words)
-    assert "on 3 of the 3 tasks after the first the model was worse than the mean of all targets so far" in out
-    assert "at the end the model is worse than the mean on the tasks seen" in out
 
 
 @pytest.mark.parametrize(

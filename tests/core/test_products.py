@@ -22,14 +22,6 @@ def test_products_equal_plain_ones(shape, rng, monkeypatch):
     np.testing.assert_allclose(linalg.product(A, B), A @ B, rtol=1e-12, atol=1e-12)
 
 
-def test_the_threads_of_blas_are_as_before(monkeypatch):
-    controller = ThreadpoolController()
-    before = [each["num_threads"] for each in controller.info()]
-    with one_blas_thread():
-        assert all(each["num_threads"] == 1 for each in controller.info() if each["user_api"] == "blas")
-    assert [each["num_threads"] for each in controller.info()] == before
-
-
 def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
     controller = ThreadpoolController()
     before = [each["num_threads"] for each in controller.info()]
@@ -78,10 +70,6 @@ CALLS = {
     "advise": lambda tasks, schedule: fl.advise(tasks, 5, also={"own": schedule}),
     "upper_bound": lambda tasks, schedule: fl.upper_bound(schedule, 5),
 }
-
-
-def _report_of(schedule):
-    return lambda *_: schedule(3, 1.0)
 
 
 @pytest.mark.parametrize("name", CALLS)

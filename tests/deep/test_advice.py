@@ -81,19 +81,6 @@ def test_the_options_give_the_score_again():
         assert again == pytest.approx(advice.best(name)[1], abs=1e-12)
 
 
-def test_the_choice_serves_a_longer_stream():
-    """No mechanism is planned for the number of tasks that were compared."""
-    targets = [0.0, 1.0, 4.0]
-    for name in GRIDS:
-        advice = flt.advise(make, targets, train, score, mechanisms=[name], budget=4)
-        net, optimizer = make()
-        continual = flt.Continual(net, optimizer, **advice.options)
-        for target in targets * 4:
-            train(net, optimizer, target)
-            continual.next_task()
-        assert continual.task == 13
-
-
 def test_the_scale_of_one_mechanism_is_found_where_it_is_known():
     targets = (0.0, 1.0, 2.0, 2.5)
 

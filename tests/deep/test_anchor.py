@@ -169,14 +169,6 @@ def test_all_anchors_are_the_mean_of_their_quadratics():
         assert len(state["omega"]) == (1 if weighted else 0)
 
 
-def test_importance_is_the_mean_over_tasks():
-    net, _, anchor = fresh(mode="loss")
-    ones = {n: torch.ones_like(p) for n, p in net.named_parameters()}
-    anchor.next_task({n: 4 * value for n, value in ones.items()}, untrained=True)
-    anchor.next_task(ones, untrained=True)
-    assert all(torch.equal(value, 2.5 * ones[n]) for n, value in anchor.state_dict()["omega"].items())
-
-
 def test_importances_that_are_refused():
     net, _, anchor = fresh()
     good = {n: torch.ones_like(p) for n, p in net.named_parameters()}
@@ -484,16 +476,6 @@ def test_an_overflow_on_some_device_skips_the_proximal_step(overflows, expected)
     torch.testing.assert_close(step, usual if expected else torch.zeros_like(usual))
 
 
-@pytest.mark.parametrize("kind", ["previous", "all"])
-def test_the_center_after_the_first_task_is_its_weights(kind):
-    start, w, importance = torch.zeros(3), torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 0.0, 4.0])
-    for center in (None, start):
-        for omega in (importance, None):
-            after, mean = anchor_module.joined(center, None, w, omega, 1, kind)
-            torch.testing.assert_close(after, w)
-            assert mean is omega
-
-
 def test_a_recording_fits_the_same_memory_and_constants_only():
     """Of kernels on a GPU, which refer to addresses; the check itself needs none."""
     tensors = [torch.zeros(2), torch.zeros(3)]
@@ -503,18 +485,6 @@ def test_a_recording_fits_the_same_memory_and_constants_only():
     assert not recording.fits(tensors, (1e-8, 0.9))
     assert not recording.fits([tensors[0], torch.zeros(3)], (1e-8, 0.999))
     assert not recording.fits(tensors[:1], (1e-8, 0.999))
-
-
-@pytest.mark.parametrize(("device", "scale", "expected"), [("cpu", None, 0), ("cpu", 1.0, 1), ("meta", None, 1)])
-def test_steps_of_adam_are_made_where_the_parameters_are(monkeypatch, device, scale, expected):
-    calls = []
-    monkeypatch.setattr(_proximal, "_on_device", lambda *arguments: calls.append(arguments))
-    p, center, square = (torch.ones(2, device=device) for _ in range(3))
-    group = {"lr": 0.1, "amsgrad": False, "betas": (0.9, 0.99), "eps": 1e-8, "params": [p]}
-    optimizer = SimpleNamespace(state={p: {"exp_avg_sq": square, "step": torch.tensor(1.0)}})
-    bucket = _proximal.Bucket(group, [p], [center])
-    _proximal.Adaptive().apply(optimizer, bucket, 1.0, None if scale is None else torch.tensor(scale))
-    assert len(calls) == expected
 
 
 class Lion(torch.optim.Optimizer):

@@ -98,15 +98,6 @@ def test_bit_identical_to_a_plain_loop(make, importance):
         assert torch.equal(a, b)
 
 
-def test_a_pull_changes_what_is_learned():
-    found = []
-    for strength in (0.0, 100.0):
-        net = fresh()
-        avalanche(net, OPTIMIZERS["sgd"](net), tasks(), flt.AvalanchePlugin(strength, 4))
-        found.append(torch.cat([p.detach().ravel() for p in net.parameters()]))
-    assert not torch.allclose(*found, atol=1e-2)
-
-
 @pytest.mark.parametrize("average", ["mean", ("moving", 7), ("merge", 0.5)])
 def test_other_mechanisms_are_those_of_a_plain_loop(average):
     options = {"step_size": "inverse", "average": average}

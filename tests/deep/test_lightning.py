@@ -92,15 +92,6 @@ def test_fits_are_a_plain_loop(tmp_path, options):
     assert callback.continual.task == 4
 
 
-def test_without_the_callback_nothing_is_regularized(tmp_path):
-    """The pain it is for: three lines around fit do nothing, and now say so."""
-    module = Module()
-    anchor = flt.Anchor(module, module.configure_optimizers(), 100.0)
-    trainer(tmp_path).fit(module, loader(0))
-    with pytest.raises(RuntimeError, match="ends without a step of the optimizer"):
-        anchor.next_task()
-
-
 def test_importances_and_accumulated_gradients(tmp_path):
     def fisher(model, data):
         return flt.fisher(model, data, n_samples=32)
@@ -150,29 +141,6 @@ def test_mixed_precision_and_a_compiled_module(tmp_path):
         assert bool(torch.isfinite(weights(module.net)).all())
 
 
-def test_frozen_layers_and_parameter_groups(tmp_path):
-    class Grouped(Module):
-        def configure_optimizers(self):
-            self.net[0].requires_grad_(False)
-            groups = [{"params": [self.net[2].weight]}, {"params": [self.net[2].bias], "lr": 0.02}]
-            return torch.optim.Adam([*groups, {"params": self.net[0].parameters()}], lr=self.lr)
-
-    module, callback = Grouped(), flt.lightning.ContinualCallback(**MECHANISMS["all"])
-    frozen = weights(module.net[0])
-    twin, continual = Grouped(), None
-    for task in range(3):
-        trainer(tmp_path, callback).fit(module, loader(task))
-        optimizer = twin.configure_optimizers()
-        if continual is None:
-            continual = flt.Continual(twin.net, optimizer, **MECHANISMS["all"])
-        else:
-            continual.grow(optimizer=optimizer)
-        train(twin.net, optimizer, batches(4, seed=task))
-        continual.next_task()
-    assert torch.equal(weights(module.net), weights(twin.net))
-    assert torch.equal(weights(module.net[0]), frozen)
-
-
 def distributed():
     """Two fits on two processes: each sees every second row of every task."""
     module = Module()
@@ -215,14 +183,6 @@ def test_two_optimizers_raise(tmp_path):
 
     with pytest.raises(ValueError, match="needs a module with one optimizer, got 2"):
         trainer(tmp_path, flt.lightning.ContinualCallback(average="mean")).fit(Two(), loader(0))
-
-
-def test_plain_training_is_what_it_says():
-    """The loop that the tests compare with regularizes: it is not the one without."""
-    net = mlp()
-    for task in range(3):
-        train(net, torch.optim.Adam(net.parameters(), lr=0.05), batches(4, seed=task))
-    assert not torch.equal(plain(MECHANISMS["proximal"]), weights(net))
 
 
 def test_a_pretrained_module_has_the_importance_of_the_first_data(tmp_path):

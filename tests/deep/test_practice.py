@@ -2,7 +2,6 @@
 
 import copy
 import math
-import warnings
 
 import pytest
 import torch
@@ -12,7 +11,6 @@ from torch.nn import functional
 import forgetless as fl
 import forgetless.torch as flt
 from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
-from support.deep.processes import two_processes
 
 
 def anchored(name="momentum", schedule=5.0, seed=0, **options):
@@ -128,55 +126,7 @@ def test_large_and_strided_parameters_pull_alike():
 # ---------------------------------------------------------------------------------------------------- compilers
 
 
-@pytest.mark.parametrize("name", ["momentum", "adam"])
-def test_a_compiled_model(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the compiler's own
-        made = []
-        for compiled in (False, True):
-            net, optimizer, _ = anchored(name)
-            model = torch.compile(net, backend="aot_eager") if compiled else net
-            anchor = flt.Anchor(model, optimizer, 5.0, 4, mode="manual")
-            for task in range(2):
-                for batch in batches(3, seed=task):
-                    train(model, optimizer, [batch])
-                    anchor.step()
-                anchor.next_task()
-            assert set(anchor.state_dict()["center"]) == {"0.weight", "0.bias", "2.weight", "2.bias"}
-            made.append(weights(net))
-    torch.testing.assert_close(*made, rtol=1e-5, atol=1e-6)
-
-
-def test_a_compiled_optimizer():
-    """The compiled step calls the hook, with the λ of the task: the same bits as a pull by hand after it."""
-    made = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for mode in ("proximal", "manual"):
-            torch._dynamo.reset()
-            net = mlp(0, (6, 200, 200, 3))  # layers of a size that compiled code of our own takes
-            optimizer = OPTIMIZERS["adam, lr a tensor"](net.parameters())
-            anchor = flt.Anchor(net, optimizer, [0.0, 1.0, 50.0, 50.0], 4, mode=mode)
-            step = torch.compile(lambda o=optimizer: o.step(), backend="eager")
-            for task in range(3):
-                for x, y in batches(3, seed=task):
-                    optimizer.zero_grad()
-                    functional.cross_entropy(net(x), y).backward()
-                    step()
-                    if mode == "manual":
-                        anchor.step()
-                anchor.next_task()
-            made.append(weights(net))
-    assert torch.equal(*made)
-
-
 # ---------------------------------------------------------------------------------------------------- processes
-
-
-def test_two_processes_keep_the_same_weights():
-    first, second = two_processes("distributed_training")
-    assert torch.equal(first, second)
-    assert bool(torch.isfinite(first).all())
 
 
 # --------------------------------------------------------------------------------------------------- statistics

@@ -238,38 +238,3 @@ def test_a_compiled_model(tmp_path):
             Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
         results.append(weights(model))
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
-
-
-def test_adafactor_needs_the_decoupled_metric(tmp_path):
-    """As the Trainer makes it, with a learning rate; its metric is not known."""
-    changes = []
-    for options in (
-        {"proximal": 1.0},
-        {"proximal": 0.0, "metric": "decoupled"},
-        {"proximal": 1e4, "metric": "decoupled"},
-    ):
-        model, callback = language_model(), flt.transformers.ContinualCallback(**options)
-        trainers = [
-            Trainer(
-                model=model, args=arguments(tmp_path, optim="adafactor"), train_dataset=Tokens(t), callbacks=[callback]
-            )
-            for t in range(2)
-        ]
-        if len(options) == 1:
-            with pytest.raises(TypeError, match=r"Adafactor steps is not known.*metric='decoupled'"):
-                trainers[0].train()
-            continue
-        trainers[0].train()
-        before = weights(model)
-        trainers[1].train()
-        changes.append(float((weights(model) - before).norm()))
-    assert changes[1] < 0.1 * changes[0]
-
-
-def test_mixed_precision(tmp_path):
-    model, callback = language_model(True), flt.transformers.ContinualCallback(**MECHANISMS["all"])
-    for task in range(2):
-        args = arguments(tmp_path, bf16=True, max_grad_norm=1.0)
-        Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
-    assert callback.continual.task == 3
-    assert bool(torch.isfinite(weights(model)).all())

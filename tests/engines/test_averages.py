@@ -76,23 +76,6 @@ def test_one_order_equals_its_literal_run(r, ordering, rng):
         assert getattr(found, metric)[0] == pytest.approx(truth[metric], rel=1e-10), metric
 
 
-@pytest.mark.parametrize("number", range(12))
-def test_equals_simulation_within_four_standard_errors(number):
-    rng = np.random.default_rng([61, number])
-    M, d, k = int(rng.integers(2, 7)), int(rng.integers(1, 8)), int(rng.integers(3, 40))
-    pairs = random_pairs(rng, M=M, d=d, rows=(1, 4), realizable=bool(number % 2), targets=None if number % 3 else 2)
-    tasks = fl.TaskCollection(pairs)
-    ordering = [fl.WithReplacement(), fl.WithReplacement(rng.dirichlet(np.ones(M))), fl.RandomReshuffling()][number % 3]
-    schedule = [fl.Projection(), fl.Ridge(0.3), fl.schedules.increasing(0.5)][number // 3 % 3]
-    options = {"ordering": ordering, "start": rng.standard_normal(tasks.start().shape), "average": POWERS[number % 4]}
-    exact = fl.expect(tasks, schedule, k, **options).average_loss[0]
-    trace = fl.simulate(
-        tasks, schedule, k, n_trials=4000, seed=number, record="last", metrics="average_loss", **options
-    )
-    values = trace.average_loss[:, 0]
-    assert abs(values.mean() - exact) < 4 * values.std() / np.sqrt(len(values)) + 1e-12 * exact
-
-
 @pytest.mark.parametrize(
     "shape",
     [
@@ -164,14 +147,6 @@ def test_the_worst_teacher_of_an_average(r, ordering, compiled, rng, monkeypatch
             assert losses[i] == pytest.approx(loss(teachers[i], step), rel=1e-10)
             others = rng.standard_normal((5, 6))
             assert all(loss(w / np.linalg.norm(w), step) <= losses[i] * (1 + 1e-10) for w in others)
-
-
-def test_the_rate_of_projections_without_horizon(rng):
-    """Theorem 7 of the certificates: k·loss ≤ 0.26 R²D² for the t²-average of unregularized steps."""
-    for _ in range(5):
-        tasks = fl.TaskCollection([(X, X @ np.zeros(6)) for X, _ in random_pairs(rng, M=8, rows=(1, 2))])
-        worst = fl.worst_case(tasks, fl.Projection(), 256, record=[4, 16, 64, 256], average=2)
-        assert np.all(worst.steps * worst.loss <= 0.26 * tasks.radius**2)
 
 
 def test_the_whole_curve_is_one_pass(rng):

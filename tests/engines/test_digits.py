@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines import _subsets, draws
-from forgetless.engines.moments import measured, spanning_rows
-from forgetless.engines.problem import Problem
+from forgetless.engines import _subsets
 from support import literal, many_digits
 from support.agreement import METRICS
 from support.weak import affine_step, agrees, collection, filter_for, law_for
@@ -147,42 +145,6 @@ def test_near_duplicate_columns_of_noisy_tables(rng):
     assert exact.error < 1e-6
     sampled = fl.simulate(tasks, fl.Ridge(5.0), 200, n_trials=4000, seed=1, record="last").average_loss[:, 0]
     assert exact.average_loss[0] == pytest.approx(sampled.mean(), abs=5 * sampled.std() / np.sqrt(4000))
-
-
-def test_chosen_rows_span_all_with_small_coefficients(rng):
-    rows = np.linalg.qr(rng.standard_normal((5, 5)))[0][:3]
-    rows = np.concatenate([rows, rng.standard_normal((9, 3)) @ rows])
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    weights = 10.0 ** rng.uniform(-12, 0, len(rows))
-    chosen, C = spanning_rows(rows, weights)
-    assert len(chosen) == 3
-    np.testing.assert_allclose(C @ rows[chosen], rows, atol=1e-14)
-    assert np.max(np.abs(C * weights[:, None] / weights[chosen])) < 8
-    nothing, C = spanning_rows(np.zeros((2, 0)), np.ones(2))
-    assert (nothing, C.shape) == ([], (2, 0))
-
-
-def test_ordinary_tasks_stay_around_the_joint_solution(rng):
-    from support.collections import random_pairs
-
-    tasks = fl.TaskCollection(random_pairs(rng))
-    assert measured(tasks, tasks.start()).frame is None
-    assert measured(fl.TaskCollection(WEAK), np.zeros(2)).frame is not None
-
-
-def test_forms_in_outputs_are_those_of_errors():
-    """The same loss backwards: for the given targets, and for the worst teacher."""
-    tasks = fl.TaskCollection([([[1, 0.7, 0.1]], [1.0]), ([[3e-9, -1e-8, 0]], [1.0]), ([[0.2, 0.1, 1.0]], [2.0])])
-    for schedule in (fl.Ridge(1.0), fl.schedules.increasing()):
-        problem = Problem.of(tasks, schedule, 5, None, "last")
-        moments = measured(tasks, tasks.start())
-        assert moments.frame is not None
-        V = draws.forms(problem, moments).forms[0][0]
-        exact = fl.expect(tasks, schedule, 5)
-        assert 0.5 * np.sum(V * moments.start) == pytest.approx(exact.average_loss[0], rel=1e-12)
-        q = moments.frame.shape[0]
-        worst = 0.5 * np.linalg.eigvalsh(moments.frame.T @ V[:q, :q] @ moments.frame)[-1]
-        assert worst == pytest.approx(fl.worst_case(tasks, schedule, 5).loss, rel=1e-9)
 
 
 @pytest.mark.parametrize("number", range(30))

@@ -1,65 +1,18 @@
 """Exact expectations against enumeration of every ordering, and against simulation."""
 
-import itertools
-
 import mpmath
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines import _moments_numba, _subsets, independent
-from forgetless.engines.moments import moments_around_teacher
-from forgetless.engines.problem import Problem
+from forgetless.engines import _moments_numba, independent
 from forgetless.schedules import resolve
 from support import literal
 from support.agreement import METRICS, agree, enumerate_all, last
-from support.collections import FAMILIES, random_pairs
+from support.collections import random_pairs
 from support.registry import SCHEDULES, name
 
 BY_STEPS = ("average_loss", "task_losses")  # whose second metric needs steps
-
-
-@pytest.fixture(params=FAMILIES)
-def pairs(request, rng):
-    return random_pairs(rng, **{**FAMILIES[request.param], "M": 3})
-
-
-@pytest.fixture
-def start(pairs, rng):
-    return rng.standard_normal((pairs[0][0].shape[1], *pairs[0][1].shape[1:]))
-
-
-@pytest.mark.parametrize("probabilities", [None, [0.5, 0.2, 0.3]])
-def test_with_replacement_equals_enumeration(pairs, start, probabilities, rng):
-    filter_ = fl.Ridge(rng.uniform(0.01, 2.0, 4))
-    tasks = fl.TaskCollection(pairs)
-    found = fl.expect(
-        tasks, filter_, 4, ordering=fl.WithReplacement(probabilities), metrics=METRICS, start=start, record=[4]
-    )
-    agree(last(found), enumerate_all(pairs, filter_, literal.all_orderings(3, 4, probabilities), start))
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_without_replacement_equals_enumeration(pairs, start, k, rng):
-    filter_ = fl.Ridge(rng.uniform(0.01, 2.0, k))
-    found = fl.expect(
-        fl.TaskCollection(pairs), filter_, k, ordering=fl.WithoutReplacement(), metrics=METRICS, start=start
-    )
-    agree(last(found), enumerate_all(pairs, filter_, literal.all_orderings(3, k, replacement=False), start))
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("k", [3, 4, 5])
-def test_reshuffled_epochs_equal_enumeration(pairs, start, k, compiled, rng, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(_subsets, "compiled", lambda name: None)
-    filter_ = fl.Ridge(rng.uniform(0.01, 2.0, k))
-    found = fl.expect(
-        fl.TaskCollection(pairs), filter_, k, ordering=fl.RandomReshuffling(), metrics=METRICS, start=start
-    )
-    epochs = list(itertools.permutations(range(3)))
-    orders = [((*one, *two)[:k], 1 / len(epochs) ** 2) for one in epochs for two in epochs]
-    agree(last(found), enumerate_all(pairs, filter_, orders, start))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
@@ -69,14 +22,6 @@ def test_every_schedule_equals_enumeration(schedule, rng):
     filter_ = resolve(schedule, k, tasks.radius)
     found = fl.expect(tasks, schedule, k, metrics=METRICS)
     agree(last(found), enumerate_all(pairs, filter_, literal.all_orderings(2, k), np.zeros(6)), rel=1e-10)
-
-
-@pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.FixedOrder([2, 0, 0, 1, 2, 1])], ids=repr)
-def test_one_order_equals_its_literal_run(pairs, start, ordering):
-    filter_ = fl.Ridge(0.4)
-    found = fl.expect(fl.TaskCollection(pairs), filter_, 5, ordering=ordering, metrics=METRICS, start=start)
-    order = ordering.sample(3, 5).tolist()
-    agree(last(found), enumerate_all(pairs, filter_, [(order, 1.0)], start), rel=1e-10)
 
 
 @pytest.mark.parametrize("number", range(24))
@@ -130,18 +75,6 @@ def test_compiled_steps_equal_the_array_steps(realizable, size, n_schedules, rng
         )
     for plain, compiled in zip(*found, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12)
-
-
-def test_compiled_steps_are_taken_where_they_pay(rng, monkeypatch):
-    def chosen(loaded, **shape):
-        tasks = fl.TaskCollection(random_pairs(rng, M=6, **shape))
-        monkeypatch.setattr(independent, "worth_loading", lambda name, seconds: loaded)
-        problem = Problem.of(tasks, fl.schedules.increasing(), 1000, None, "last")
-        return independent.compiled_steps(problem, moments_around_teacher(tasks, tasks.start()))
-
-    assert chosen(True, d=5) is _moments_numba.advance
-    assert chosen(False, d=5) is None
-    assert chosen(True, d=90, rows=(15, 15)) is None  # products take all the time there
 
 
 @pytest.mark.parametrize("realizable", [True, False])
@@ -235,28 +168,6 @@ def test_the_error_says_when_a_loss_is_below_rounding():
     assert fl.expect(one, fl.Ridge(1.0), 1).error < 1e-13
 
 
-def test_grids_off_the_independent_path_do_not_repeat_work(rng, monkeypatch):
-    tasks = fl.TaskCollection(random_pairs(rng, M=4))
-    calls = []
-    original = fl.Ridge.factors_of_singular
-    monkeypatch.setattr(fl.Ridge, "factors_of_singular", lambda self, s: calls.append(1) or original(self, s))
-    fl.expect(tasks, [fl.Ridge(c) for c in np.linspace(0.1, 1, 30)], 4, ordering=fl.WithoutReplacement())
-    assert len(calls) <= 30 * 5
-
-
-def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
-    import sys
-
-    tasks = fl.TaskCollection(random_pairs(rng, M=4))
-    expected = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
-    monkeypatch.setattr("forgetless._core.compiled._modules", {})
-    monkeypatch.setitem(sys.modules, "forgetless.engines._subsets_numba", None)  # makes the import fail
-    with pytest.warns(RuntimeWarning, match="slower array backend"):
-        found = fl.expect(tasks, fl.Ridge(0.3), 4, ordering=fl.WithoutReplacement(), metrics=METRICS)
-    for metric in METRICS:
-        np.testing.assert_allclose(getattr(found, metric), getattr(expected, metric), rtol=1e-11)
-
-
 def test_few_steps_over_many_tasks_without_replacement(rng):
     pairs = random_pairs(rng, M=100, d=3, rows=(1, 1))
     tasks = fl.TaskCollection(pairs)
@@ -275,16 +186,6 @@ def test_nothing_negative_and_no_growth_over_many_steps(rng):
     assert (found.seen_loss >= 0).all()
     assert (found.drift >= 0).all()
     assert found.average_loss[-1] < 1e-20
-
-
-def test_expectation_as_a_table(rng):
-    tasks = fl.TaskCollection(random_pairs(rng))
-    found = fl.expect(tasks, [fl.Ridge(1.0), fl.Ridge(2.0)], 5, record="all")
-    frame = found.to_frame()
-    assert list(frame.columns) == ["schedule", "step", "average_loss"]
-    assert len(frame) == 10
-    assert "2 schedules" in repr(found)
-    assert list(fl.expect(tasks, fl.Ridge(1.0), 5).to_frame().columns) == ["step", "average_loss"]
 
 
 def test_degenerate_collections():
@@ -326,13 +227,3 @@ BAD = [
 def test_refused_with_a_cure(call, error, message):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_orderings_without_an_exact_law_are_sent_to_simulate():
-    class Backwards(fl.orderings.Ordering):
-        def blocks(self, n_tasks, k, n_trials, rng):
-            yield np.zeros((n_trials, k), int)
-
-    for call in (fl.expect, fl.worst_case):
-        with pytest.raises(TypeError, match="use simulate"):
-            call(PLAIN, fl.Ridge(1.0), 3, ordering=Backwards())

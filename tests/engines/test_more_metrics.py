@@ -1,4 +1,4 @@
-"""Metrics of every task and the distance from the joint solution, against enumeration of all orders."""
+"""All metrics, those of every task and the distance from the joint solution, against enumeration of all orders."""
 
 import itertools
 
@@ -9,20 +9,16 @@ import pytest
 import forgetless as fl
 from forgetless.engines import _subsets
 from support import literal, many_digits
-from support.collections import random_pairs
+from support.agreement import METRICS, agree, enumerate_all, last
+from support.collections import FAMILIES, random_pairs
 
 NAMES = ("distance", *fl.metrics.TASK_METRICS)
-FAMILIES = [
-    {},
-    {"realizable": False, "rows": (2, 4)},
-    {"targets": 2, "realizable": False},
-    {"scales": (0.05, 1.0, 4.0)},
-    {"d": 12},
-]
 EPOCHS = list(itertools.permutations(range(3)))
 LAWS = {
+    "uniform": (fl.WithReplacement(), 4, lambda: literal.all_orderings(3, 4)),
     "draws": (fl.WithReplacement([0.2, 0.3, 0.5]), 4, lambda: literal.all_orderings(3, 4, [0.2, 0.3, 0.5])),
     "without replacement": (fl.WithoutReplacement(), 2, lambda: literal.all_orderings(3, 2, replacement=False)),
+    "an epoch": (fl.WithoutReplacement(), 3, lambda: literal.all_orderings(3, 3, replacement=False)),
     "reshuffled": (fl.RandomReshuffling(), 4, lambda: [((*one, m), 1 / 18) for one in EPOCHS for m in range(3)]),
     "cyclic": (fl.Cyclic(), 5, lambda: [([0, 1, 2, 0, 1], 1.0)]),
     "one order": (fl.FixedOrder([2, 0, 2]), 3, lambda: [([2, 0, 2], 1.0)]),
@@ -52,11 +48,12 @@ def enumerated(pairs, filter_, orders, start, solution):
 def test_every_law_equals_enumeration(family, law, compiled, rng, monkeypatch):
     if not compiled:
         monkeypatch.setattr(_subsets, "compiled", lambda name: None)
-    pairs = random_pairs(rng, M=3, **family)
+    pairs = random_pairs(rng, **{**FAMILIES[family], "M": 3})
     ordering, k, orders = LAWS[law]
     tasks, filter_ = fl.TaskCollection(pairs), fl.Ridge(rng.uniform(0.05, 2.0, k))
     start = rng.standard_normal(tasks.start().shape)
-    exact = fl.expect(tasks, filter_, k, ordering=ordering, metrics=NAMES, start=start)
+    exact = fl.expect(tasks, filter_, k, ordering=ordering, metrics=(*METRICS, *NAMES), start=start)
+    agree(last(exact), enumerate_all(pairs, filter_, orders(), start))
     expected = enumerated(pairs, filter_, orders(), start, tasks.teacher(start))
     for name, value in zip(NAMES, expected, strict=True):
         np.testing.assert_allclose(exact.values[name][0], value, rtol=1e-10, atol=1e-13, err_msg=name)
@@ -96,13 +93,6 @@ def test_distance_in_any_coordinates_of_simulations(rng):
             alone = fl.simulate(tasks, 0.4, 30, metrics="distance", keep_weights=False, **options)
             assert alone.weights is None
             np.testing.assert_allclose(alone.distance, expected, rtol=1e-9)
-
-
-def test_mean_distance_of_runs_is_the_exact_one(rng):
-    tasks = fl.TaskCollection(random_pairs(rng))
-    exact = fl.expect(tasks, "increasing", 12, metrics="distance").distance[0]
-    trace = fl.simulate(tasks, "increasing", 12, n_trials=4000, seed=3, metrics="distance", record="last")
-    assert abs(trace.means("distance")[0] - exact) < 4 * trace.standard_errors("distance")[0]
 
 
 @pytest.mark.parametrize("number", range(30))

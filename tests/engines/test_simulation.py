@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless import metrics
 from forgetless.engines._trials_numba import CompiledRun
 from support import literal
 from support.agreement import METRICS, check_against_literal, drawn_order, literal_path
@@ -42,25 +41,6 @@ def test_equals_the_literal_algorithm_for_every_schedule(schedule, backend, rng)
 def test_equals_the_literal_algorithm_for_every_ordering(ordering, backend, rng):
     k = 4 if isinstance(ordering, fl.WithoutReplacement) else 12
     check_against_literal(random_pairs(rng, targets=3), fl.Ridge(0.4), ordering, k, rng)
-
-
-@pytest.mark.parametrize("d", [6, 90])
-@pytest.mark.parametrize("targets", [None, 2])
-def test_both_loops_agree(targets, d, rng, monkeypatch):
-    pairs = random_pairs(rng, M=5, d=d, rows=(1, 4), targets=targets, realizable=False)
-    tasks = fl.TaskCollection(pairs)
-    for schedule, record in (
-        (fl.Ridge(0.2), [1, 20, 50]),
-        (fl.schedules.increasing(scale=0.1), [1, 2, 20, 22, 50]),
-        (fl.Ridge([0.1, 3.0]), [2]),
-    ):
-        options = {"k": record[-1], "n_trials": 9, "seed": 2, "record": record}
-        monkeypatch.setenv("FORGETLESS_NUMBA", "never")
-        one = fl.simulate(tasks, schedule, **options)
-        monkeypatch.setenv("FORGETLESS_NUMBA", "always")
-        two = fl.simulate(tasks, schedule, **options)
-        for metric in METRICS:
-            np.testing.assert_allclose(getattr(one, metric), getattr(two, metric), rtol=1e-10, atol=1e-12)
 
 
 def test_long_runs_cross_block_borders(backend, rng):
@@ -203,15 +183,6 @@ def test_degenerate_collections(backend):
     assert single.average_loss.shape == (1, 1)
 
 
-def test_to_frame(rng):
-    tasks = fl.TaskCollection(random_pairs(rng))
-    trace = fl.simulate(tasks, fl.Ridge(1.0), 10_000, n_trials=2)
-    frame = trace.to_frame()
-    assert list(frame.columns) == ["trial", "step", *METRICS]
-    assert len(frame) == trace.average_loss.size
-    assert frame.query("trial == 1").average_loss.tolist() == trace.average_loss[1].tolist()
-
-
 def test_a_broken_numba_is_said_and_survived(rng, monkeypatch):
     import sys
 
@@ -235,19 +206,6 @@ def test_a_million_steps(rng):
     assert trace.average_loss[0, 0] < 1e-24
 
 
-def test_many_trials_average_to_the_mean_over_all_orderings(rng):
-    pairs = random_pairs(rng, M=3, realizable=False)
-    tasks = fl.TaskCollection(pairs)
-    trace = fl.simulate(tasks, fl.Ridge(0.4), 3, n_trials=20_000, seed=1, record="last")
-    for metric in METRICS:
-        expected = 0.0
-        for order, probability in literal.all_orderings(3, 3):
-            path = literal_path(pairs, fl.Ridge(0.4), order, np.zeros(6))
-            expected += probability * literal.metrics(pairs, order, path)[metric]
-        values = getattr(trace, metric)[:, 0]
-        assert abs(values.mean() - expected) < 4 * values.std() / np.sqrt(len(values)), metric
-
-
 def test_weights_of_wide_tasks_are_made_a_few_at_a_time(backend, rng):
     """Beside the weights that come back, only those of a few snapshots are held."""
     tasks = fl.TaskCollection([(rng.standard_normal((1, 20_000)), [1.0]) for _ in range(3)])
@@ -259,26 +217,3 @@ def test_weights_of_wide_tasks_are_made_a_few_at_a_time(backend, rng):
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * trace.weights.nbytes
-
-
-@pytest.mark.parametrize(
-    ("indices", "message"),
-    [
-        ([0, -1, 1], r"indices must lie in 0\.\.1, got -1\.\.1"),
-        ([0, 2], r"indices must lie in 0\.\.1, got 0\.\.2"),
-        ([], "one task index per step"),
-        ([[0, 1]], "one task index per step"),
-        ([0.0, 1.0], "one task index per step"),
-    ],
-)
-def test_orders_of_metrics_are_validated(indices, message):
-    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
-    with pytest.raises(ValueError, match=message):
-        metrics._order(tasks, indices)
-
-
-def test_orders_of_metrics_have_one_index_per_step():
-    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
-    assert metrics._order(tasks, [1, 0], 2).tolist() == [1, 0]
-    with pytest.raises(ValueError, match="one task index per step"):
-        metrics._order(tasks, [1, 0], 3)

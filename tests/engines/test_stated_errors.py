@@ -8,7 +8,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.engines import draws
-from forgetless.engines.moments import _sizes, moments_around_teacher
+from forgetless.engines.moments import moments_around_teacher
 
 EPS, SAFETY = 2.0**-52, 8.0
 ROWS = [np.array([1.0, 0.5]), np.array([0.3, -0.4, 0.2]), np.array([0.8])]
@@ -131,15 +131,6 @@ def test_what_is_left_of_early_errors_of_a_schedule(monkeypatch):
     sizes = {"squared": True, "dropped": dropped, "decay": decay}
     expected = bound(pairs, LAMBDAS, orders, probabilities, "average_loss", k, value=value, **sizes)
     assert found.errors["average_loss"] == pytest.approx(expected / value, rel=1e-6, abs=0)
-
-
-def test_what_errors_of_directions_are_rounded_relative_to(rng):
-    X = np.diag([4.0, 0.5])  # of condition 8
-    Y, start = rng.standard_normal((2, 3)), rng.standard_normal((2, 3))
-    tasks = fl.TaskCollection([(X, Y)])
-    targets = np.abs(Y / np.diag(X)[:, None])
-    expected = np.array([[1.0], [8.0]]) * (targets + np.linalg.norm(start, axis=0))
-    np.testing.assert_allclose(_sizes(tasks, tasks.start(start)), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.WithReplacement(), fl.RandomReshuffling()], ids=repr)

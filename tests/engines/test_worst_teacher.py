@@ -86,25 +86,3 @@ def test_cycles_are_raised_to_powers(rng):
     np.testing.assert_allclose(fast.loss, slow.loss, rtol=1e-10)
     far = fl.worst_case(tasks, fl.Ridge(1e4), 10**6, ordering=fl.Cyclic())
     assert 0 < far.loss < fast.loss[0]
-
-
-def test_a_grid_of_schedules(rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=4))
-    schedules = [fl.Ridge(0.1), fl.schedules.increasing(), fl.Projection()]
-    for ordering in (fl.WithReplacement(), fl.WithoutReplacement(), fl.Cyclic()):
-        grid = fl.worst_case(tasks, schedules, 4, ordering=ordering)
-        assert grid.loss.shape == (3,)
-        assert grid.teacher.shape == (3, 6)
-        for b, schedule in enumerate(schedules):
-            single = fl.worst_case(tasks, schedule, 4, ordering=ordering)
-            assert grid.loss[b] == pytest.approx(single.loss, rel=1e-11)
-
-
-def test_no_teacher_is_worse_and_distance_scales_squared(rng):
-    pairs = random_pairs(rng, M=4)
-    worst = fl.worst_case(fl.TaskCollection(pairs), fl.schedules.increasing(), 10)
-    for _ in range(20):
-        w = rng.standard_normal(6)
-        tasks = fl.TaskCollection([(X, X @ w) for X, _ in pairs])
-        loss = fl.expect(tasks, fl.schedules.increasing(), 10).average_loss[0]
-        assert loss <= worst.loss * (w @ w) * (1 + 1e-12)

@@ -1,15 +1,12 @@
 """Models that answer with an average of their weights: what learns, what answers, and what is kept."""
 
 import copy
-import pickle
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import forgetless as fl
-from forgetless.estimators import files
-from forgetless.io import read
 from support import literal
 from support.streams import learned, stream
 
@@ -69,35 +66,6 @@ def test_tasks_given_in_any_way_are_averaged_alike(given, rng):
     np.testing.assert_allclose(model.history_["mse_before"], known.history_["mse_before"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("how", ["file", "pickle", "copy", "deepcopy"])
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("targets", [(), (3,)])
-def test_a_copy_goes_on_from_the_last_weights(how, intercept, targets, rng, tmp_path):
-    first, second = np.array_split(np.arange(6), 2)
-    tasks = list(stream(rng, targets=targets))
-    model = learned(fl.ContinualRidge(0.3, average=2, fit_intercept=intercept), [tasks[i] for i in first])
-    if how == "file":
-        model.save(tmp_path / "m.npz")
-        other = fl.load(tmp_path / "m.npz")
-    else:
-        other = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda m: pickle.loads(pickle.dumps(m))}[how](
-            model
-        )
-    assert other.average == 2
-    rest = [tasks[i] for i in second]
-    np.testing.assert_array_equal(weights(learned(other, rest)), weights(learned(model, rest)))
-
-
-def test_a_file_to_predict_holds_the_average_alone(rng, tmp_path):
-    model = learned(fl.ContinualRidge(0.3, average=2), stream(rng))
-    model.save(tmp_path / "m.npz", state="predict")
-    assert set(read(tmp_path / "m.npz").arrays) == {"coef", "n_tasks"}
-    back = fl.load(tmp_path / "m.npz")
-    np.testing.assert_array_equal(back.coef_, model.coef_)
-    with pytest.raises(ValueError, match="weights only"):
-        back.partial_fit(*next(iter(stream(rng))))
-
-
 def test_classes_are_those_of_the_average(rng):
     X, labels = rng.standard_normal((40, 3)), rng.choice(["a", "b", "c"], 40)
     model, alone, path = fl.ContinualRidgeClassifier(0.2, average=0), fl.ContinualRidgeClassifier(0.2), []
@@ -120,21 +88,3 @@ def test_an_average_begins_with_the_stream(rng):
     for value in (-1, 33, "2"):
         with pytest.raises((TypeError, ValueError), match=r"average must be .*use 2 for weights"):
             fl.ContinualRidge(alpha=1.0, average=value).fit(*tasks[0])
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("iterate.weights", np.zeros((3, 1)), "iterate.weights"),
-        ("iterate.weights", np.full((8, 1), np.nan), "iterate.weights"),
-        ("iterate.total", None, "iterate.total"),
-    ],
-)
-def test_forged_iterates_are_refused(name, value, said, rng):
-    model = learned(fl.ContinualRidge(0.3, average=2), stream(rng))
-    document = files.to_document(model)
-    assert files.from_document(document)._state.iterate.total == model._state.iterate.total
-    arrays = {**document.arrays, name: value}
-    arrays = {name: array for name, array in arrays.items() if array is not None}
-    with pytest.raises(ValueError, match=said):
-        files.from_document(document._replace(arrays=arrays))

@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.datasets import load_digits
 
 import forgetless as fl
-from forgetless.estimators.history import MOST_ROWS, Calibration, some_rows
+from forgetless.estimators.history import Calibration
 
 
 def log_loss(probabilities, labels):
@@ -72,14 +72,6 @@ def test_later_rows_count_more_once_there_are_enough():
     assert few.decayed().rows == few.rows
     assert many.decayed().rows == pytest.approx(190.0)
     np.testing.assert_allclose(many.decayed().losses, 0.95 * many.losses)
-
-
-def test_at_most_so_many_rows_of_a_task_are_used():
-    for n in (1, 999, 1000, 1001, 2500, 10**6):
-        count = len(range(n)[some_rows(n)])
-        assert count <= MOST_ROWS
-        assert count == n or n > MOST_ROWS
-        assert count >= min(n, MOST_ROWS / 2)
 
 
 def test_files_hold_the_temperature(digits, tmp_path):

@@ -57,15 +57,6 @@ def test_one_class_alone_is_a_beginning(rng, tmp_path):
     assert np.mean(other.predict(X) == "d") > 0.9
 
 
-def test_probabilities_are_the_softmax_of_scores(rng):
-    model = fl.ContinualRidgeClassifier(alpha=0.1)
-    for X, y in parts(rng):
-        model.partial_fit(X, y)
-    powers, probabilities = np.exp(model.decision_function(X) / model.temperature_), model.predict_proba(X)
-    np.testing.assert_allclose(probabilities, powers / powers.sum(axis=1, keepdims=True))
-    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
-
-
 @pytest.mark.parametrize("standardize", [True, False])
 def test_the_default_does_not_depend_on_units(rng, standardize):
     """The same classes, whatever rows are multiplied with."""

@@ -9,7 +9,6 @@ from sklearn.linear_model import SGDRegressor
 from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
-from forgetless.estimators.held_out import _Stack
 
 
 def stream(rng, n_tasks=5, n=20):
@@ -27,7 +26,10 @@ def test_errors_before_learning_are_those_of_predictions(rng, model):
     assert result.tasks == ["1", "2", "3", "4", "5"]
     for t, (X, y) in enumerate(tasks):
         if t:
+            so_far = np.concatenate([targets for _, targets in tasks[:t]])
             assert result.before[t] == pytest.approx(np.mean((twin.predict(X) - y) ** 2))
+            assert result.mean_before[t] == pytest.approx(np.mean((y - so_far.mean()) ** 2))
+            assert result.last_before[t] == pytest.approx(np.mean((y - tasks[t - 1][1].mean()) ** 2))
         twin.partial_fit(X, y)
     assert not result.watched
     assert result.prequential_mse == pytest.approx(result.before[1:].mean())
@@ -90,18 +92,6 @@ def test_few_held_out_rows_of_many_columns_take_little_memory(rng):
         tracemalloc.stop()
     assert np.isfinite(result.errors[-1]).all()
     assert peak < 12 * n * d * 8
-
-
-def test_room_for_held_out_rows_doubles(rng):
-    stack, rows = _Stack(), []
-    sizes = set()
-    for width in [3] * 40 + [5] * 40:
-        rows.append(rng.standard_normal((2, width)))
-        stack.add(rows[-1])
-        sizes.add(stack._dense.shape[0])
-        expected = np.concatenate([np.pad(each, ((0, 0), (0, stack.all().shape[1] - each.shape[1]))) for each in rows])
-        np.testing.assert_array_equal(stack.all(), expected)
-    assert sizes == {2, 4, 8, 16, 32, 64, 128, 256}
 
 
 def test_errors_of_classifiers_are_fractions_of_wrong_rows(rng):

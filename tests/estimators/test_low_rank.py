@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import forgetless as fl
-from forgetless.estimators.low_rank import Subspace
 from support.streams import learned, sparse_rows, stream
 
 
@@ -206,14 +205,6 @@ def test_weights_scale_the_rows_that_are_remembered(rng):
     assert far(given.coef_, scaled.coef_) < 1e-10
 
 
-def test_float32_rows_and_other_libraries(rng):
-    tasks = tasks_of(rng, 8, 4)
-    exact = learned(fl.ContinualRidge(0.5, memory=9), tasks)
-    single = learned(fl.ContinualRidge(0.5, memory=9), [(X.astype(np.float32), y.astype(np.float32)) for X, y in tasks])
-    assert single.coef_.dtype == np.float32
-    assert far(single.coef_, exact.coef_) < 2e-3
-
-
 def test_a_copy_and_a_pickle_go_their_own_way(rng):
     """Rows are written behind those that a state owns: two models must not write to one place."""
     tasks = list(stream(rng, 60, 1, 40))
@@ -307,10 +298,6 @@ def test_a_full_memory_holds_as_many_vectors_as_rows_are_independent(rng, scale)
     X = scale * rng.standard_normal((30, 3)) @ np.diag([1.0, 1e-3, 1e-5]) @ rng.standard_normal((3, 6))
     model = fl.ContinualRidge(scale**2, memory=fl.LowRankMemory(6, dtype="float64")).partial_fit(X, X[:, 0])
     assert len(model._state.memory.norms) == 3
-
-
-def test_all_of_no_rows_is_retained():
-    assert Subspace.empty(np.zeros((4, 1)), fl.LowRankMemory(2)).retained_fraction == 1.0
 
 
 def test_sparse_rows_stay_sparse(rng):

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import html5lib
 import numpy as np
 import pytest
 
@@ -62,20 +61,6 @@ def test_errors_that_grew_by_what_may_be_chance_are_counted():
     told = [line for line in page.warnings_of(run) if line.startswith("Forgetting")]
     assert (f"Of {grown - clear} more the error has grown" in told[0]) == (grown - clear > clear)
     assert 0 < clear < grown
-
-
-def test_errors_before_learning_are_those_of_the_definition():
-    model, other, tasks = made(), made(), list(stream(6))
-    run = evaluated(model, tasks, holdout=0.0)
-    for t, part in enumerate(tasks):
-        if t:
-            so_far = np.concatenate([each.y for each in tasks[:t]])
-            assert run.before[t] == pytest.approx(np.mean((other.predict(part.X) - part.y) ** 2), rel=1e-9)
-            assert run.mean_before[t] == pytest.approx(np.mean((part.y - so_far.mean()) ** 2))
-            assert run.last_before[t] == pytest.approx(np.mean((part.y - tasks[t - 1].y.mean()) ** 2))
-        other.partial_fit(part.X, part.y)
-    assert not run.watched
-    assert "rmse_at_the_end" not in page.summary(run)
 
 
 def test_a_model_that_goes_on_is_judged_as_in_one_run():
@@ -218,18 +203,6 @@ def test_coefficients_have_names_and_an_uncertainty_that_covers_the_truth():
         assert table["feature"][:3] == ["f2", "f1", "f0"]  # by their effect, not by their units
         covered += [abs(found[f"f{i}"][0] - (i + 1) / 10**i) < 1.96 * found[f"f{i}"][1] for i in range(3)]
     assert 0.85 <= np.mean(covered) <= 1.0
-
-
-def test_the_page_holds_all_of_it(tmp_path):
-    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), made(memory=10))
-    tasks = [Part(part.label, {f"f{i}": part.X[:, i] for i in range(3)}, part.y) for part in stream(12, change=8)]
-    run = evaluated(model, [Part(p.label, frame(p.X), p.y) for p in tasks])
-    page.write(run, tmp_path / "r.html", "settings", ["a note"])
-    text = (tmp_path / "r.html").read_text()
-    html5lib.HTMLParser(strict=True).parse(text)
-    for words in ("Look twice", "a note", "<td>f2</td>", "task 11", "What became of each column", "RMSE before"):
-        assert words in text
-    assert text.count("data:image/png;base64,") == 2
 
 
 def test_only_what_is_there_is_drawn_and_explained(tmp_path):

@@ -1,6 +1,5 @@
 """Streams: bad input, odd types and interruptions change nothing, and precision is kept."""
 
-import copy
 import pickle
 
 import numpy as np
@@ -222,14 +221,6 @@ def test_rows_of_weight_zero_are_not_counted(rng):
     assert (
         counted.tolist() == fl.ContinualRidge(alpha=1.0).partial_fit(A, b, weight).history_["n_rows"].tolist() == [10]
     )
-
-
-def test_a_copy_goes_its_own_way():
-    model = fl.ContinualRidge(alpha=1.0).partial_fit(X, y)
-    other = copy.copy(model)
-    other.partial_fit(ROW, np.ones(1))
-    assert model.history_["task"].tolist() == [1]
-    assert other.history_["task"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["X", "y", "sample_weight", "groups"])

@@ -7,13 +7,10 @@ import threading
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 import forgetless as fl
 from forgetless.estimators import regressor
-from forgetless.estimators.files import from_document, to_document
-from forgetless.estimators.history import COLUMNS, History
 
 MODELS = [
     fl.ContinualRidge(0.3),
@@ -51,13 +48,6 @@ def learned(model, stream):
     return model
 
 
-def assert_same_arrays(ours, theirs):
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        assert value.dtype == theirs[name].dtype, name
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
-
-
 def test_the_range_of_a_feature_is_that_of_all_tasks():
     """Values within it are not clipped, whichever task had them."""
     model = fl.ContinualRidge()
@@ -68,37 +58,6 @@ def test_the_range_of_a_feature_is_that_of_all_tasks():
     slope = float(model.coef_[0])
     at = np.array([[-4.0], [0.0], [6.0]])
     np.testing.assert_allclose(np.diff(model.predict(at)), [4.0 * slope, 6.0 * slope], rtol=1e-9)
-
-
-def test_the_error_of_no_rows_is_not_a_number():
-    assert np.isnan(History([]).prequential_mse)
-
-
-@pytest.mark.parametrize("model", MODELS, ids=str)
-@pytest.mark.parametrize("options", [{}, {"targets": (2,)}, {"kind": sparse.csr_array}, {"dtype": np.float32}], ids=str)
-def test_a_state_comes_back_from_arrays_and_goes_on(model, options):
-    model = learned(clone(model), tasks(model, 0, **options))
-    document = to_document(model)
-    other = from_document(document)
-    assert_same_arrays(to_document(other).arrays, document.arrays)
-    # Rows that wait to be cut do not leave the process as they are, neither in files nor in pickles.
-    model = pickle.loads(pickle.dumps(model))
-    assert type(other.intercept_) is type(model.intercept_)
-    more = list(tasks(model, 1, **options))
-    assert_same_arrays(to_document(learned(other, more)).arrays, to_document(learned(model, more)).arrays)
-    assert other.nbytes_ == model.nbytes_
-
-
-def test_names_groups_and_classes_come_back():
-    pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame(np.eye(4), columns=list("abcd"))
-    model = fl.ContinualRidgeClassifier().fit(X, np.array(["u", "v", "u", "w"], dtype=object), groups=[1, 1, 2, 2])
-    back = from_document(to_document(model))._state.origin
-    assert back.n_groups == 2
-    assert back.n_features == 4
-    assert back.feature_names.tolist() == list("abcd")
-    assert back.classes.tolist() == ["u", "v", "w"]
-    assert back.fixed == model._state.origin.fixed
 
 
 # --- all or nothing ---
@@ -290,33 +249,3 @@ def test_learned_attributes_are_read_only_and_absent_before_the_first_task():
     model.feature_names_in_ = np.array(["a", "b"], dtype=object)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.partial_fit(np.eye(2), np.ones(2))
-
-
-# --- history ---
-
-
-def row(task):
-    return (task, 1, *[float(task)] * (len(COLUMNS) - 2))
-
-
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 40])
-def test_a_history_is_never_changed_by_those_that_follow(size, monkeypatch):
-    monkeypatch.setattr("forgetless.estimators.history.SIZE", size)
-    histories = [History([])]
-    for task in range(1, 200):
-        abandoned = histories[-1].with_row(row(-task), 5.0)  # a task that was interrupted at the very end
-        assert abandoned.rows[-1:] == [row(-task)]
-        histories.append(histories[-1].with_row(row(task), 1.0))
-        assert len(histories[-1].log) <= size + size // 8
-    for count, history in enumerate(histories):
-        assert [values[0] for values in history.rows] == list(range(max(count - size, 0) + 1, count + 1))
-        assert history.total == count
-        assert count == 0 or history.mean == pytest.approx((count + 1) / 2, rel=1e-14)
-
-
-def test_histories_apart_do_not_meet_again():
-    first = History([]).with_row(row(1), 1.0)
-    for other in (first.detached(), copy.copy(first), copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
-        longer = first.with_row(row(2), 1.0)
-        assert other.with_row(row(3), 1.0).rows == [row(1), row(3)]
-        assert longer.rows == [row(1), row(2)]

@@ -105,8 +105,6 @@ def test_a_function_is_not_needed_for_prediction(tmp_path, rng):
     model = learned(fl.ContinualRidge(schedule=lambda k, radius: fl.Ridge(1.0), n_tasks=20), stream(rng))
     model.save(tmp_path / "m.npz", state="predict")
     assert fl.load(tmp_path / "m.npz").coef_.tolist() == model.coef_.tolist()
-    with pytest.raises(ValueError, match="state must be one of learn, predict, got 'all'"):
-        model.save(tmp_path / "m.npz", state="all")
 
 
 # --- numbers that would spoil a model for good ---
@@ -168,16 +166,6 @@ def test_a_task_that_the_statistics_cannot_hold_changes_nothing(rng, memory, sca
     assert np.isfinite(model.coef_).all()
 
 
-def test_the_prequential_mean_is_that_of_its_definition(rng):
-    model, squares, weights = fl.ContinualRidge(1.0), 0.0, 0.0
-    for X, y in stream(rng, 50):
-        weight = rng.uniform(0, 3, len(y))
-        squares += np.sum(weight * (y - (X @ model.coef_ if weights else 0.0)) ** 2)
-        weights += weight.sum()
-        model.partial_fit(X, y, sample_weight=weight)
-        assert model.prequential_mse_ == pytest.approx(squares / weights, rel=1e-13)
-
-
 def test_weights_whose_sum_overflows_are_refused(rng):
     model = learned(fl.ContinualRidge(alpha=1.0), stream(rng, 2))
     row, target = 1e-150 * np.ones((1, 4)), np.ones(1)
@@ -185,6 +173,3 @@ def test_weights_whose_sum_overflows_are_refused(rng):
     with pytest.raises(OverflowError):
         model.partial_fit(row, target, sample_weight=[1e308])
     assert np.isfinite(model.prequential_mse_)
-
-
-# --- what is kept ---

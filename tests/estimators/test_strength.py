@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.estimators import rules
-from forgetless.estimators.rules import Strength
 from forgetless.schedules import from_name
-from forgetless.schedules.names import PROPORTIONAL
 from support.streams import learned, stream
 
 
@@ -29,20 +26,6 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
         fl.ContinualRidge(schedule=optimised).partial_fit(*tasks[0]).history_["strength"][0]
         == optimised.coefficients[0]
     )
-
-
-@pytest.mark.parametrize(
-    "schedule", [kind(2) if kind is fl.schedules.cyclic else kind() for kind in PROPORTIONAL.values()], ids=repr
-)
-def test_presets_scale_with_the_radius(schedule):
-    unit, other = schedule(9, 1.0), schedule(9, 3.0)
-    for t in range(9):
-        expected = 9.0 * unit.at(t).strength()
-        assert other.at(t).strength() == pytest.approx(expected, rel=1e-12)
-    strength = Strength(schedule, 9)
-    for t, radius in enumerate([0.5, 2.0, 2.0, 7.0], start=1):
-        expected = schedule(9, radius).at(t - 1).strength()
-        assert strength.at(t, radius).strength() == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -143,16 +126,6 @@ def test_budgets_by_name_take_the_steps_of_the_model(rng):
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
 
 
-def own(k, radius):
-    return fl.Ridge(np.arange(1.0, k + 1) + radius)
-
-
-def test_coefficients_of_epochs_of_doubling_length():
-    strength = Strength(own)
-    found = [float(strength.at(task, 1.0).coefficient) for task in range(1, 17)]
-    assert found == [2.0, 3, 4, 5, 2, 3, 4, 5, 2, 3, 4, 5, 6, 7, 8, 9]
-
-
 def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
     X, y = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 3))
     model = fl.ContinualRidge(alpha=1.0).partial_fit(X[0], y[0])
@@ -160,40 +133,6 @@ def test_parameters_changed_between_tasks_count_from_the_next_one(rng):
     expected = fl.step(fl.step(np.zeros(4), (X[0], y[0]), fl.Ridge(1.0)), (X[1], y[1]), fl.Ridge(5.0))
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-10)
     assert model.history_["strength"].tolist() == [1.0, 5.0]
-
-
-def test_the_running_radius_is_the_largest_norm(rng):
-    tasks = [
-        (scale * rng.standard_normal((n, 3)), rng.standard_normal(n)) for n, scale in ((50, 1.0), (2, 1.5), (9, 0.1))
-    ]
-    model = learned(fl.ContinualRidge(schedule="increasing", n_tasks=3), tasks)
-    largest = np.maximum.accumulate([np.linalg.norm(X, 2) for X, _ in tasks])
-    assert model.radius_ == pytest.approx(largest[-1], rel=1e-6)
-    strengths = 13 / 3 * largest**2 * 4 / np.array([4, 3, 2])
-    np.testing.assert_allclose(model.history_["strength"], strengths, rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "schedule", [fl.schedules.increasing(), fl.schedules.increasing_budget(2), fl.schedules.fixed()]
-)
-@pytest.mark.parametrize("radius", [1.0, 3.0])
-def test_long_schedules_are_kept_in_parts(schedule, radius, monkeypatch):
-    monkeypatch.setattr(rules, "CHUNK", 4)
-    strength, whole = Strength(schedule, 11), schedule(11, radius)
-    for task in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 2):
-        found, expected = strength.at(task, radius), whole.at(task - 1)
-        assert found.factor_at_radius(radius) == pytest.approx(expected.factor_at_radius(radius), rel=1e-13)
-
-
-def test_which_schedules_ask_for_a_radius():
-    for schedule, asks in (
-        (fl.schedules.increasing(), True),
-        (lambda k, radius: fl.Ridge(radius), True),
-        (fl.Ridge(1.0), False),
-        (fl.GradientDescent(2, 0.1), False),
-        (fl.Ridge([1.0, 2.0]), False),
-    ):
-        assert Strength(schedule, 2).needs_radius is asks
 
 
 def test_long_horizons_take_little_memory_and_all_of_it_is_counted(rng):

@@ -89,20 +89,6 @@ def test_recent_tasks_are_those_since_the_last_power_of_two(rng):
         assert recent.rows == 8 * len(since)
 
 
-def test_one_array_of_all_rows_gives_what_other_forms_give(rng):
-    """In standardized units, which all forms but the sparse one share."""
-    tasks = drawn(rng, n=8)
-    reference = following()
-    for X, y in tasks:
-        reference.partial_fit(X, y)
-    for kind in ("blocks", "generator"):
-        model = following()
-        for X, y in tasks:
-            learned_as(kind, model, X, y)
-        np.testing.assert_allclose(model._state.memory.solutions, reference._state.memory.solutions, rtol=1e-7)
-        np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-7)
-
-
 def test_a_column_that_varies_more_has_smaller_weights_and_the_mean_keeps_its_prediction(rng):
     X, y = drawn(rng, n_tasks=1, n=20)[0]
     model = following().partial_fit(X, y)
@@ -217,24 +203,6 @@ def test_steady_is_its_recursion(rng, n, options):
         inverse = (1 - factor) * inverse + drift**2 / unit
     np.testing.assert_allclose(model.history_["strength"], strengths, rtol=1e-10)
     np.testing.assert_allclose(model.coef_, w[:D], rtol=1e-8, atol=1e-10)
-
-
-def test_steady_by_name_in_a_file_and_with_a_memory(rng, tmp_path):
-    tasks = drawn(rng)
-    model = fl.ContinualRidge(schedule="steady:0.5,0.1")
-    for X, y in tasks[:3]:
-        model.partial_fit(X, y)
-    model.save(tmp_path / "m.fl")
-    other = fl.load(tmp_path / "m.fl")
-    reference = fl.ContinualRidge(schedule=fl.schedules.steady(0.5, 0.1), memory=2)
-    for X, y in tasks[3:]:
-        model.partial_fit(X, y)
-        other.partial_fit(X, y)
-    np.testing.assert_array_equal(model.history_["strength"], other.history_["strength"])
-    np.testing.assert_array_equal(model.coef_, other.coef_)
-    for X, y in tasks:
-        reference.partial_fit(X, y)
-    np.testing.assert_allclose(model.history_["strength"][:1], reference.history_["strength"][:1])
 
 
 def test_steady_without_noise_is_the_projection(rng):

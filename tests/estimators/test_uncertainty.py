@@ -161,6 +161,8 @@ def test_deviations_are_in_the_units_of_the_user(rng, kind):
 def test_no_deviations_where_nothing_is_remembered_or_of_very_many_features(rng):
     X, y = next(stream(rng, 1))
     assert fl.ContinualRidge(ALPHA).partial_fit(X, y)._coef_std() is None
+    with pytest.raises(ValueError, match="return_std needs a single target"):
+        fl.ContinualRidge(ALPHA).partial_fit(X, X).predict(X, return_std=True)
     for d, exists in ((5000, True), (5001, False)):
         model = fl.ContinualRidge(ALPHA, memory=1).partial_fit(rng.standard_normal((1, d)), np.ones(1))
         assert (model._coef_std() is not None) == exists

@@ -190,32 +190,6 @@ def test_columns_that_the_first_of_blocks_read_once_does_not_show_are_learned(na
         np.testing.assert_allclose(once._state.units.mean, whole._state.units.mean, rtol=1e-12)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e3, 1e7])
-@pytest.mark.parametrize("targets", [(), (3,)])
-def test_predictions_are_those_of_rows_in_the_units_of_the_model(offset, targets):
-    found = [(X + offset * np.eye(D)[2], y) for X, y in tasks(targets=targets)]
-    model = learned(made("ridge"), found)
-    units, X = model._state.units, found[3][0]
-    inside = (X - units.mean) / units.scale
-    literal = inside @ model._state.coef.T + model._state.intercept
-    np.testing.assert_allclose(model.predict(X), literal, rtol=1e-11)
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("targets", [(), (3,)])
-def test_a_stream_goes_on_from_a_file_bit_for_bit(name, targets, tmp_path):
-    found = list(tasks(targets=targets))
-    whole = learned(made(name), found)
-    learned(made(name), found[:6]).save(tmp_path / "m.npz")
-    back = learned(fl.load(tmp_path / "m.npz"), found[6:])
-    assert back.coef_.tolist() == whole.coef_.tolist()
-    assert np.array_equal(back.predict(found[0][0]), whole.predict(found[0][0]))
-    back.save(tmp_path / "p.npz", state="predict")
-    small = fl.load(tmp_path / "p.npz")
-    np.testing.assert_allclose(small.predict(found[0][0]), back.predict(found[0][0]), rtol=1e-10)
-    assert small.coef_.tolist() == back.coef_.tolist()
-
-
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
 def test_a_column_that_varies_later_counts_from_then_on(name, factor):
@@ -229,22 +203,6 @@ def test_a_column_that_varies_later_counts_from_then_on(name, factor):
     plain = learned(made(name), found)
     assert model.coef_[2] != 0.0
     np.testing.assert_allclose(model.predict(X * [1, 1, factor, 1, 1]), plain.predict(X), rtol=1e-6)
-
-
-def test_tasks_of_single_rows_are_learned():
-    rows = [(X[:1], y[:1]) for X, y in tasks(60)]
-    model = learned(made("ridge"), rows)
-    assert model.n_tasks_seen_ == 60
-    assert model.history_["mse_before"][-10:].mean() < 0.1 * np.var([y[0] for _, y in rows])
-
-
-def test_classes_are_learned_in_standardised_units_too():
-    model = fl.ContinualRidgeClassifier(memory=3, standardize=True)
-    for X, y in tasks():
-        model.partial_fit(X * 10.0 ** np.arange(-6, 9, 3), np.where(y > np.median(y), "high", "low"))
-    right = [np.mean(model.predict(X * 10.0 ** np.arange(-6, 9, 3)) == np.where(y > np.median(y), "high", "low"))
-             for X, y in tasks()]  # fmt: skip
-    assert np.mean(right) > 0.8
 
 
 def test_single_precision_keeps_what_lies_below_a_large_mean():
@@ -266,28 +224,3 @@ def test_what_standardize_cannot_do_is_refused():
         model.partial_fit(X, y)
     with pytest.raises(OverflowError, match="too large to be squared"):
         made("ridge").partial_fit(1e200 * X, y)
-
-
-def test_statistics_are_those_of_all_rows_weighted():
-    rng = np.random.default_rng(0)
-    X, weight = 1e3 + rng.standard_normal((50, 3)), rng.random(50)
-    units = Units.none(3, centred=True)
-    for part in (slice(0, 1), slice(1, 20), slice(20, 50)):
-        units = units.with_rows(X[part], weight[part])
-    mean = np.average(X, axis=0, weights=weight)
-    np.testing.assert_allclose(units.mean, mean, rtol=1e-14)
-    np.testing.assert_allclose(units.scale**2, np.average((X - mean) ** 2, axis=0, weights=weight), rtol=1e-9)
-
-
-@pytest.mark.parametrize("n", [10_000, 60_000])
-def test_tall_tasks_are_learned_from_their_gram_matrix(n):
-    """In one block or several, as pipelines do."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, 1.0]
-    y = X @ [1.0, -2.0, 3.0] + rng.standard_normal(n)
-    tall, usual = (fl.ContinualRidge(alpha=2.0, fit_intercept=True, standardize=True) for _ in "ab")
-    assert tall._learn_tall(X, y)
-    usual.partial_fit(X, y)
-    np.testing.assert_allclose(tall.coef_, usual.coef_, rtol=1e-9)
-    assert tall.intercept_ == pytest.approx(usual.intercept_, rel=1e-9)
-    assert tall.history_["n_rows"].tolist() == [n]

@@ -139,15 +139,6 @@ def test_a_uniform_average_of_projections_attains_the_bound(rng):
     assert largest <= 1 + 1e-12
 
 
-def test_from_with_to_without_replacement(rng):
-    """Without replacement is with replacement given that k + 1 draws differ."""
-    M, k = 6, 2
-    tasks = fl.TaskCollection([(x[None], [x @ [1.0, 2.0]]) for x in rng.standard_normal((M, 2))])
-    average = fl.expect(tasks, s.minimax(), k).average_loss[0]
-    following = fl.expect(tasks, s.minimax(), k, ordering="without-replacement", metrics="next_loss").next_loss[0]
-    assert following <= average * M ** (k + 1) / math.perm(M, k + 1)
-
-
 def test_closed_forms():
     """κ_t = η(n−t)/(n + (1−η)t) has the bound 1/(2η(2−η)(k+1)), and κ_t = η(n−t)/n at most 1/(2η(k+1))."""
     k, t = 16, np.arange(1, 17)
@@ -172,24 +163,6 @@ def test_next_task_losses_are_not_ordered_as_those_with_replacement():
     """False: without replacement the loss on the next task is at most the worst one with replacement."""
     exact = 1 / (2 * 5)
     assert exact > fl.upper_bound(s.minimax_budget(), 4).value
-
-
-def test_seen_losses_may_exceed_average_losses():
-    """False: the loss on the tasks seen is at most the average loss, collection by collection (worst teachers).
-
-    Three rows drawn with replacement, five steps of κ = ½: 1.0086. No proof of the same for suprema is known.
-    """
-    u = np.array([[-5.748461, -7.191644], [-7.335643, 0.065260], [-2.356099, -2.947619]])
-    u /= np.linalg.norm(u, axis=1, keepdims=True)
-    p = np.exp([3.0, -3.0, 3.0]) / np.exp([3.0, -3.0, 3.0]).sum()
-    H, k = np.einsum("mi,mj->mij", u, u), 5
-    maps = np.eye(2) - 0.5 * H
-    seen, each = np.zeros((2, 2)), H.copy()  # E of the seen tasks' forms, and of every task's form after the steps
-    for _ in range(k):
-        seen = np.tensordot(p, maps @ seen @ maps + maps @ each @ maps / k, 1)
-        each = np.stack([np.tensordot(p, maps @ form @ maps, 1) for form in each])
-    average = np.tensordot(p, each, 1)
-    assert worst(seen) / worst(average) == pytest.approx(1.0086, abs=1e-3)
 
 
 # --- what is rejected ------------------------------------------------------------------------------------------------

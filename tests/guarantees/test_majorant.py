@@ -83,17 +83,6 @@ def test_a_smaller_price_is_not_enough(number):
     assert smallest_gap(np.random.default_rng([79, number])) >= -1e-12
 
 
-def test_suprema_are_not_below_those_of_a_dense_grid(rng):
-    for _ in range(50):
-        mesh = Mesh.of(int(rng.integers(1, 100)), int(rng.integers(4, 30)))
-        g = rng.random(len(mesh.r)) if rng.random() < 0.5 else np.exp(-mesh.r * rng.uniform(0, 100))
-        rho = np.union1d(np.linspace(0, 1, 20_001), mesh.r)
-        top, at = mesh.sup(g)
-        dense = (rho * np.interp(rho, mesh.r, g)).max()
-        assert dense <= top <= dense * (1 + 1e-4)
-        assert at * np.interp(at, mesh.r, g) == pytest.approx(top, rel=1e-12)
-
-
 def test_compiled_steps_are_those_of_arrays(rng):
     from forgetless.guarantees import _majorant_numba
 

@@ -9,7 +9,6 @@ import forgetless as fl
 from forgetless.engines.problem import Problem
 from forgetless.guarantees.comparison import setting_of
 from forgetless.guarantees.schedule_bounds import COMPUTED
-from forgetless.guarantees.upper import half_supremum
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs
 from support.filters import Flow
@@ -59,12 +58,6 @@ def test_constants_of_other_settings():
     assert fl.upper_bound(s.increasing(), 256, quantity="seen_loss").constant == pytest.approx(1.308, abs=2e-3)
     for power, k, constant in ((2, 4, 0.2360), (2, 16, 0.2492), (2, 256, 0.2587), (1.5, 1024, 0.2596)):
         assert fl.upper_bound(fl.Projection(), k, average=power).constant == pytest.approx(constant, abs=2e-4)
-
-
-def test_a_finer_mesh_moves_little():
-    for schedule, k in ((s.increasing(), 256), (s.increasing(1.0), 100), (falling, 256)):
-        coarse, fine = (half_supremum(schedule(k, 1.0), k, "average_loss", per_decade=n).per_unit for n in (90, 540))
-        assert 0 <= k * (coarse - fine) <= 1e-4
 
 
 def test_one_step_is_known_in_closed_form():

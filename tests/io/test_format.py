@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import forgetless as fl
 from forgetless.errors import FileError
-from forgetless.io import Fields, _digest, read, write
+from forgetless.io import _digest, read, write
 
 DTYPES = ["?", "i1", "u1", "<i2", "<i4", "<i8", "<u8", "<f2", "<f4", "<f8", ">f8", ">i4"]
 
@@ -164,26 +164,6 @@ for read, path in ((fl.load, "bad.safetensors"), (fl.load, "bad.npz"), (read_tas
 """
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert not Path(tmp_path / "trace").exists()
-
-
-@pytest.mark.parametrize(
-    ("array", "options", "message"),
-    [
-        (np.arange(3), {"kinds": "f"}, "x has the dtype int64"),
-        (np.ones((2, 3)), {"kinds": "f", "shape": (3, None)}, r"x has the shape \(2, 3\), not \(3, None\)"),
-        (np.ones(3), {"kinds": "f", "shape": ()}, "x has the shape"),
-        (np.array([1.0, np.nan]), {"kinds": "f"}, "x is not finite"),
-        (np.array([1, -1]), {"kinds": "i", "low": 0}, "x is below 0"),
-        (np.array([1, 9]), {"kinds": "i", "high": 8}, "x is above 8"),
-    ],
-)
-def test_fields(array, options, message):
-    with pytest.raises(ValueError, match=message):
-        Fields({"x": array}).array("x", **options)
-    with pytest.raises(ValueError, match=r"part\.y is missing"):
-        Fields({"part.x": array}).part("part.").array("y", "f")
-    with pytest.raises(ValueError, match="x does not belong there"):
-        Fields({"x": array}).end()
 
 
 def test_a_forged_header_has_to_be_json_of_a_document(tmp_path):

@@ -6,18 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forgetless as fl
-from forgetless.schedules import resolve
-from support.registry import SCHEDULES, name
 
 s = fl.schedules
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
-@pytest.mark.parametrize("radius", [0.0, 1e-3, 1.0, 5.0])
-def test_every_schedule_gives_a_filter_for_k_steps(schedule, radius):
-    filter_ = resolve(schedule, 12, radius)
-    assert filter_.horizon in (None, 12)
-    assert np.isfinite(filter_.factors_of_singular(np.array([0.0, radius]))).all()
 
 
 @given(st.integers(3, 10**6), st.floats(1e-3, 1e3))
@@ -41,22 +31,8 @@ def test_increasing_schedules_have_the_step_sizes_of_the_theorem(k, radius):
     assert (budget.step_size * radius**2 < 1).all()
 
 
-def test_increasing_ends_of_the_schedule():
-    coefficients = s.increasing()(100, 1.0).coefficient
-    assert coefficients[0] == pytest.approx(13 / 3)
-    assert coefficients[-1] == pytest.approx(13 / 3 * 101 / 2)
-    assert (np.diff(coefficients) > 0).all()
-
-
 def test_cyclic_matches_its_formula():
     assert s.cyclic(3)(30, 2.0).coefficient == pytest.approx(2 * 3 * 4 * math.sqrt(math.log(10)))
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES[:-1], ids=name)
-def test_schedules_pickle_and_compare(schedule):
-    import pickle
-
-    assert pickle.loads(pickle.dumps(schedule)) == schedule
 
 
 def test_small_integer_types_do_not_overflow():

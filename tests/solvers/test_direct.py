@@ -1,7 +1,6 @@
 """Factorisations of one task: their rounding and what they state of it, against fifty digits and exact rationals."""
 
 import itertools
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from scipy import sparse
 from scipy.linalg import LinAlgWarning
 
 import forgetless as fl
-from forgetless.solvers import _direct
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import Limits, OneTask, Rows
 from support import literal
@@ -79,14 +77,6 @@ def test_what_cannot_be_computed_accurately_is_not_silent(rng):
         learn(OneTask(Rows.of(wide), rng.standard_normal((300, 1))), fl.Ridge(1e-3), limits=few)
 
 
-def test_products_are_split_without_rounding(rng):
-    """Exact rationals: a product and its error together are the product."""
-    a, b = rng.standard_normal((2, 200)) * 10.0 ** rng.uniform(-9, 9, (2, 200))
-    for x, y, product, error in zip(a, b, *_direct._two_product(a, b), strict=True):
-        assert Fraction(product) + Fraction(error) == Fraction(x) * Fraction(y)
-    assert _direct._two_product(a, b)[0].tolist() == (a * b).tolist()
-
-
 @pytest.mark.parametrize("weakest", [1 / 20, 1 / 2000])
 @pytest.mark.parametrize("shape", [(60, 30), (30, 60)])
 def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
@@ -100,18 +90,6 @@ def test_rounding_of_single_precision_targets_is_stated(shape, weakest, rng):
     assert 2e-9 / weakest < true < made.error < 1e-5 / weakest
     made = learn(OneTask(Rows.of(X), r.astype(np.float32)), fl.GradientDescent(400, 0.9))
     assert np.finfo(np.float32).eps < made.error < 1e-5
-
-
-def test_residuals_of_a_solution_are_exact_to_the_last_digits(rng):
-    """What is left after a step is 1e-16 of its terms, and comes out with all its digits: against exact rationals."""
-    X, r = rng.standard_normal((7, 4)), rng.standard_normal((7, 1))
-    x = spectral(X, r, fl.Ridge(0.3))
-    A, b, w = ([[Fraction(v) for v in row] for row in each.tolist()] for each in (X, r, x))
-    left = [b[i][0] - sum(A[i][j] * w[j][0] for j in range(4)) for i in range(7)]
-    expected = [sum(A[i][j] * left[i] for i in range(7)) - Fraction(0.3) * w[j][0] for j in range(4)]
-    found = _direct._exact_residual(X, r, x, 0.3)
-    assert np.abs(found).max() < 1e-13
-    np.testing.assert_allclose(found[:, 0], [float(each) for each in expected], rtol=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(12, 7), (7, 12)])
@@ -161,15 +139,6 @@ def test_a_residual_out_of_reach_changes_nothing(kind, solver, rng):
         assert made.error < 1e-2
 
 
-def test_stated_errors_of_refined_steps_do_not_depend_on_units(rng):
-    X, r = hard_task("decaying", (8, 5), rng), rng.standard_normal((8, 2))
-    one = learn(OneTask(Rows.of(X), r), fl.Ridge(1e-12))
-    for a, b in ((2.0**12, 1.0), (2.0**-9, 2.0**7)):
-        made = learn(OneTask(Rows.of(a * X), b * r), fl.Ridge(a * a * 1e-12))
-        assert made.error == one.error < 1e-8
-        np.testing.assert_array_equal(made.change, b / a * one.change)
-
-
 @pytest.mark.parametrize("shape", [(1, 3), (5, 4), (4, 4)])
 def test_a_task_learned_again_is_not_called_ill_conditioned(shape, rng):
     """What is left of it is rounding, and known to no digit; its conditions are as good as before."""
@@ -179,20 +148,3 @@ def test_a_task_learned_again_is_not_called_ill_conditioned(shape, rng):
         model.partial_fit(X, y, sample_weight=weights)  # a warning is an error
     root = np.sqrt(weights)
     np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X * root[:, None], y * root)[0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("solver", ["auto", "iterative", "svd"])
-def test_nothing_left_to_learn(solver):
-    X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
-    made = learn_by(solver, X, np.zeros((3, 1)), fl.Ridge(0.1))
-    assert not np.any(made.change)
-    assert made.error >= 0
-
-
-def test_cancellation_in_products_is_relative_to_the_norms(rng):
-    X, v = rng.standard_normal((6, 3)), rng.standard_normal((6, 1))
-    norm = np.linalg.norm(X, 2)
-    expected = norm * np.linalg.norm(v) / np.linalg.norm(X.T @ v)
-    assert _direct._cancelled(norm**2, v, X.T @ v) == pytest.approx(expected, rel=1e-12)
-    assert _direct._cancelled(norm**2, v, 0 * X.T @ v) == 1.0
-    assert _direct._cancelled(1e-30, v, X.T @ v) == 1.0

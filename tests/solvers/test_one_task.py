@@ -140,13 +140,6 @@ def test_memory_is_a_limit_for_every_solver(rng):
         learn(OneTask(small, np.ones((6, 1))), Soft(), Limits(memory=needed - 1))
 
 
-def test_filters_of_ones_own_are_served_by_the_spectrum(rng):
-    X, r = rng.standard_normal((10, 6)), rng.standard_normal((10, 1))
-    made = learn(OneTask(Rows.of(X), r), Soft())
-    assert made.solver == "svd"
-    assert relative(made.change, spectral(X, r, Soft())) < 1e-12
-
-
 def test_a_slow_iteration_is_replaced_by_the_gram_matrix(rng):
     X, r = rng.standard_normal((600, 500)), rng.standard_normal((600, 1))
     quick = learn(OneTask(Rows.of(X), r), fl.Ridge(5 * np.linalg.norm(X, 2) ** 2))

@@ -7,7 +7,7 @@ from scipy import sparse
 import forgetless as fl
 from forgetless.solvers import rows as solver_rows
 from forgetless.solvers.one_task import learn, task_norm
-from forgetless.solvers.rows import Limits, OneTask, Rows, check_sparse, is_zero, plain
+from forgetless.solvers.rows import Limits, OneTask, Rows, check_sparse
 from forgetless.solvers.stacked import Stacked, columns_divided
 
 
@@ -52,17 +52,6 @@ def test_coordinates_inside_a_sparse_matrix_and_no_others(axis):
             check_sparse(X)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.csc_array])
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_rows_are_weighted_and_get_a_column_of_ones(kind, weighted, intercept):
-    X, weight = np.array([[1.0, 0.0], [2.0, 3.0], [0.0, 0.0]]), np.array([4.0, 9.0, 16.0])
-    expected = np.hstack([X, np.ones((3, 1))]) if intercept else X
-    expected = expected * np.sqrt(weight)[:, None] if weighted else expected
-    made = plain(kind(X), weight if weighted else None, intercept, np.float64)
-    np.testing.assert_array_equal(made.toarray() if sparse.issparse(made) else np.asarray(made), expected)
-
-
 def test_columns_that_are_used(rng):
     X = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([7, 2, 7]), np.array([0, 2, 3])), shape=(2, 9))
     rows, columns = Rows.of(X).used_columns
@@ -83,21 +72,6 @@ def test_products_of_single_precision_block_by_block(shape, rng, monkeypatch):
         for rows in (Rows.of(X), Rows.of(sparse.csr_array(X))):
             np.testing.assert_allclose(rows.adjoint_in_float64(U), exact.T @ U.astype(np.float64), rtol=1e-12)
             np.testing.assert_allclose(rows.gram, exact @ exact.T if rows.dual else exact.T @ exact, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("X", "expected"),
-    [
-        (np.zeros((3, 2)), True),
-        (np.eye(3), False),
-        (np.eye(3)[::-1], False),
-        (np.array([[0.0, 0.0], [0.0, 1e-300]]), False),
-        (sparse.csr_array((3, 2)), True),
-        (sparse.csr_array(np.eye(3)[1:]), False),
-    ],
-)
-def test_rows_of_zeros(X, expected):
-    assert is_zero(X) is expected
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])

@@ -106,23 +106,6 @@ def test_texts_are_those_of_scikit_learns_hashing_of_words_and_pairs():
     np.testing.assert_allclose(encoder.transform({"note": texts}).toarray(), expected, rtol=1e-12)
 
 
-def test_figures_among_categories_are_counted():
-    encoder = fl.tables.TableEncoder(categorical=["code"]).partial_fit({"code": ["17", "18", "x"]})
-    assert [plain["figures"] for _, plain in encoder.to_plain()["columns"]] == [2]
-
-
-def test_texts_are_hashed_words_and_pairs_and_rows_become_sparse():
-    encoder = fl.tables.TableEncoder(text=["note"], text_features=64)
-    table = {"note": ["good day", "bad night", None], "x": [1.0, 2.0, 3.0]}
-    X = encoder.fit(table).transform(table)
-    assert X.shape == (3, 66)
-    dense = X.toarray()
-    assert np.count_nonzero(dense[0, :64]) == 3  # two words and one pair, of norm 1
-    assert np.linalg.norm(dense[0, :64]) == pytest.approx(1.0)
-    assert dense[:, 64].tolist() == [0, 0, 1]
-    assert dense[:, 65].tolist() == [-1, 0, 1]  # from its mean, since models do not centre sparse rows
-
-
 @pytest.mark.parametrize(
     ("words", "format"),
     [
@@ -234,6 +217,7 @@ def test_any_table_gives_finite_features_that_a_file_keeps(tasks):
         lambda plain: plain["columns"][2][1].update(parts=["=a", "=a"]),
         lambda plain: plain["columns"][0][1].update(mean="much"),
         lambda plain: plain["columns"][0][1].update(count=-1),
+        lambda plain: plain["columns"][1][1].update(late=True),  # it has no indicator of missing values
         lambda plain: plain["columns"][2][1].update(pending={"a": -1}),
         lambda plain: plain["columns"][2][1].update(pending={"a": 1.5}),
         lambda plain: plain["columns"][2][1].update(pending={"a": "1"}),

@@ -76,16 +76,3 @@ def test_the_coefficient_of_a_late_column_is_that_of_the_rows_that_have_it():
     assert names == ["a", "b", "b is missing"]
     assert model[-1].coef_[1] == pytest.approx(3.0, abs=0.05)
     assert model[0].summary().columns["note"][1].startswith("400 missing, filled with the mean ")
-
-
-def test_files_of_version_1_0_have_no_late_columns():
-    encoder = TableEncoder().partial_fit({"a": [1.0, 2.0], "b": [None, None]})
-    plain = json.loads(json.dumps(encoder.to_plain()))
-    plain["columns"][1][1] = None
-    del plain["columns"][0][1]["late"]
-    again = TableEncoder.from_plain(plain)
-    assert again.transform({"a": [3.0], "b": [1.0]}).tolist() == [[3.0]]
-    assert again.summary().columns["taken for"] == ["number", "empty"]
-    plain["columns"][0][1]["late"] = True
-    with pytest.raises(ValueError, match="late column of its encoder"):
-        TableEncoder.from_plain(plain)

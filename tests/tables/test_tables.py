@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forgetless._core.frames import columns_of, read_once, values_of
 from forgetless.tables import read_table, read_tasks
-from forgetless.tables.readers import BadTableError, read_ahead
+from forgetless.tables.readers import read_ahead
 from forgetless.tables.task_files import TableTasks, in_form
 from forgetless.tasks import TaskCollection
 from support.tables import LIBRARIES
@@ -78,10 +78,6 @@ def test_a_name_given_twice_in_a_parquet_file(tmp_path):
     pyarrow.parquet.write_table(pyarrow.Table.from_arrays(columns, names=["a", "y", "a", "t"]), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"t\.parquet"):
         read_tasks(tmp_path / "t.parquet", task="t", target="y")
-
-
-def test_bad_tables_are_value_errors():
-    assert issubclass(BadTableError, ValueError)
 
 
 VALUES = {

@@ -3,37 +3,11 @@
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 import forgetless as fl
 
-s = fl.schedules
-
 CATALOGUE = fl.theory.bounds.catalogue
-
-
-def test_numbers_of_the_bounds():
-    """Rows 2, 3, 8 and 14 of the errata."""
-    np.testing.assert_allclose(
-        [fl.theory.bounds.near_optimal_constant(k) for k in (3, 10, 100)], [2.700, 2.117, 1.963], atol=6e-4
-    )
-    assert fl.theory.bounds.near_optimal_constant(10**300) == pytest.approx(math.e**2 / 4, rel=2e-3)
-    assert all(fl.theory.bounds.near_optimal_constant(k) <= 5 for k in range(3, 2000))
-    at = {name: CATALOGUE[name].evaluate for name in ("increasing", "fixed, near-optimal", "increasing, seen tasks")}
-    assert at["increasing"](39, 1, 1) == pytest.approx(0.5)
-    assert at["fixed, near-optimal"](36, 1, 1) < 0.5 < at["fixed, near-optimal"](35, 1, 1)
-    assert at["increasing, seen tasks"](173, 1, 1) == pytest.approx(0.5)
-    assert CATALOGUE["increasing, seen tasks, tight"].evaluate(9, 1, 1) == pytest.approx(4.085, abs=1e-3)
-    tight, general = CATALOGUE["fixed, near-optimal, tight"], CATALOGUE["fixed, general"]
-    for k in (3, 17, 1000):
-        assert tight.evaluate(k, 2, 3) == pytest.approx(general.evaluate(k, 2, 3, factor=1 / math.log(k)), rel=1e-12)
-    assert general.evaluate(50, 1, 1, factor=1.0) == pytest.approx(
-        CATALOGUE["unregularized, dimension-free"].evaluate(50, 1, 1)
-    )
-    assert CATALOGUE["increasing"].evaluate(9, 2.0, 3.0) == pytest.approx(
-        36 * CATALOGUE["increasing"].evaluate(9, 1, 1)
-    )
 
 
 C = math.log(200)

@@ -30,13 +30,6 @@ def test_claims_equal_exact_values(schedule):
         assert rare.claim(schedule, 30) == pytest.approx(fl.worst_case(rare, schedule, 30).loss, rel=1e-10)
 
 
-def test_unregularized_limit_of_the_unseen_task():
-    k = 10**4
-    assert fl.theory.constructions.unseen_task(k).claim(fl.Projection(), k) * 2 * math.e * k == pytest.approx(
-        1.0, rel=1e-3
-    )
-
-
 @pytest.mark.parametrize("k", [2, 9, 25])
 @pytest.mark.parametrize("schedule", [fl.Ridge(0.0), fl.Ridge(1.0), s.increasing(), s.from_coefficients], ids=repr)
 def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, schedule, rng):

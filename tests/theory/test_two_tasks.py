@@ -97,17 +97,7 @@ def test_optima_near_the_drop_and_near_zero():
     assert coefficient == pytest.approx(10.434, abs=2e-3)
     coefficient, _ = fl.theory.two_task_optimum(0.0014566789790271784, 936633)
     assert coefficient == pytest.approx(0.00636, abs=2e-5)
-    assert fl.theory.two_task_loss(1e-9, 7.45e-9, 1) == pytest.approx(precise_small(1e-9, 7.45e-9), rel=1e-9)
-
-
-def precise_small(theta, coefficient):
-    """One step in 60 digits, from the 2 × 2 recursion with the exact angle."""
-    with mpmath.workdps(60):
-        half = mpmath.mpf(theta) / 2
-        c, s, phi = mpmath.cos(half) ** 2, mpmath.sin(half) ** 2, 1 / (1 + mpmath.mpf(coefficient))
-        a = (1 - phi * c) ** 2 * c + phi**2 * c * s * s
-        b = phi**2 * c * s * c + (1 - phi * s) ** 2 * s
-        return float(max(a, b) / 2)
+    assert fl.theory.two_task_loss(1e-9, 7.45e-9, 1) == pytest.approx(diagonal(1e-9, 7.45e-9, 1), rel=1e-9)
 
 
 def test_linear_regime():

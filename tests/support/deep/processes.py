@@ -31,15 +31,6 @@ def two_processes(function, module="support.deep.processes"):
         return [torch.load(Path(folder, f"{rank}.pt"), weights_only=True) for rank in range(2)]
 
 
-def distributed_training():
-    """Three tasks with Adam, a pull that grows and importances of all processes."""
-    import forgetless.torch as flt
-
-    net, anchor = _trained(lambda model, optimizer: flt.Anchor(model, optimizer, [0.0, 1.0, 100.0], 3))
-    assert set(anchor.state_dict()["center"]) == set(dict(net.named_parameters()))
-    return torch.cat([p.detach().ravel() for p in net.parameters()])
-
-
 def continual_training():
     """The same with all mechanisms at once, and the averaged weights."""
     import forgetless.torch as flt
