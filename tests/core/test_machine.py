@@ -23,3 +23,15 @@ def test_sets_of_too_many_tasks(call):
     tasks = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
     with pytest.raises(MemoryError, match=r"over sets of up to 20 of 40 tasks .* use simulate"):
         call(tasks, fl.Ridge(1.0), 20, ordering=fl.WithoutReplacement())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fl.expect(fl.TaskCollection([([[1.0]], [1.0])]), fl.schedules.increasing(), 2**31),
+        lambda: fl.ContinualRidge(schedule="minimax", n_tasks=2**31).partial_fit([[1.0]], [1.0]),
+    ],
+)
+def test_schedules_of_too_many_steps(call):
+    with pytest.raises(MemoryError, match=r"a schedule of 2,147,483,648 strengths needs 16 GiB"):
+        call()

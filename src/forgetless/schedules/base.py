@@ -62,6 +62,8 @@ class Preset(ABC):
     def __call__(self, k: int, radius: float) -> Filter:
         """Return the filter for k steps on tasks of radius R."""
         k = validate.integer("k", k, 1, "ask for at least one step")
+        # A damaged model file can ask for 2³¹ steps, and Linux ends a process that tries that.
+        validate.check_memory(k, f"a schedule of {k:,} strengths", "use fewer steps", 2**31)
         radius = validate.number("radius", radius, "use tasks.radius")
         square = radius * radius
         if not 0.0 < square < math.inf and radius > 0:
