@@ -79,16 +79,6 @@ class Moments:
         constant = np.zeros((self.right.shape[0], self.size - q))
         return np.concatenate([self.right[:, :q], constant], axis=1)
 
-    def linear_form(self, V: Array) -> Array:
-        """Return the form of errors in span coordinates from a form V (Q, Q) of the state, without
-        constant terms.
-        """
-        if self.frame is None:
-            q = self.tasks.span_dimension
-            return V[:q, :q]
-        q = self.frame.shape[0]
-        return self.frame.T @ V[:q, :q] @ self.frame
-
     def initial(self, n_problems: int) -> Array:
         """Return S before the first step for every problem, of shape (Q, Q, B)."""
         return repeated(self.start, n_problems)

@@ -2,7 +2,6 @@
 documents.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,25 +14,9 @@ from forgetless._core.arrays import Array
 from forgetless.engines.inputs import Labels
 from forgetless.io import Document, Fields, write
 from forgetless.metrics import ENSEMBLE_METRICS
-from forgetless.reporting import html
-from forgetless.reporting.table import Noted, Table, frame
+from forgetless.reporting.table import Noted, Printed, Table, frame
 
 _LINES = 6  # Recorded steps of one schedule that are printed, and schedules at their last step
-
-
-class _Printed(ABC):
-    """Printed and HTML forms of a result from its ``table``."""
-
-    @abstractmethod
-    def table(self) -> Table:
-        """Return the printed table."""
-
-    def __repr__(self) -> str:
-        table = self.table()
-        return f"{table.title}\n{table.text()}"
-
-    def _repr_html_(self) -> str:
-        return html.titled(self.table())
 
 
 def _metric(name: str, text: str) -> Any:
@@ -42,7 +25,7 @@ def _metric(name: str, text: str) -> Any:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Curves(_Printed):
+class Curves(Printed):
     """Metrics at recorded steps; each metric is an attribute.
 
     Attributes
@@ -320,7 +303,7 @@ def from_document(document: Document) -> Trace | Expectation:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WorstCase(_Printed):
+class WorstCase(Printed):
     """The largest expected average loss over all teachers of unit norm, and a teacher that attains
     it.
 

@@ -13,9 +13,8 @@ from sklearn.utils.validation import column_or_1d
 from forgetless._core.arrays import Array, check_unmasked
 from forgetless.estimators.evidence import Experts
 from forgetless.estimators.history import Calibration, some_rows
-from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
-from forgetless.estimators.ridge import chosen_value, is_automatic, ridge_rule
-from forgetless.estimators.rules import Rule
+from forgetless.estimators.regressor import StreamingRegressor, store
+from forgetless.estimators.ridge import ExplicitL2
 from forgetless.estimators.state import Learned, State
 from forgetless.solvers.rows import is_sparse
 
@@ -193,7 +192,7 @@ def _temperature(state: State) -> float:
     return 1.0 if state.calibration is None else state.calibration.temperature
 
 
-class ContinualRidgeClassifier(StreamingClassifier):
+class ContinualRidgeClassifier(ExplicitL2, StreamingClassifier):
     """Classification on a stream of tasks by :class:`forgetless.ContinualRidge` on one-hot targets.
 
     The class with the largest prediction wins. Classes may come at any time, declared or not: until
@@ -234,7 +233,6 @@ class ContinualRidgeClassifier(StreamingClassifier):
     """
 
     temperature_ = Learned(_temperature, "Temperature of the class probabilities.")
-    retained_fraction_ = RETAINED_FRACTION
 
     def __init__(  # noqa: PLR0913
         self,
@@ -250,18 +248,6 @@ class ContinualRidgeClassifier(StreamingClassifier):
         tol: float = 1e-10,
     ) -> None:
         store(self, locals())
-
-    def _make_rule(self, n_groups: int | None) -> Rule:
-        return ridge_rule(self, n_groups)
-
-    def _value(self, name: str) -> Any:
-        return chosen_value(self, name)
-
-    def _fixed(self) -> dict[str, Any]:
-        return {
-            **super()._fixed(),
-            "schedule": "auto" if is_automatic(self) else "one of its own strength",
-        }
 
     def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
         at = some_rows(int(X.shape[0]))

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless.reporting import html
-from forgetless.reporting.table import Table, frame
+from forgetless.reporting.table import Printed, Table, frame
 
 COLUMNS = ("task", "n_rows", "strength", "radius", "mse_before", "mse_after", "error")
 """Columns of ``history_``."""
@@ -94,7 +93,7 @@ class History(NamedTuple):
         return columns | {name: columns[name].astype(np.int64) for name in ("task", "n_rows")}
 
 
-class TaskHistory(dict[str, Any]):
+class TaskHistory(Printed, dict[str, Any]):
     """The last tasks that a model learned: one array per column, printed as a table.
 
     Examples
@@ -124,13 +123,6 @@ class TaskHistory(dict[str, Any]):
         from forgetless.plots.results import plot_history
 
         return plot_history(self, ax)
-
-    def __repr__(self) -> str:
-        table = self.table()
-        return f"{table.title}\n{table.text()}"
-
-    def _repr_html_(self) -> str:
-        return html.titled(self.table())
 
 
 INVERSES = 2.0 ** np.arange(-2.0, 9.01, 0.5)

@@ -21,7 +21,55 @@ from forgetless.schedules.names import from_name
 from forgetless.schedules.optimal import Steady
 
 
-class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
+class ExplicitL2(StreamingRegressor):
+    """Base of the estimators with explicit L2, which may choose its strength themselves."""
+
+    retained_fraction_ = RETAINED_FRACTION
+
+    alpha: float | None
+    schedule: Any
+    n_tasks: int | None
+
+    @property
+    def _automatic(self) -> bool:
+        """Whether the model chooses its strength itself."""
+        schedule = self.schedule
+        if schedule is None:
+            return self.alpha is None
+        return isinstance(schedule, Auto) or (isinstance(schedule, str) and schedule == "auto")
+
+    def _value(self, name: str) -> Any:
+        """Return a parameter; of one left out, the value for the schedule."""
+        value = getattr(self, name)
+        if name == "memory" and isinstance(value, str) and value == "auto":
+            return DEFAULT_RANK if self._automatic else None
+        if name in ("fit_intercept", "standardize") and value is None:
+            return self._automatic
+        return value
+
+    def _fixed(self) -> dict[str, Any]:
+        kind = "auto" if self._automatic else "one of its own strength"
+        return {**super()._fixed(), "schedule": kind}
+
+    def _make_rule(self, n_groups: int | None) -> Rule:
+        options = Options.of(self)
+        memory = LowRankMemory.of(self._value("memory"))
+        schedule = self.schedule
+        if self._automatic:
+            auto = schedule if isinstance(schedule, Auto) else Auto()
+            return Evidence(options, memory, auto, classes=self._has_classes)
+        if isinstance(schedule, str):
+            schedule = from_name(schedule)
+        elif schedule is None:
+            schedule = Ridge(validate.number("alpha", self.alpha, "use 0 for no regularization"))
+        if isinstance(schedule, Steady):
+            if schedule.noise > 0:
+                return SteadyRule(schedule, options, memory)
+            schedule = Ridge(0.0)  # as ``Steady.for_spectrum``
+        return Scheduled(Strength(schedule, self.n_tasks, n_groups), options, memory)
+
+
+class ContinualRidge(RegressorMixin, ExplicitL2):  # type: ignore[misc]
     """Ridge regression on a stream of tasks: on all rows so far, as far as the memory allows, or by
     the paper's scheme.
 
@@ -130,7 +178,6 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
     radius_ = Learned(
         lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known."
     )
-    retained_fraction_ = RETAINED_FRACTION
 
     def __init__(  # noqa: PLR0913
         self,
@@ -146,60 +193,6 @@ class ContinualRidge(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
         tol: float = 1e-10,
     ) -> None:
         store(self, locals())
-
-    def _make_rule(self, n_groups: int | None) -> Rule:
-        return ridge_rule(self, n_groups)
-
-    def _value(self, name: str) -> Any:
-        return chosen_value(self, name)
-
-    def _fixed(self) -> dict[str, Any]:
-        return {
-            **super()._fixed(),
-            "schedule": "auto" if is_automatic(self) else "one of its own strength",
-        }
-
-
-def is_automatic(model: Any) -> bool:
-    """Return whether a model chooses its strength itself."""
-    schedule = model.schedule
-    if schedule is None:
-        return model.alpha is None
-    return isinstance(schedule, Auto) or (isinstance(schedule, str) and schedule == "auto")
-
-
-def chosen_value(model: Any, name: str) -> Any:
-    """Return a parameter of a model with explicit L2; of one left out, the value for its
-    schedule.
-    """
-    value = getattr(model, name)
-    automatic = is_automatic(model)
-    if name == "memory":
-        return (
-            (DEFAULT_RANK if automatic else None)
-            if isinstance(value, str) and value == "auto"
-            else value
-        )
-    return automatic if value is None and name in ("fit_intercept", "standardize") else value
-
-
-def ridge_rule(model: Any, n_groups: int | None) -> Rule:
-    """Return the rule of a model with explicit L2."""
-    options = Options.of(model)
-    memory = LowRankMemory.of(model._value("memory"))
-    schedule = model.schedule
-    if is_automatic(model):
-        auto = schedule if isinstance(schedule, Auto) else Auto()
-        return Evidence(options, memory, auto, classes=model._has_classes)
-    if isinstance(schedule, str):
-        schedule = from_name(schedule)
-    elif schedule is None:
-        schedule = Ridge(validate.number("alpha", model.alpha, "use 0 for no regularization"))
-    if isinstance(schedule, Steady):
-        if schedule.noise > 0:
-            return SteadyRule(schedule, options, memory)
-        schedule = Ridge(0.0)  # as ``Steady.for_spectrum``
-    return Scheduled(Strength(schedule, model.n_tasks, n_groups), options, memory)
 
 
 class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]

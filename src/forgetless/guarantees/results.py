@@ -8,7 +8,7 @@ from typing import Any
 
 from forgetless.io import Document, write
 from forgetless.reporting import html
-from forgetless.reporting.table import Noted, Table
+from forgetless.reporting.table import Noted, Printed, Table
 from forgetless.theory.bounds import Bound
 from forgetless.theory.hypotheses import REALIZABLE, Setting
 
@@ -230,7 +230,7 @@ def _columns(bounds: tuple[BoundCheck, ...]) -> dict[str, list[Any]]:
 
 
 @dataclass(frozen=True, repr=False)
-class BoundComparisons(Mapping[str | int, BoundComparison]):
+class BoundComparisons(Printed, Mapping[str | int, BoundComparison]):
     """Comparisons for several schedules on the same tasks, by label; prints as a table.
 
     Attributes
@@ -287,13 +287,6 @@ class BoundComparisons(Mapping[str | int, BoundComparison]):
         from forgetless.plots.results import plot_comparisons
 
         return plot_comparisons(self, ax)
-
-    def __repr__(self) -> str:
-        table = self.table()
-        return f"{table.title}\n{table.text()}"
-
-    def _repr_html_(self) -> str:
-        return html.titled(self.table())
 
 
 def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundCheck:

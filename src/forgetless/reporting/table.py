@@ -1,6 +1,7 @@
 """Tables of results: columns with a title, as text, HTML, plain values and data frames."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
@@ -117,6 +118,21 @@ class Table:
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
+
+
+class Printed(ABC):
+    """Text and HTML of a result from its ``table``."""
+
+    @abstractmethod
+    def table(self) -> Table:
+        """Return the printed table."""
+
+    def __repr__(self) -> str:
+        table = self.table()
+        return f"{table.title}\n{table.text()}"
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def _printed(name: str, cells: list[Any], number: str) -> _PrintedColumn:

@@ -15,13 +15,12 @@ from forgetless.solvers.rows import Rows, is_sparse, product, sum_of_grams
 
 
 class Stacked(Rows):
-    """The matrix [B; X], with ``above`` = B (q, d) in the dtype of X, and optionally BBᵀ."""
+    """The matrix [B; X], with ``above`` = B (q, d) in the dtype of X."""
 
-    def __init__(self, above: Array, rows: Rows, gram_above: Array | None = None) -> None:
+    def __init__(self, above: Array, rows: Rows) -> None:
         q, (n, d) = int(above.shape[0]), rows.shape
         self.above = above
         self.below = rows
-        self._gram_above = gram_above
 
         def both() -> Iterator[Any]:
             yield above
@@ -70,7 +69,7 @@ class Stacked(Rows):
             return B.T @ B + (
                 sum_of_grams([rows.single], rows.shape[1]) if rows.dual else rows.gram
             )
-        top = B @ B.T if self._gram_above is None else self._gram_above
+        top = B @ B.T
         # B is the smaller factor, and on the left the product is faster.
         side = (
             rows.forward(B.T)

@@ -57,6 +57,14 @@ def _residual_factors(filter_: Filter, k: int) -> Floats:
     )
 
 
+def _orthonormal_loss(n_tasks: int, filter_: Filter, k: int) -> float:
+    """Return (1/2M) Π_t (1 − 1/M + (1 − φ_t(1))²/M): the loss along one of M orthonormal rows, from
+    a distance of 1.
+    """
+    squares = _residual_factors(filter_, k) ** 2
+    return float(np.prod(1 - 1 / n_tasks + squares / n_tasks)) / (2 * n_tasks)
+
+
 def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: int) -> float:
     """Return the worst expected loss of n unit rows of pairwise cosine ρ among M tasks, the others
     orthogonal fillers.
@@ -144,9 +152,6 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
         raise ValueError(f"sign must be 1 or -1, got {sign!r}")
     frequent, rare = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
 
-    def claim(filter_: Filter, steps: int) -> float:
-        return float(np.prod(1 - 1 / k + _residual_factors(filter_, steps) ** 2 / k)) / (2 * k)
-
     return Construction(
         [(frequent, np.zeros(1))] * (k - 1) + [(rare, np.array([float(sign)]))],
         name="unseen_task",
@@ -155,7 +160,7 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
         statement=(
             "the expected average loss from the origin: (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k)"
         ),
-        claim=claim,
+        claim=lambda filter_, steps: _orthonormal_loss(k, filter_, steps),
     )
 
 
@@ -194,11 +199,6 @@ def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
         raise ValueError(f"signs must be {n_tasks} numbers 1 or -1, got {signs!r}")
     teacher = teacher / np.sqrt(n_tasks)
 
-    def claim(filter_: Filter, steps: int) -> float:
-        return float(
-            np.prod(1 - 1 / n_tasks + _residual_factors(filter_, steps) ** 2 / n_tasks)
-        ) / (2 * n_tasks)
-
     return Construction(
         [(row[None, :], row[None, :] @ teacher) for row in np.eye(n_tasks)],
         name="orthonormal_rows",
@@ -207,7 +207,7 @@ def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
         statement=(
             "the expected average loss from the origin: (1/2M) ∏_t (1 − 1/M + (1 − φ_t(1))²/M)"
         ),
-        claim=claim,
+        claim=lambda filter_, steps: _orthonormal_loss(n_tasks, filter_, steps),
     )
 
 
