@@ -36,8 +36,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     for the next.
 
     A step learns if it has ``partial_fit``; one that has not is used as it was fitted. Features
-    that a :class:`forgetless.tables.TableEncoder` adds are added to the model. If a step raises an error,
-    no step has changed.
+    that a :class:`forgetless.tables.TableEncoder` adds are added to the model. If a step raises an
+    error, no step has changed.
 
     Parameters
     ----------
