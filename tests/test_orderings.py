@@ -115,8 +115,8 @@ def test_an_own_ordering_with_a_law_is_exact(name, rng):
     for filter_ in (schedule, fl.Ridge(0.5)):
         found, known = (fl.worst_case(tasks, filter_, 7, ordering=ordering).loss for ordering in (own, own.like))
         assert found == pytest.approx(known, rel=1e-12)
-    certificate = fl.compare_bounds(tasks, schedule, 7, ordering=own)
-    assert certificate.average_loss == pytest.approx(
+    comparison = fl.compare_bounds(tasks, schedule, 7, ordering=own)
+    assert comparison.average_loss == pytest.approx(
         fl.compare_bounds(tasks, schedule, 7, ordering=own.like).average_loss
     )
     best, known = (fl.advise(tasks, 7, ordering=ordering).options[0].loss for ordering in (own, own.like))

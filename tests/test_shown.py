@@ -72,7 +72,7 @@ def test_given_axes_are_drawn_on():
         assert ax.get_lines()
 
 
-def test_certificates_are_drawn_at_their_values():
+def test_comparisons_are_drawn_at_their_values():
     found = fl.compare_bounds(fl.theory.constructions.unseen_task(40), "increasing", 40)
     ax = found.plot()
     dots = [float(line.get_xdata()[0]) for line in ax.get_lines() if line.get_marker() in "<>"]

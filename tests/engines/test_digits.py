@@ -128,9 +128,9 @@ def test_weak_tasks_keep_their_digits(weak, monkeypatch):
             assert found.values[name][0] == pytest.approx(float(truth[name]), rel=1e-12), (module, name)
 
 
-def test_the_certificate_of_weak_tasks():
-    certificate = fl.compare_bounds(fl.TaskCollection(WEAK), fl.Ridge(1.0), 4)
-    assert certificate.average_loss == pytest.approx(0.278417076345994, rel=1e-13)
+def test_the_comparison_of_weak_tasks():
+    comparison = fl.compare_bounds(fl.TaskCollection(WEAK), fl.Ridge(1.0), 4)
+    assert comparison.average_loss == pytest.approx(0.278417076345994, rel=1e-13)
 
 
 def test_near_duplicate_columns_of_noisy_tables(rng):
@@ -216,11 +216,11 @@ def test_nearly_parallel_tasks_are_rounded_relative_to_the_distance():
     assert float(abs(mpmath.mpf(float(found.average_loss[0])) - exact) / exact) <= found.error < 1e-8
 
 
-def test_a_certificate_says_where_no_digit_is_known():
+def test_a_comparison_says_where_no_digit_is_known():
     tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[0.5]], [0.5])])
-    certificate = fl.compare_bounds(tasks, fl.schedules.increasing(), 2000)
-    assert certificate.errors["seen_loss"] == 1.0
-    assert "seen-task loss   not known to any digit" in repr(certificate)
+    comparison = fl.compare_bounds(tasks, fl.schedules.increasing(), 2000)
+    assert comparison.errors["seen_loss"] == 1.0
+    assert "seen-task loss   not known to any digit" in repr(comparison)
     ordinary = fl.compare_bounds(tasks, fl.schedules.increasing(), 20)
     assert max(ordinary.errors.values()) < 1e-6
     assert "not known" not in repr(ordinary)

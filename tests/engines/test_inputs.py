@@ -113,7 +113,7 @@ def test_cyclic_by_name_knows_the_tasks():
     np.testing.assert_array_equal(by_name.average_loss, plain.average_loss)
 
 
-def test_certified_and_advised_by_name_too():
+def test_bounded_and_advised_by_name_too():
     assert fl.upper_bound("increasing", 16).constant == fl.upper_bound(fl.schedules.increasing(), 16).constant
     by_name = fl.advise(TASKS, 8, ordering="random-reshuffling", also={"mine": 0.7})
     assert by_name.options == fl.advise(TASKS, 8, ordering=fl.RandomReshuffling(), also={"mine": fl.Ridge(0.7)}).options

@@ -15,7 +15,7 @@ TEACHERS = {
     "exchangeable": t.exchangeable(1.5, similarity=0.3),
     "recurring": t.recurring(3, similarity=0.5),
     "change": t.change(after=2, similarity=0.2),
-    "walk": t.walk(norm=1.0, drift=0.4),
+    "walk": t.walk(norm=1.0, step=0.4),
     "given": t.given(np.arange(12.0).reshape(3, 4) / 10, start=[1.0, 0.0, -1.0, 0.5]),
 }
 
@@ -24,10 +24,10 @@ X = np.random.default_rng(2).standard_normal((3, 5)) * [3.0, 1.0, 1.0, 0.5, 0.1]
 ENSEMBLES = {
     "gaussian-wide": fl.ensembles.Gaussian(n_features=8, n_rows=3),
     "gaussian-tall": fl.ensembles.Gaussian(n_features=3, n_rows=7, noise=0.5),
-    "gaussian-walk": fl.ensembles.Gaussian(n_features=6, n_rows=4, teachers=t.walk(drift=0.2)),
+    "gaussian-walk": fl.ensembles.Gaussian(n_features=6, n_rows=4, teachers=t.walk(step=0.2)),
     "rotated": fl.ensembles.Rotated(X),
     "rotated-noise": fl.ensembles.Rotated(X, noise=0.3),
-    "rotated-walk": fl.ensembles.Rotated(X, noise=0.3, teachers=t.walk(drift=0.2)),
+    "rotated-walk": fl.ensembles.Rotated(X, noise=0.3, teachers=t.walk(step=0.2)),
 }
 
 

@@ -91,8 +91,8 @@ def _closed_form(ensemble: Ensemble, name: str) -> Steady | None:
     if not isinstance(teachers, Walk | Exchangeable) or teachers.norm == 0:
         return None
     if isinstance(teachers, Walk):
-        tracks = name != "average_loss" or teachers.drift == 0
-        return Steady(ensemble.noise, teachers.drift, teachers.norm) if tracks else None
+        tracks = name != "average_loss" or teachers.step == 0
+        return Steady(ensemble.noise, teachers.step, teachers.norm) if tracks else None
     single = teachers.n_teachers == 1 or teachers.similarity == 1
     return Steady(ensemble.noise, 0.0, teachers.norm) if single else None
 

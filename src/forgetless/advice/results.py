@@ -171,7 +171,7 @@ class OptimalSchedule(Preset):
     monotone : bool
     tracking : float or None
         For ensembles whose optimum has a closed form: the λ that it tends to for many tasks,
-        infinite without drift.
+        infinite without a walk.
     """
 
     coefficients: tuple[float, ...]

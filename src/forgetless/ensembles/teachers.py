@@ -93,15 +93,15 @@ class Exchangeable(Teachers):
 
 @dataclass(frozen=True)
 class Walk(Teachers):
-    """A random walk: E‖v_{t+1} − v_t‖² = drift²."""
+    """A random walk: E‖v_{t+1} − v_t‖² = step²."""
 
     norm: float = 1.0
-    drift: float = 0.0
+    step: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "norm", validate.number("norm", self.norm, "use 1"))
         object.__setattr__(
-            self, "drift", validate.number("drift", self.drift, "use 0 for a teacher that stays")
+            self, "step", validate.number("step", self.step, "use 0 for a teacher that stays")
         )
 
     def order(self, k: int) -> NDArray[np.int64]:
@@ -109,12 +109,12 @@ class Walk(Teachers):
 
     def distances(self, k: int) -> Floats:
         distances, steps = self._zeros(k), np.arange(k)
-        distances[1:, 1:] = self.drift**2 * np.abs(steps[:, None] - steps)
-        distances[0, 1:] = distances[1:, 0] = self.norm**2 + self.drift**2 * steps
+        distances[1:, 1:] = self.step**2 * np.abs(steps[:, None] - steps)
+        distances[0, 1:] = distances[1:, 0] = self.norm**2 + self.step**2 * steps
         return distances
 
     def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        steps = np.concatenate([[0.0, self.norm], np.full(k - 1, self.drift)])[:, None] / np.sqrt(
+        steps = np.concatenate([[0.0, self.norm], np.full(k - 1, self.step)])[:, None] / np.sqrt(
             n_features
         )
         return np.cumsum(steps * rng.standard_normal((n_trials, k + 1, n_features)), axis=1)
@@ -185,17 +185,17 @@ def change(after: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     return Exchangeable(norm, similarity, change_after=after)
 
 
-def walk(norm: float = 1.0, drift: float = 0.0) -> Teachers:
+def walk(norm: float = 1.0, step: float = 0.0) -> Teachers:
     """Return a teacher that moves before every task but the first: E‖v_1‖² = norm², E‖v_{t+1} −
-    v_t‖² = drift².
+    v_t‖² = step².
 
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.ensembles.teachers.walk(drift=0.5).distances(k=3)[0].tolist()
+    >>> fl.ensembles.teachers.walk(step=0.5).distances(k=3)[0].tolist()
     [0.0, 1.0, 1.25, 1.5]
     """
-    return Walk(norm, drift)
+    return Walk(norm, step)
 
 
 def given(vectors: Any, start: Any = None) -> Teachers:

@@ -6,7 +6,7 @@ Task t minimizes ‖X_t w − y_t‖² + λ_t‖w − w_{t−1}‖², with the r
 
     1/λ_{t+1} = (1 − a_t)/λ_t + g,   a_t = tr[X_tᵀX_t(X_tᵀX_t + λ_t)⁻¹]/d
 
-where g is the squared drift over the variance of the labels' noise, per feature.
+where g is the squared step of the solution over the variance of the labels' noise, per feature.
 :class:`SteadyRule` has the g of its schedule. :class:`Trackers`, for the default rule, have
 several: their errors decide which one is used.
 """
@@ -57,7 +57,7 @@ class SteadyRule(Rule):
         )
         strengths = np.array([1.0 / inverse])
         (left,) = _residual_factors(_spectrum(task.rows), strengths, d)
-        parts = {**change.parts, "inverse_strength": left * inverse + schedule.drift**2 / unit}
+        parts = {**change.parts, "inverse_strength": left * inverse + schedule.walk**2 / unit}
         return change._replace(parts=parts)
 
 

@@ -1,5 +1,5 @@
 """Schedules with a proof of optimality: minimax for exchangeable orders, and ``steady`` for label
-noise and drift.
+noise and a walking teacher.
 """
 
 import math
@@ -140,21 +140,21 @@ class _MeanFactor(Protocol):
 
 @dataclass(frozen=True)
 class Steady(Preset):
-    """1/λ_{t+1} = (1 − a(λ_t))/λ_t + q²/(dσ²), from λ_1 = dσ²/D²: the best strength for noise,
-    drift and distance.
+    """1/λ_{t+1} = (1 − a(λ_t))/λ_t + q²/(dσ²), from λ_1 = dσ²/D²: the best strength for label
+    noise, a walking solution and its distance.
 
     a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d is the mean filter factor on the tasks at hand, in whose d
     dimensions the schedule is computed. For fresh tasks with rotation-invariant rows it is optimal
     among all spectral filters and for every number of steps (a scalar Kalman filter; derived here,
-    not published: docs/ensembles.md). Without drift λ_t increases, for standard Gaussian rows by
-    about nλ/(λ + n + d) a task, which tends to n. With drift it tends to the λ with a(λ)/λ =
+    not published: docs/ensembles.md). Without a walk λ_t increases, for standard Gaussian rows by
+    about nλ/(λ + n + d) a task, which tends to n. With a walk it tends to the λ with a(λ)/λ =
     q²/(dσ²), about (σ/q)√(nd) for these rows, from below or from above.
 
     Parameters
     ----------
     noise : float
         σ, the standard deviation of the labels' noise; 0 gives λ = 0.
-    drift : float, default 0
+    walk : float, default 0
         q, the root mean square distance that the solution moves from task to task.
     distance : float, default 1
         D, the root mean square distance of the start from the solution of the first task.
@@ -170,13 +170,13 @@ class Steady(Preset):
     """
 
     noise: float
-    drift: float = 0.0
+    walk: float = 0.0
     distance: float = 1.0
 
     def __post_init__(self) -> None:
         hints = {
             "noise": "0 is for labels without noise",
-            "drift": "0 is for a solution that stays",
+            "walk": "0 is for a solution that stays",
         }
         for name, hint in hints.items():
             object.__setattr__(self, name, validate.number(name, getattr(self, name), hint))
@@ -201,7 +201,7 @@ class Steady(Preset):
                 coefficients[t] = 1.0 / inverse
                 inverse = (
                     1.0 - spectrum.mean_factor(coefficients[t])
-                ) * inverse + self.drift**2 / unit
+                ) * inverse + self.walk**2 / unit
         return Ridge(coefficients)
 
     def _start(self, spectrum: _MeanFactor) -> tuple[float, float]:
@@ -209,26 +209,26 @@ class Steady(Preset):
         with np.errstate(all="ignore"):
             unit = float(max(1, spectrum.span_dimension) * np.square(self.noise))
             inverse = float(np.square(np.float64(self.distance)) / unit)
-            drift = float(np.square(np.float64(self.drift)) / unit)
+            walk = float(np.square(np.float64(self.walk)) / unit)
         if not (
             0 < unit < math.inf
             and 0 < inverse < math.inf
-            and drift < math.inf
-            and (drift > 0 or not self.drift)
+            and walk < math.inf
+            and (walk > 0 or not self.walk)
         ):
             raise ValueError(
-                "noise, drift and distance must have ratios of squares that are floats, got"
+                "noise, walk and distance must have ratios of squares that are floats, got"
                 f" {self!r}"
             )
         return unit, inverse
 
     def limit(self, spectrum: _MeanFactor) -> float:
-        """Return the λ that the coefficients tend to: infinite without drift, 0 without noise."""
-        if self.noise == 0 or self.drift == 0:
+        """Return the λ that the coefficients tend to: infinite without a walk, 0 without noise."""
+        if self.noise == 0 or self.walk == 0:
             return math.inf if self.noise > 0 else 0.0
         from scipy.optimize import brentq
 
-        target = math.log(self.drift**2 / self._start(spectrum)[0])
+        target = math.log(self.walk**2 / self._start(spectrum)[0])
 
         def excess(logarithm: float) -> float:
             factor = max(spectrum.mean_factor(math.exp(logarithm)), 1e-300)

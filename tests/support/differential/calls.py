@@ -69,7 +69,11 @@ def ordering_of(case):
 def ensemble_of(case):
     """Return an ensemble."""
     name, options = case["teachers"]
-    shared = {"noise": case["noise"], "teachers": getattr(fl.ensembles.teachers, name)(**options)}
+    if name == "walk":
+        teachers = fl.ensembles.teachers.walk(*options)
+    else:
+        teachers = getattr(fl.ensembles.teachers, name)(**options)
+    shared = {"noise": case["noise"], "teachers": teachers}
     if case["name"] == "Gaussian":
         return fl.ensembles.Gaussian(case["features"], case["rows"], **shared)
     rng = np.random.default_rng(case["seed"])

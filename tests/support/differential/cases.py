@@ -171,7 +171,7 @@ def ensemble(draw):
             ["exchangeable", similarity],
             ["recurring", {"n_teachers": draw.integer(1, 4), **similarity}],
             ["change", {"after": draw.integer(1, 3), **similarity}],
-            ["walk", {"norm": 1.0, "drift": draw.real(0.1, 1.0)}],
+            ["walk", [1.0, draw.real(0.1, 1.0)]],
         ),
         "k": k,
         "schedule": draw.one_of(

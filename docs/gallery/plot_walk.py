@@ -1,6 +1,6 @@
 """
-A teacher that drifts
-=====================
+A teacher that walks
+====================
 
 The optimal strength for fresh Gaussian tasks with label noise: it rises as long as the teacher stays, and levels off
 where it moves. ``distance`` is the mean squared distance from the present teacher, computed over all tasks.
@@ -12,11 +12,11 @@ import forgetless as fl
 from forgetless.ensembles import Gaussian, teachers
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 2.8), layout="constrained")
-for drift in (0.0, 0.01, 0.1, 1.0):
-    tasks = Gaussian(n_features=100, n_rows=20, noise=1.0, teachers=teachers.walk(drift=drift))
-    schedule = fl.schedules.steady(noise=1.0, drift=drift)
+for walk in (0.0, 0.01, 0.1, 1.0):
+    tasks = Gaussian(n_features=100, n_rows=20, noise=1.0, teachers=teachers.walk(step=walk))
+    schedule = fl.schedules.steady(noise=1.0, walk=walk)
     strengths = fl.schedules.resolve(schedule, k=300, radius=tasks.radius, spectrum=tasks).coefficient
-    left.plot(range(1, 301), strengths, label=f"drift {drift:g}")
+    left.plot(range(1, 301), strengths, label=f"walk {walk:g}")
     result = fl.expect(tasks, schedule, k=300, metrics="distance", record="all")
     right.plot(result.steps, result.distance)
 left.set(xscale="log", yscale="log", xlabel="task", ylabel="optimal λ")
