@@ -281,9 +281,8 @@ def averages_in_many_digits(pairs, filter_, probabilities, start, k, r):
         return total / 2 / len(pairs)
 
 
-@pytest.mark.parametrize("batch", range(1))
-def test_stated_errors_of_averages_bound_the_true_ones(batch):
-    ratios = [ratio for number in range(6 * batch, 6 * batch + 6) for ratio in check_averages(number)]
+def test_stated_errors_of_averages_bound_the_true_ones():
+    ratios = [ratio for number in range(3) for ratio in check_averages(number)]
     assert np.median(ratios) < 30_000  # useful: some thousand times the true error
 
 
