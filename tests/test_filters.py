@@ -57,12 +57,6 @@ def test_gradient_descent_at_extremes(u, n_steps, s):
         assert abs(filter_.residual_factors(s) - kept) <= 10 * slack * kept + 1e-307
 
 
-def test_value_at_radius_is_the_one_number_of_the_bounds():
-    assert fl.Ridge(3.0).factor_at_radius(1.0) == 0.25
-    assert fl.Projection().factor_at_radius(2.0) == 1.0
-    np.testing.assert_allclose(fl.Ridge(np.array([1.0, 3.0])).factor_at_radius(1.0), [0.5, 0.25])
-
-
 XI = np.array([0.02, 0.3, 1.0, 4.0])
 
 

@@ -323,11 +323,6 @@ class Scores(nn.Linear):
         return types.SimpleNamespace(scores=super().forward(x))
 
 
-def test_an_importance_of_zero_has_no_unit():
-    with pytest.raises(ValueError, match="importance is zero everywhere after the first task"):
-        flt.Relative()({"weight": torch.zeros(3)})
-
-
 def test_a_path_follows_what_the_optimizer_trains():
     """Neither frozen parameters nor those of which the optimizer does not know."""
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1), nn.Linear(1, 1))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines.adjoint import _softened
 from support.collections import random_pairs
 
 
@@ -46,22 +45,3 @@ def test_the_worst_case_in_one_coordinate_by_hand():
     found = fl.loss_gradient(one, fl.Ridge([3.0]), 1, objective="worst_case")
     assert found.loss == pytest.approx(9 / 32)
     np.testing.assert_allclose(found.coefficient, [3 / 64])
-
-
-def test_the_softened_largest_eigenvalue_is_a_norm_with_its_derivative():
-    values, softness = np.array([0.05, 0.3, 1.2, 2.0]), 0.25
-    found, slopes = _softened(values, softness)
-    assert found == pytest.approx(np.linalg.norm(values, 4), rel=1e-14)
-    for i in range(4):
-        h = 1e-6 * (np.arange(4) == i)
-        expected = (np.linalg.norm(values + h, 4) - np.linalg.norm(values - h, 4)) / 2e-6
-        assert slopes[i] == pytest.approx(expected, rel=1e-8, abs=1e-9)
-    assert _softened(values, 0.0) == (2.0, pytest.approx([0, 0, 0, 1]))
-
-
-def test_tasks_without_a_direction_have_no_loss():
-    found = fl.loss_gradient(
-        fl.TaskCollection([(np.zeros((2, 3)), np.zeros(2))]), fl.Ridge(1.0), 4, objective="worst_case"
-    )
-    assert found.loss == 0.0
-    assert not np.any(found.coefficient)

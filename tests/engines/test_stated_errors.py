@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines import draws
 from forgetless.engines.moments import moments_around_teacher
 
 EPS, SAFETY = 2.0**-52, 8.0
@@ -110,27 +109,6 @@ def test_what_is_left_of_early_errors_of_a_fixed_filter():
         sizes = {"squared": True, "dropped": dropped, "decay": decay}
         expected = bound(pairs, [0.3] * k, orders, probabilities, "average_loss", k, value=value, **sizes)
         assert found.errors["average_loss"] == pytest.approx(expected / value, rel=1e-6, abs=0)
-
-
-def test_what_is_left_of_early_errors_of_a_schedule(monkeypatch):
-    """Asked for only where the error is large, here always: the rates of all steps, and the fastest of them once."""
-    monkeypatch.setattr(draws, "_ACCURATE", 0.0)
-    pairs, probabilities, k = tasks_of(0.0), np.array([0.5, 0.3, 0.2]), len(LAMBDAS)
-    tasks = fl.TaskCollection([(x[:, None], y) for x, y in pairs])
-    dropped = moments_around_teacher(tasks, np.array([START])).dropped
-    rates = []
-    for each in LAMBDAS:
-        shares = np.array([x @ x / (x @ x + each) for x, _ in pairs])
-        rates.append(sum(probabilities * shares * (2 - shares)))
-    decay = min(1.0, k * np.prod([1 - rate for rate in rates]) / (1 - max(rates)))
-    assert decay < 1
-    orders = [(each, np.prod(probabilities[list(each)])) for each in itertools.product(range(3), repeat=k)]
-    ordering = fl.WithReplacement(probabilities)
-    found = fl.expect(tasks, fl.Ridge(np.array(LAMBDAS)), k, ordering=ordering, start=[START])
-    value = float(found.average_loss[0])
-    sizes = {"squared": True, "dropped": dropped, "decay": decay}
-    expected = bound(pairs, LAMBDAS, orders, probabilities, "average_loss", k, value=value, **sizes)
-    assert found.errors["average_loss"] == pytest.approx(expected / value, rel=1e-6, abs=0)
 
 
 @pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.WithReplacement(), fl.RandomReshuffling()], ids=repr)

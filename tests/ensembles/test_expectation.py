@@ -99,7 +99,7 @@ def test_defaults_of_teachers():
 
 def test_lin_2023():
     rng, count = np.random.default_rng(3), 0
-    while count < 200:
+    while count < 80:
         p, n, T, sigma = int(rng.integers(3, 200)), int(rng.integers(1, 200)), int(rng.integers(2, 15)), rng.random()
         if abs(n - p) < 2:
             continue

@@ -277,3 +277,19 @@ def test_a_wide_task_takes_no_matrix_of_all_features(rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < d * d
+
+
+@pytest.mark.parametrize(("d", "correlation", "noise"), [(120, 0.95, 1.0), (120, 0.99, 10.0), (10, 0.99, 10.0)])
+def test_deviations_of_coefficients_cover_the_truth_of_correlated_features(d, correlation, noise):
+    """Whatever λ is: they count the bias of the regularization."""
+    covered = []
+    for seed in range(6):
+        rng = np.random.default_rng([d, seed])
+        lags = np.abs(np.subtract.outer(np.arange(d), np.arange(d)))
+        root, truth = np.linalg.cholesky(correlation**lags), rng.standard_normal(d)
+        model = fl.ContinualRidge()
+        for _ in range(10):
+            X = rng.standard_normal((40, d)) @ root.T
+            model.partial_fit(X, X @ truth + noise * rng.standard_normal(40))
+        covered.append(np.mean(np.abs(model.coef_ - truth) < 1.96 * model._coef_std()))
+    assert np.mean(covered) > 0.9

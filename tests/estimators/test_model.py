@@ -20,12 +20,12 @@ def test_memory_is_flat(rng, options, monkeypatch):
         for i in range(count):
             model.partial_fit(A[i % 500], b[i % 500])
 
-    learn(300)
+    learn(150)
     tracemalloc.start()
-    learn(300)
+    learn(150)
     gc.collect()
     first = tracemalloc.get_traced_memory()[0]
-    learn(1000)
+    learn(500)
     gc.collect()
     last = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

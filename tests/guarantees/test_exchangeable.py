@@ -165,6 +165,24 @@ def test_next_task_losses_are_not_ordered_as_those_with_replacement():
     assert exact > fl.upper_bound(s.minimax_budget(), 4).value
 
 
+def test_seen_losses_may_exceed_average_losses():
+    """False: the loss on the tasks seen is at most the average loss, collection by collection (worst teachers).
+
+    Three rows drawn with replacement, five steps of κ = ½: 1.0086. No proof of the same for suprema is known.
+    """
+    u = np.array([[-5.748461, -7.191644], [-7.335643, 0.065260], [-2.356099, -2.947619]])
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    p = np.exp([3.0, -3.0, 3.0]) / np.exp([3.0, -3.0, 3.0]).sum()
+    H, k = np.einsum("mi,mj->mij", u, u), 5
+    maps = np.eye(2) - 0.5 * H
+    seen, each = np.zeros((2, 2)), H.copy()  # E of the seen tasks' forms, and of every task's form after the steps
+    for _ in range(k):
+        seen = np.tensordot(p, maps @ seen @ maps + maps @ each @ maps / k, 1)
+        each = np.stack([np.tensordot(p, maps @ form @ maps, 1) for form in each])
+    average = np.tensordot(p, each, 1)
+    assert worst(seen) / worst(average) == pytest.approx(1.0086, abs=1e-3)
+
+
 # --- what is rejected ------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import forgetless as fl
@@ -35,6 +35,7 @@ def arrays(draw):
     return array.T if layout == "transposed" else array
 
 
+@settings(max_examples=40)
 @given(
     content=st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=8).filter("__metadata__".__ne__), arrays())
 )

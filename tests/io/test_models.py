@@ -126,7 +126,7 @@ def test_a_function_as_schedule_must_be_set_again(tmp_path):
     np.testing.assert_array_equal(other.partial_fit(X, y).coef_, model.partial_fit(X, y).coef_)
 
 
-@pytest.mark.parametrize("tries", [300, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tries", [150, pytest.param(10_000, marks=pytest.mark.long)])
 def test_damaged_files_raise_or_load_the_same(stored, tmp_path, tries, campaign):
     rng = np.random.default_rng(seed_for(tries))
     counts = {"rejected": 0, "loaded the same": 0}
@@ -194,7 +194,7 @@ def distortions(array):
     yield np.zeros(array.shape, dtype=np.uint8)
 
 
-@pytest.mark.parametrize("tries", [300, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tries", [150, pytest.param(10_000, marks=pytest.mark.long)])
 def test_forged_arrays_with_a_valid_checksum_do_no_harm(stored, tmp_path, tries, campaign):
     rng = np.random.default_rng(seed_for(tries))
     counts = {}

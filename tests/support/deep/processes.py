@@ -32,7 +32,7 @@ def two_processes(function, module="support.deep.processes"):
 
 
 def continual_training():
-    """The same with all mechanisms at once, and the averaged weights."""
+    """Three tasks with Adam, all mechanisms at once and importances of all processes: the averaged weights."""
     import forgetless.torch as flt
 
     options = {"proximal": 0.5, "step_size": "inverse", "average": "moving"}
