@@ -74,7 +74,7 @@ def follows_drift(names: tuple[str, ...]) -> bool:
 _OF_LAST_WEIGHTS = ("average_loss", "next_loss", "task_losses", *WEIGHT_METRICS)
 
 
-def check_metrics(metrics: Any, allowed: tuple[str, ...] = ALL_METRICS) -> tuple[str, ...]:
+def check_metrics(metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Return ``metrics``, one name or several, as a tuple of distinct allowed names."""
     names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
     if not names or any(name not in allowed for name in names):

@@ -12,7 +12,6 @@ import pytest
 import forgetless as fl
 from forgetless.io import read
 from forgetless.tables import readers as tables
-from forgetless.tables import task_files
 from support.cli import run
 
 FIT = ("--task", "month", "--target", "sales")
@@ -167,7 +166,7 @@ def test_chunks_of_tasks_that_are_not_in_one_piece_are_refused(folder, capsys):
 
 def test_large_files_are_read_in_chunks_without_being_told(folder, capsys, monkeypatch):
     monkeypatch.setattr(tables, "LARGE", 1000)
-    monkeypatch.setattr(task_files, "CHUNK", 50)
+    monkeypatch.setattr(tables, "CHUNK", 50)
     code, out, _ = run(capsys, "fit", "all.csv", *FIT, "--out", "m.npz")
     assert code == 0
     assert "12 tasks learned from all.csv, 480 rows" in out

@@ -36,7 +36,7 @@ def printable(text: str, width: int | None = None) -> str:
     return printable(escaped, width)
 
 
-def error_text(error: BaseException, width: int = 2000) -> str:
+def error_text(error: BaseException) -> str:
     r"""Return the type and message of an error on one printable line, also where its message cannot
     be read.
 
@@ -49,7 +49,7 @@ def error_text(error: BaseException, width: int = 2000) -> str:
         message = " ".join(str(error).split())
     except Exception as other:
         message = f"its message cannot be read ({type(other).__name__})"
-    return printable(f"{type(error).__name__}: {message}", width)
+    return printable(f"{type(error).__name__}: {message}", 2000)
 
 
 def label(text: object) -> str:

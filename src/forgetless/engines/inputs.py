@@ -48,9 +48,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     return value
 
 
-def as_schedules(
-    value: Any, n_tasks: int | None = None, k: int | None = None
-) -> tuple[list[Any], Labels]:
+def as_schedules(value: Any, n_tasks: int | None, k: int) -> tuple[list[Any], Labels]:
     """Return one or several schedules with their labels; TypeError for k numbers, which may be
     meant for k steps.
     """

@@ -65,7 +65,7 @@ def prediction_std(state: State, X: Any) -> Floats:
     return np.asarray(np.sqrt(noise(state) * (1.0 + leverage(state, rows))))
 
 
-def coefficient_std(state: State, groups: Sequence[Sequence[int]] = ()) -> Floats | None:
+def coefficient_std(state: State, groups: Sequence[Sequence[int]]) -> Floats | None:
     """Return the standard deviation of every coefficient, in the user's units; None where nothing
     is remembered.
 

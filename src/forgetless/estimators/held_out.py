@@ -137,7 +137,7 @@ class HeldOut:
         return np.split(squares, np.cumsum(self.features.counts)[:-1])
 
 
-def row_losses(predictions: Any, y: Any, *, classes: bool = False) -> Floats:
+def row_losses(predictions: Any, y: Any, *, classes: bool) -> Floats:
     """Return the squared error of every row, the mean of several targets; of classes 1 where wrong,
     else 0.
     """

@@ -126,15 +126,15 @@ def is_large(path: Path) -> bool:
     return total > LARGE
 
 
-def chunk_rows(path: Path, most: int = CHUNK) -> int:
-    """Return the rows of a chunk of a large file: fewer than ``most`` where the first lines are
+def chunk_rows(path: Path) -> int:
+    """Return the rows of a chunk of a large file: fewer than ``CHUNK`` where the first lines are
     long.
     """
     if kind_of(path) not in _TEXT:
-        return most
+        return CHUNK
     with reading(path):
         start = _start(path)
-    return max(1, min(most, LARGE // 4 // (len(start) // max(start.count(b"\n"), 1) + 1)))
+    return max(1, min(CHUNK, LARGE // 4 // (len(start) // max(start.count(b"\n"), 1) + 1)))
 
 
 def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
@@ -160,7 +160,7 @@ def read_table(path: str | Path, text_columns: Collection[str] = ()) -> Any:
 
 
 def read_chunks(
-    path: Path, rows: int = CHUNK, text_columns: Collection[str] = ()
+    path: Path, rows: int, text_columns: Collection[str] = ()
 ) -> Generator[Any, None, None]:
     """Yield a file as data frames of at most ``rows`` rows; columns of text in the first are text
     in all.

@@ -29,7 +29,6 @@ from forgetless.tables._numbers import (
 )
 from forgetless.tables.encoder import BadValueError, TableEncoder
 from forgetless.tables.readers import (
-    CHUNK,
     check_labelled,
     check_table,
     chunk_rows,
@@ -307,7 +306,7 @@ class TableTasks:
         check_table(self.path)
         self.notes += notes_on(self.path)
         if self.rows is None:
-            self.rows = chunk_rows(self.path, CHUNK) if is_large(self.path) else 0
+            self.rows = chunk_rows(self.path) if is_large(self.path) else 0
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
         if self.rows and self.order != "file":

@@ -67,8 +67,8 @@ class Task:
         return f"Task(n={n}, d={d}, rank={self.rank}, radius={self.radius:.4g})"
 
 
-def make_task(X: Any, y: Any, name: str = "task") -> Task:
-    """Return a validated pair (X, y) with its spectrum."""
+def make_task(X: Any, y: Any, name: str) -> Task:
+    """Return a validated pair (X, y) with its spectrum; errors call it ``name``."""
     if is_remote(X):
         X, y = equal_task(X, y)
     X, y = as_float(f"X of {name}", X), as_float(f"y of {name}", y)
