@@ -170,7 +170,7 @@ def outcome_of(path):
             assert len(model.predict(X)) == 4
             assert len(repr(model.history_)) + model.nbytes_ > 0
             model.partial_fit(X, *labelled(model, y)[:1])
-    # Weights of 1e300, say, or 2³¹ tasks, for which a schedule does not fit into memory; nothing has changed.
+    # Weights of 1e300, say, or 2⁴⁰ tasks, for which a schedule does not fit into memory; nothing has changed.
     except (ValueError, ArithmeticError, MemoryError, ConvergenceError):
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(model.coef_, before)
@@ -186,7 +186,7 @@ def distortions(array):
     yield array.reshape(-1)[:-1]
     yield np.concatenate([array.reshape(-1)] * 2)
     if array.dtype.kind in "iuf":
-        for value in (-1, 0, 1, 2**31 - 1, 2**62):
+        for value in (-1, 0, 1, 2**40, 2**62):  # 2³¹ steps of a schedule, 16 GiB, fit on some machines
             yield np.full_like(array, value, dtype=np.int64 if array.dtype.kind == "i" else np.float64)
         for value in (np.nan, -np.inf, 1e300):
             yield np.full(array.shape, value)
@@ -204,7 +204,7 @@ def test_forged_arrays_with_a_valid_checksum_do_no_harm(stored, tmp_path, tries,
         path.write_bytes(stored[names[number % len(names)]])
         kind, header, arrays, _ = read(path)
         for _ in range(int(rng.integers(1, 3))):
-            name = str(rng.choice(list(arrays)))
+            name = str(rng.choice(sorted(arrays)))  # safetensors gives them in any order
             with np.errstate(all="ignore"):
                 choice = list(distortions(arrays[name]))
             at = int(rng.integers(-2, len(choice)))
