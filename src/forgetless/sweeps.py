@@ -7,7 +7,7 @@ machine. Inside ``joblib.parallel_config("dask")`` the cells run on a dask clust
 A worker process can die: of a bug in compiled code, or for want of memory. On this machine one
 death breaks joblib's whole pool, and nobody knows which of the cells in flight was guilty. So they
 are run again in halves, until a cell that kills its worker is alone; after ``MAX_DEATHS`` deaths
-alone it is recorded as failed. A dask scheduler does this by itself.
+alone it is recorded as failed. A dask scheduler runs lost cells again by itself.
 """
 
 import hashlib
@@ -313,18 +313,27 @@ def _from_dask(client: Any, function: Callable[..., Any], cells: Cells) -> Itera
 
     Not through joblib, which waits for ever for a cell that kills its workers (joblib 1.6). The
     scheduler runs a cell again whose worker died, and gives up after
-    ``distributed.scheduler.allowed-failures`` deaths.
+    ``distributed.scheduler.allowed-failures`` deaths. It counts deaths of the worker that a cell
+    waits for, too, so that what it gives up is tried once more, alone.
     """
     from distributed import KilledWorker, as_completed
 
-    futures = {
-        client.submit(_outcome, function, key, arguments, pure=False): key
-        for key, arguments in cells
-    }
+    def submitted(key: str, arguments: Arguments) -> Any:
+        return client.submit(_outcome, function, key, arguments, pure=False)
+
+    futures = {submitted(*cell): cell for cell in cells}
+    suspects = []
     for future in as_completed(list(futures)):
-        key = futures.pop(future)  # forgotten by the cluster, too, once it is stored
+        cell = futures.pop(future)  # forgotten by the cluster, too, once it is stored
         try:
             outcome = future.result()
+        except KilledWorker:
+            suspects.append(cell)
+            continue
+        yield outcome
+    for cell in suspects:
+        try:
+            outcome = submitted(*cell).result()
         except KilledWorker as error:
-            outcome = _dead(key, error)
+            outcome = _dead(cell[0], error)
         yield outcome
