@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
 
@@ -16,6 +18,11 @@ def _sized(size):
 
 CASES = [
     (lambda: fl.TaskCollection([]), ValueError, "tasks must hold at least one"),
+    (lambda: fl.TaskCollection([(csr_array(X), y)]), TypeError, r"must be an array .* csr_array; .*toarray"),
+    (lambda: fl.step(y, (aslinearoperator(X), y), fl.Ridge(1.0)), TypeError, "X must be an array of numbers"),
+    (lambda: fl.step(1.0, (X, y), fl.Ridge(1.0)), ValueError, "must fit together"),
+    (fl.expect, TypeError, r"expect\(\) missing 3 required"),
+    (lambda: fl.load(None), TypeError, "not NoneType"),
     (lambda: fl.TaskCollection([(X * np.nan, y)]), ValueError, "X of task 0 contains NaN or infinity"),
     (lambda: fl.TaskCollection([(X, y), (X, y * np.inf)]), ValueError, "y of task 1 contains NaN or infinity"),
     (lambda: fl.TaskCollection([(X, np.ones(3))]), ValueError, "same number of rows, got 2 and 3"),

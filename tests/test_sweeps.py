@@ -115,6 +115,9 @@ def test_a_function_without_source_needs_a_version(tmp_path):
         ({"x": [np.arange(2)]}, "must be JSON values"),
         ({"x": [float("nan")]}, "must be JSON values"),
         ([{"seconds": 1}], "may not be called"),
+        ({"x": 3}, "must be a list of values, got 3"),
+        (["x"], "a list of dicts, got 'x' in it"),
+        ([1], "a list of dicts, got 1 in it"),
     ],
 )
 def test_bad_grids(tmp_path, grid, message):

@@ -84,7 +84,7 @@ def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
         X = as_float("X", X)
     y = as_float("y", y)
     w = as_float("w", w)
-    if X.ndim != 2 or y.shape != (X.shape[0], *w.shape[1:]) or w.shape[0] != X.shape[1]:
+    if X.ndim != 2 or y.shape != (X.shape[0], *w.shape[1:]) or w.shape[:1] != X.shape[1:]:
         raise ValueError(
             "X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes"
             f" {tuple(X.shape)}, {y.shape} and {w.shape}"

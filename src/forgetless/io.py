@@ -79,7 +79,7 @@ def load(path: str | Path) -> Any:
     >>> fl.load(path)
     TaskCollection(n_tasks=2, n_features=2, rows=1, ranks=1, radius=2)
     """
-    document = read(path)
+    document = read(Path(path))
     if document.kind not in KINDS:
         raise FileError(
             f"{path} holds {printable(document.kind, 60)!r}, which this forgetless cannot load;"

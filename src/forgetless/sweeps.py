@@ -17,7 +17,7 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -223,7 +223,7 @@ def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str
     """
     if isinstance(grid, Mapping):
         for name, values in grid.items():
-            if isinstance(values, str | Mapping):
+            if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
                 raise TypeError(f"grid[{name!r}] must be a list of values, got {values!r}")
         points = [
             dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
@@ -232,6 +232,8 @@ def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str
         points = list(grid)
     cells = {}
     for point in points:
+        if not isinstance(point, Mapping):
+            raise TypeError(f"grid must be a dict of lists or a list of dicts, got {point!r} in it")
         if {*COLUMNS, "result"} & {*point}:
             raise ValueError(f"arguments may not be called error, result or seconds, got {point!r}")
         try:

@@ -123,7 +123,7 @@ def test_bounded_and_advised_by_name_too():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (fl.schedules.increasing, r"schedule is Increasing itself; make one by calling it: Increasing\(…\)"),
+        (fl.schedules.increasing, r"schedule is Increasing itself; .* calling it: fl\.schedules\.increasing\(…\)"),
         (fl.Projection, r"calling it: Projection\(…\)"),
         (np.ones(3), r"from_coefficients\(array\)"),
         (True, "got True"),

@@ -58,6 +58,12 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
     assert repr(result).endswith(f"on held-out rows {learned:.4g} after learning their task, {end:.4g} at the end")
 
 
+def test_a_collection_is_a_stream(rng):
+    pairs = [(X := rng.standard_normal((20, 3)), X @ np.ones(3)) for _ in range(2)]
+    results = [fl.evaluate_stream(fl.ContinualRidge(), tasks) for tasks in (pairs, fl.TaskCollection(pairs))]
+    assert results[0].prequential_mse == results[1].prequential_mse
+
+
 def test_a_first_task_of_one_row_is_a_task(rng):
     """The second task has an error before it was learned, and the mean of the first as its baseline."""
     tasks = [(X[:1], y[:1]) for X, y in stream(rng, 3)]

@@ -121,6 +121,19 @@ def test_schedules_in_the_page_are_the_same_filters(schedule):
         )
 
 
+@pytest.mark.parametrize("schedule", ["increasing:0.5", 2.0, "cyclic", "steady:0.1,0.1", fl.schedules.steady(0.1)])
+def test_schedules_are_taken_as_by_other_verbs(schedule, tmp_path):
+    tasks = fl.theory.constructions.two_tasks(np.pi / 8)
+    assert fl.explore(tasks, schedule, k=9, out=tmp_path / "page.html", show=False).exists()
+
+
+def test_the_number_of_steps_is_that_of_the_coefficients(tmp_path):
+    tasks = fl.theory.constructions.two_tasks(np.pi / 8)
+    schedule = fl.schedules.from_coefficients([1.0, 2.0, 3.0])
+    path = fl.explore(tasks, schedule, out=tmp_path / "page.html", show=False)
+    assert '"k":3,' in path.read_text(encoding="utf-8")
+
+
 def test_it_is_written_and_opened(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)

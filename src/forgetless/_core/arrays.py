@@ -23,6 +23,13 @@ def as_float(name: str, value: Any) -> Floats:
         raise ValueError(
             f"{name} is not a rectangular array ({error}); give rows of equal length"
         ) from None
+    except RuntimeError as error:  # a tensor that requires gradients
+        raise TypeError(f"{name} does not become an array of NumPy: {error}") from None
+    if array.ndim == 0 and array.dtype.kind == "O":
+        raise TypeError(
+            f"{name} must be an array of numbers, got {type(value).__name__}; convert it, a sparse"
+            " matrix with toarray()"
+        )
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column"

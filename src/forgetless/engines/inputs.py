@@ -12,7 +12,7 @@ import numpy as np
 from forgetless.filters import Filter, Ridge
 from forgetless.orderings import NAMES, Ordering, WithReplacement
 from forgetless.schedules import Schedule
-from forgetless.schedules.names import from_name
+from forgetless.schedules.names import PROPORTIONAL, from_name
 
 # A schedule, a filter, a name such as "increasing:0.5", or a number, which is a fixed coefficient λ
 ScheduleLike = Schedule | Filter | str | float
@@ -37,9 +37,9 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     if isinstance(value, Real | np.ndarray) and not isinstance(value, bool | np.bool_):
         return Ridge(float(value))
     if inspect.isclass(value):
-        raise TypeError(
-            f"schedule is {value.__name__} itself; make one by calling it: {value.__name__}(…)"
-        )
+        names = {kind: f"fl.schedules.{name}" for name, kind in PROPORTIONAL.items()}
+        call = names.get(value, value.__name__).replace("-", "_")
+        raise TypeError(f"schedule is {value.__name__} itself; make one by calling it: {call}(…)")
     if not isinstance(value, Filter) and not callable(value):
         raise TypeError(
             "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"

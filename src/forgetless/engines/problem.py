@@ -295,7 +295,7 @@ def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
     return np.ascontiguousarray(rows)
 
 
-def _work_of(tasks: Any, *_: Any, **__: Any) -> float:
+def _work_of(tasks: Any = None, *_: Any, **__: Any) -> float:
     """Return the multiplications in the Gram matrix of all singular vectors of tasks."""
     if not isinstance(tasks, TaskCollection):
         return 0.0  # the engine raises TypeError

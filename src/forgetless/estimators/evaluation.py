@@ -238,7 +238,8 @@ def evaluate_stream(
         )
     run = _Run(model, holdout, seed, baselines or Baselines())
     for t, task in enumerate(track(tasks, "learning tasks", length_hint(tasks, 0) or None)):
-        label, X, y = task if len(task) == 3 else (str(t + 1), *task)
+        parts = tuple(task)  # an element of a TaskCollection has no length
+        label, X, y = parts if len(parts) == 3 else (str(t + 1), *parts)
         run.learn(label, X, np.asarray(y))
     return run.result()
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
+from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.io import replace_file
 from forgetless.schedules import Schedule, resolve
@@ -52,7 +53,7 @@ _LITERAL = 20_000
 
 def explore(
     tasks: TaskCollection | None = None,
-    schedule: Schedule | Filter | None = None,
+    schedule: ScheduleLike | None = None,
     k: int | None = None,
     *,
     out: str | Path | None = None,
@@ -69,7 +70,7 @@ def explore(
     tasks : TaskCollection, optional
         With one target, in at most 60 coordinates of the joint span. Without tasks the page starts
         with three that have noisy labels; others can be chosen in it.
-    schedule : schedule or filter, optional
+    schedule : schedule, filter, name or number, optional
         Of ``Ridge``, ``GradientDescent`` or ``Projection``; ``schedules.increasing()`` if omitted.
     k : int, optional
         Number of steps, up to 5000; that of the schedule, or 100, if omitted.
@@ -186,8 +187,12 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
             f" {tasks.span_dimension}; use fewer features, or fl.expect"
         )
     horizon = schedule.horizon if isinstance(schedule, Filter) else None
+    horizon = horizon or len(getattr(schedule, "coefficients", ()))
     k = _steps(k if k is not None else horizon or 100)
-    drawn = plain_schedule(Increasing() if schedule is None else schedule, k, tasks.radius)
+    schedule = Increasing() if schedule is None else as_schedule(schedule, tasks.n_tasks)
+    if hasattr(schedule, "for_spectrum"):
+        schedule = resolve(schedule, k, tasks.radius, tasks)
+    drawn = plain_schedule(schedule, k, tasks.radius)
     n_numbers = sum(task.X.shape[0] for task in tasks) * tasks.n_features
     literal = tasks.n_features <= FEATURES and n_numbers <= _LITERAL
     if source is None and not literal:

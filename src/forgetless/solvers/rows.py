@@ -18,7 +18,7 @@ BLOCK_BYTES = 2**25
 
 def is_sparse(X: Any) -> bool:
     """Return whether X is a SciPy sparse matrix or array, without importing SciPy."""
-    return type(X).__module__.startswith("scipy.sparse")
+    return type(X).__module__.startswith("scipy.sparse") and hasattr(X, "format")
 
 
 def check_sparse(X: Any) -> Any:
