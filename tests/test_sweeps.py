@@ -38,7 +38,7 @@ def test_every_combination_is_a_row(tmp_path):
     assert all(row["error"] is None and row["seconds"] >= 0 for row in rows)
     assert fl.sweeps.load(tmp_path / "s.db") == rows
     frame = rows.to_frame()
-    assert list(frame.columns) == ["x", "by", "value", "error", "seconds"]
+    assert list(frame.columns) == ["x", "by", "value", "error", "seconds", "version"]
     assert frame["value"].sum() == 7.5
 
 
@@ -95,9 +95,24 @@ def test_a_changed_function_needs_a_new_version(tmp_path):
     with pytest.raises(StoreError, match="another function, or of other source code, under version=None"):
         fl.sweeps.run(second, {"x": [2]}, store, n_jobs=1)
     rows = fl.sweeps.run(second, {"x": [1]}, store, n_jobs=1, version="2")
-    assert [row["result"] for row in rows] == [1, -1]
+    assert [row["result"] for row in rows] == [-1]
+    assert [(row["result"], row["version"]) for row in fl.sweeps.load(store)] == [(1, None), (-1, "2")]
     with pytest.raises(StoreError, match="version='2'"):
         fl.sweeps.run(first, {"x": [1]}, store, n_jobs=1, version="2")
+
+
+def test_a_function_may_be_mended_where_every_cell_failed(tmp_path):
+    def broken(x):
+        raise RuntimeError("not yet")
+
+    def mended(x):
+        return x
+
+    store = tmp_path / "s.db"
+    assert fl.sweeps.run(broken, {"x": [1]}, store, n_jobs=1)[0]["error"].startswith("RuntimeError")
+    assert fl.sweeps.run(mended, {"x": [1]}, store, n_jobs=1)[0]["result"] == 1
+    with pytest.raises(StoreError, match="other source code"):
+        fl.sweeps.run(broken, {"x": [1]}, store, n_jobs=1)
 
 
 def test_a_function_without_source_needs_a_version(tmp_path):

@@ -43,7 +43,7 @@ TABLE = """CREATE TABLE IF NOT EXISTS cell (
     key TEXT PRIMARY KEY, version TEXT, source TEXT, arguments TEXT,
     result TEXT, error TEXT, seconds REAL)"""
 
-COLUMNS = ("error", "seconds")
+COLUMNS = ("error", "seconds", "version")
 """Columns that every row has beside arguments and results."""
 
 Arguments = dict[str, Any]
@@ -80,7 +80,7 @@ def run(
     n_jobs: int = -1,
     version: str | None = None,
 ) -> Results:
-    """Compute a function at every point of a grid, and return the rows of the store.
+    """Compute a function at every point of a grid, and return the rows of this version.
 
     Cells that the store holds already are not computed again, except those that failed. A cell that
     raises an exception is stored with the text of it, and does not stop the others. Several calls,
@@ -128,7 +128,11 @@ def run(
     with _opened(Path(store)) as connection:
         _check_source(connection, store, version, source)
         rows = [(key, version, source, json.dumps(arguments)) for key, arguments in cells]
-        insert = "INSERT OR IGNORE INTO cell (key, version, source, arguments) VALUES (?, ?, ?, ?)"
+        # A cell that failed is computed again, perhaps by a function that was mended.
+        insert = (
+            "INSERT INTO cell (key, version, source, arguments) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (key) DO UPDATE SET source = excluded.source WHERE result IS NULL"
+        )
         with connection:  # one transaction
             connection.executemany(insert, rows)
         query = "SELECT key FROM cell WHERE result IS NOT NULL"
@@ -146,11 +150,11 @@ def run(
                 " WHERE key = ? AND result IS NULL",
                 (outcome.result, outcome.error, outcome.seconds, outcome.key),
             )
-    return load(store)
+    return Results(row for row in load(store) if row["version"] == version)
 
 
 def load(store: str | Path) -> Results:
-    """Return the rows of a store, in the order of the grids that were run.
+    """Return the rows of a store, of all versions, in the order of the grids that were run.
 
     Parameters
     ----------
@@ -163,16 +167,17 @@ def load(store: str | Path) -> Results:
     """
     if not Path(store).is_file():
         raise StoreError(f"there is no store {store}; forgetless.sweeps.run creates one")
-    query = "SELECT arguments, result, error, seconds FROM cell ORDER BY rowid"
+    query = "SELECT arguments, result, error, seconds, version FROM cell ORDER BY rowid"
     with _opened(Path(store)) as connection:
         stored = connection.execute(query).fetchall()
     rows = Results()
-    for arguments, result, error, seconds in stored:
-        if result is None and error is None:  # not computed yet
+    for arguments, result, *others in stored:
+        columns = dict(zip(COLUMNS, others, strict=True))
+        if result is None and columns["error"] is None:  # not computed yet
             continue
         value = None if result is None else json.loads(result)
-        columns = value if isinstance(value, dict) else {"result": value}
-        rows.append({**json.loads(arguments), **columns, "error": error, "seconds": seconds})
+        results = value if isinstance(value, dict) else {"result": value}
+        rows.append({**json.loads(arguments), **results, **columns})
     return rows
 
 
@@ -207,7 +212,7 @@ def _source_hash(function: Callable[..., Any], version: str | None) -> str:
 def _check_source(
     connection: sqlite3.Connection, store: str | Path, version: str | None, source: str
 ) -> None:
-    query = "SELECT arguments FROM cell WHERE version IS ? AND source != ? LIMIT 1"
+    query = "SELECT key FROM cell WHERE version IS ? AND source != ? AND result IS NOT NULL LIMIT 1"
     if connection.execute(query, (version, source)).fetchone() is not None:
         raise StoreError(
             f"{store} holds results of another function, or of other source code, under"
@@ -235,7 +240,8 @@ def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str
         if not isinstance(point, Mapping):
             raise TypeError(f"grid must be a dict of lists or a list of dicts, got {point!r} in it")
         if {*COLUMNS, "result"} & {*point}:
-            raise ValueError(f"arguments may not be called error, result or seconds, got {point!r}")
+            names = ", ".join(COLUMNS)
+            raise ValueError(f"arguments may not be called result, {names}, got {point!r}")
         try:
             key = json.dumps([version, point], sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:

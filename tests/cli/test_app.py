@@ -58,7 +58,7 @@ BAD = [
     (["explore", "tasks.csv", "--task", "x", "--target", "y"], 1, "no column 'x'"),
     (["explore", "tasks.csv", "--task", "y", "--target", "y"], 1, "different columns"),
     (["explore", ".", *ROLES], 1, "is a folder"),
-    (["explore", "tasks.npz", "--schedule", "rising"], 2, "increasing:SCALE"),
+    (["explore", "tasks.npz", "--schedule", "rising"], 2, "increasing[:SCALE]"),
     (["explore", "tasks.npz", "--schedule", "ridge:-1"], 2, "coefficient must be nonnegative"),
     (["explore", "--k", "0"], 2, "0 is not in the range"),
     (["explore", "--out", "nowhere/page.html"], 1, "there is no folder"),

@@ -61,7 +61,7 @@ def test_numbers_follow_a_colon(text, expected):
         ("none:1", "schedule 'none:1' is not one of"),
         ("ridge", "missing 1 required positional argument: 'coefficient'"),
         ("increasing-budget:1.5", "n_steps"),
-        ("increasing:1/0", "increasing:SCALE"),
+        ("increasing:1/0", r"increasing\[:SCALE\]"),
         ("ridge:1e400", "schedule 'ridge:1e400' is not one of"),
         ("increasing:-1", "scale must be nonnegative"),
         ("end-ramp:2", "length must lie in"),

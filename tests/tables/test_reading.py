@@ -267,3 +267,12 @@ def test_an_archive_is_a_table(tmp_path, rows, targets):
     assert table.columns.tolist() == ["groups", *names, "x0", "x1"]
     np.testing.assert_array_equal(table[names].to_numpy(), y.reshape(5, -1))
     np.testing.assert_array_equal(table[["x0", "x1"]].to_numpy(), X)
+
+
+@pytest.mark.parametrize("labels", [(1, 2, 3), (0, 1, 2), (4, 9, 1)])
+def test_rows_longer_than_the_header_are_refused(labels, tmp_path):
+    """Also where labels look like the numbers of rows."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"{label},2,3\n" for label in labels))
+    with pytest.raises(BadTableError, match="3 values, but the header has 2 names; name every column"):
+        read_table(path)

@@ -51,6 +51,8 @@ def from_name(text: str, **implied: Any) -> Any:
     >>> fl.schedules.from_name("cyclic", n_tasks=10)
     Cyclic(n_tasks=10)
     """
+    if not isinstance(text, str):
+        raise TypeError(f"a schedule is named by a text, got {text!r}; use {usage()}")
     name, _, rest = text.partition(":")
     kind = NAMES.get(name.replace("_", "-"))
     if kind is None:
@@ -62,6 +64,8 @@ def from_name(text: str, **implied: Any) -> Any:
         names = [field.name for field in dataclasses.fields(kind)]
         values = {key: value for key, value in implied.items() if key in names}
         texts = rest.split(",") if rest else []
+        if len(texts) > len(names):
+            raise ValueError(f"it has {len(names)} parameters, got {len(texts)}")
         values |= dict(zip(names[: len(texts)], map(_number, texts), strict=True))
         return kind(**values)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
@@ -74,11 +78,17 @@ def _number(text: str) -> float:
 
 
 def usage() -> str:
-    """Return all names with their parameters as text."""
+    """Return all names with their parameters as text: in brackets what may be left out."""
     texts = []
     for name, kind in NAMES.items():
-        parameters = ",".join(field.name.upper() for field in dataclasses.fields(kind))
-        texts.append(f"{name}:{parameters}" if parameters else name)
+        text = ""
+        # From the last parameter to the first: steady:NOISE[,WALK[,DISTANCE]].
+        for number, field in reversed(list(enumerate(dataclasses.fields(kind)))):
+            mark = "," if number else ":"
+            text = f"{mark}{field.name.upper()}{text}"
+            if field.default is not dataclasses.MISSING:
+                text = f"[{text}]"
+        texts.append(f"{name}{text}")
     return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 

@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -270,8 +270,10 @@ def _text(path: Path, rows: int, text_columns: Collection[str]) -> Iterator[Any]
     """
     pandas = _pandas()
     raw = _standard_input() if str(path) == "-" else None
-    how, header = _dialect(_start(path) if raw is None else raw[:_SAMPLE], path)
+    start = _start(path) if raw is None else raw[:_SAMPLE]
+    how, header = _dialect(start, path)
     _check_header(path, how.line, header)
+    _check_first_row(start.decode(how.encoding, errors="replace"), how, len(header), path)
     options: dict[str, Any] = {"sep": how.delimiter, "decimal": how.decimal, "low_memory": False}
     options |= {
         "encoding": how.encoding,
@@ -400,6 +402,23 @@ def _with_thousands(frame: Any, text_columns: Collection[str]) -> Any:
             if text.dropna().size and text.dropna().str.fullmatch(r"-?\d{1,3}(\.\d{3})*").all():
                 frame[name] = text.str.replace(".", "", regex=False).astype(float)
     return frame
+
+
+def _check_first_row(text: str, how: _Dialect, n_names: int, path: Path) -> None:
+    """Raise BadTableError if the first row has more values than the header has names.
+
+    pandas would take its first value for a label. Labels such as 1, 2, 3 become the same kind of
+    index that numbered rows have, so that the frame does not show it.
+    """
+    with suppress(csv.Error):  # a value longer than the module's limit
+        reader = csv.reader(io.StringIO(text), delimiter=how.delimiter)
+        rows = (row for row in reader if row)
+        first = next(itertools.islice(rows, 1, None), [])
+        if len(first) > n_names:
+            raise BadTableError(
+                f"{path.name}, line {reader.line_num}: {len(first)} values, but the header has"
+                f" {n_names} names; name every column"
+            )
 
 
 def _numbered(frame: Any, path: Path, header: list[str]) -> Any:
