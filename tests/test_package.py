@@ -16,7 +16,7 @@ SOURCE = Path(fl.__file__).parent
 LAYERS = [
     {"errors", "_progress"},
     {"_core"},
-    {"reporting", "io", "sweeps"},
+    {"reporting", "io", "sweeps", "_task", "_task_tables"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics", "ensembles"},
     {"solvers"},

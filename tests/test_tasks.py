@@ -3,7 +3,6 @@ import pandas as pd
 import pytest
 
 import forgetless as fl
-from forgetless._core import linalg
 from support.collections import FAMILIES, random_pairs
 
 
@@ -51,11 +50,25 @@ def test_span_contains_all_directions_and_nothing_else(pairs):
     tasks = fl.TaskCollection(pairs)
     q = np.linalg.matrix_rank(np.concatenate([X / np.linalg.norm(X, 2) for X, _ in pairs]), tol=1e-9)
     assert tasks.span_dimension == q
-    if tasks.span is not None:
-        np.testing.assert_allclose(tasks.span.T @ tasks.span, np.eye(q), atol=1e-13)
-        np.testing.assert_allclose(
-            tasks.singular_vectors @ tasks.span @ tasks.span.T, tasks.singular_vectors, atol=1e-13
-        )
+    np.testing.assert_allclose(tasks.span.T @ tasks.span, np.eye(q), atol=1e-13)
+    np.testing.assert_allclose(tasks.singular_vectors @ tasks.span @ tasks.span.T, tasks.singular_vectors, atol=1e-13)
+    np.testing.assert_allclose(tasks.span_vectors, tasks.singular_vectors @ tasks.span, atol=1e-13)
+    if q == tasks.n_features:
+        np.testing.assert_array_equal(tasks.span, np.eye(q))
+
+
+def test_every_singular_vector_has_an_owner():
+    empty = (np.zeros((1, 3)), [0.0])
+    tasks = fl.TaskCollection([empty, (np.eye(3)[:2], [1.0, 2.0]), empty, (np.eye(3), [1.0, 2.0, 3.0]), empty])
+    assert tasks.ranks.tolist() == [0, 2, 0, 3, 0]
+    assert tasks.offsets.tolist() == [0, 0, 2, 2, 5, 5]
+    assert tasks.owners.tolist() == [1, 1, 3, 3, 3]
+    values = np.arange(10.0).reshape(2, 5)
+    assert tasks.by_task(values).tolist() == [[0, 1, 0, 9, 0], [0, 11, 0, 24, 0]]
+    assert tasks[:1].by_task(np.zeros((2, 0))).tolist() == [[0], [0]]
+    rank_one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [4.0])])
+    assert rank_one.by_task(np.array([3.0, 4.0])).tolist() == [3, 4]
+    assert [task.size for task in rank_one] == [1.0, 4.0]
 
 
 @pytest.mark.parametrize("angle", [1e-3, 1e-7, 1e-12])
@@ -63,21 +76,20 @@ def test_span_keeps_nearly_parallel_directions(angle):
     """A direction 1e-12 away from the span still counts: dropping it would change results in the 12th digit."""
     rows = np.zeros((2, 5))
     rows[:, 0], rows[1, 1] = 1.0, angle
-    basis = linalg.span(rows / np.linalg.norm(rows, axis=1, keepdims=True), [1, 1])
+    basis = fl.TaskCollection([(row[None], [1.0]) for row in rows]).span
     assert basis.shape == (5, 2)
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
 
 
 @pytest.mark.parametrize("condition", [1.0, 5.0, 50.0, 1e6, 1e12])
-def test_gram_shortcut_is_taken_only_where_it_is_accurate(condition, rng):
+def test_spectra_of_wide_tasks_are_accurate(condition, rng):
     n, d = 20, 200
     U, V = np.linalg.qr(rng.standard_normal((n, n)))[0], np.linalg.qr(rng.standard_normal((d, n)))[0]
     s = np.geomspace(condition, 1.0, n)
     X = (U * s) @ V.T
-    _, found, rows = linalg.spectrum(X)
-    np.testing.assert_allclose(found, s, rtol=1e-13 * condition)
-    np.testing.assert_allclose(rows @ rows.T, np.eye(n), atol=1e-13)
-    assert (linalg._gram_spectrum(X) is None) is (condition >= 10)
+    task = fl.TaskCollection([(X, np.ones(n))])[0]
+    np.testing.assert_allclose(task.singular_values, s, rtol=1e-13 * condition)
+    np.testing.assert_allclose(task.singular_vectors @ task.singular_vectors.T, np.eye(n), atol=1e-13)
 
 
 def test_from_arrays_splits_by_label(rng):

@@ -34,7 +34,7 @@ KINDS = {
     "expectation": "engines.results:from_document",
     "model": "estimators.files:from_document",
     "pipeline": "tables.pipeline:from_document",
-    "tasks": "tasks.collection:from_document",
+    "tasks": "tasks:from_document",
     "trace": "engines.results:from_document",
 }
 """Module and function that build the object in a document of this kind."""

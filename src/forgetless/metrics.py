@@ -180,15 +180,8 @@ def by_task(values: Floats, tasks: TaskCollection) -> Floats:
     """Return sums of values (..., c, Σr) over targets and over the singular vectors of each task:
     (..., M).
     """
-    offsets = tasks.offsets
     flat = values[..., 0, :] if values.shape[-2] == 1 else values.sum(-2)
-    if len(offsets) - 1 == offsets[-1] and np.all(np.diff(offsets) == 1):
-        return flat
-    filled = np.flatnonzero(np.diff(offsets))
-    result = np.zeros((*values.shape[:-2], tasks.n_tasks))
-    if filled.size:
-        result[..., filled] = np.add.reduceat(flat, offsets[filled], axis=-1)
-    return result
+    return tasks.by_task(flat)
 
 
 def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:

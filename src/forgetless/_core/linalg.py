@@ -59,50 +59,35 @@ def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
     return U, s, (U / s).T @ X
 
 
-@few_threads(lambda directions, *_: directions.size * min(directions.shape))
-def span(directions: Array, ranks: list[int]) -> Array | None:
-    """Return an orthonormal basis (d × q) of the row space of ``directions``, or None if that is
-    everything (q = d).
+@few_threads(lambda directions: directions.size * min(directions.shape))
+def span(directions: Floats) -> Floats:
+    """Return an orthonormal basis (d × q) of the row space of unit vectors; the identity if q = d.
 
     Parameters
     ----------
-    directions : array of shape (Σr, d)
-        Orthonormal rows within each task, tasks one below the other.
-    ranks : list of int
-        Number of rows of each task.
+    directions : array of shape (m, d)
+        Of any rank; rows may be parallel, or nearly so.
+
+    Returns
+    -------
+    array of shape (d, q)
+        q is the number of singular values above rounding. It is too large rather than too small:
+        an extra coordinate costs little, and a lost one would change results.
     """
     total, d = directions.shape
-    if total >= d and _spans_everything(directions):
-        return None
-    # Block Gram–Schmidt, each block cleaned twice ("twice is enough"), stops early once q = d.
-    basis = np.zeros((0, d))
-    tolerance = 4 * math.sqrt(d) * float(np.finfo(np.float64).eps)
-    first = 0
-    for rank in ranks:
-        block = directions[first : first + rank, :]
-        first += rank
-        if rank == 0:
-            continue
-        for _ in range(2):
-            block = block - (block @ basis.T) @ basis
-        _, s, rows = np.linalg.svd(block, full_matrices=False)
-        fresh = int(np.sum(s > tolerance))
-        if fresh:
-            rows = rows[:fresh, :]
-            # A direction that was nearly inside the old span comes out of the SVD with old
-            # components magnified.
-            rows, _ = np.linalg.qr((rows - (rows @ basis.T) @ basis).T)
-            basis = np.concatenate([basis, rows.T], axis=0)
-        if basis.shape[0] >= d:
-            return None
-    return basis.T
-
-
-def _spans_everything(directions: Array) -> bool:
-    eigenvalues = np.linalg.eigvalsh(directions.T @ directions)
-    # Squared, so accurate to 1e-16 relative: 1e-10 certifies full rank; anything smaller takes the
-    # careful way.
-    return bool(eigenvalues[0] > 1e-10 * eigenvalues[-1])
+    if total >= d:
+        squares = np.linalg.eigvalsh(directions.T @ directions)
+        # Squares are accurate to 1e-16 of the largest: 1e-10 certifies full rank, and anything
+        # smaller takes the careful way.
+        if squares[0] > 1e-10 * squares[-1]:
+            return np.eye(d)
+    _, s, basis = np.linalg.svd(directions, full_matrices=False)
+    # The rounding error of m unit vectors is about eps·‖directions‖. A direction that is further
+    # than that from the others counts, also where it is nearly parallel to one of them.
+    eps = float(np.finfo(np.float64).eps)
+    tolerance = 4 * math.sqrt(d) * eps * np.max(s, initial=0.0)
+    q = int(np.sum(s > tolerance))
+    return np.eye(d) if q == d else basis[:q].T
 
 
 @few_threads(lambda A, *_: A.size * min(A.shape))
@@ -130,18 +115,25 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     relative = (singular_values / radii)[:, None]
     U, s, V = np.linalg.svd(relative * A, full_matrices=False)
     r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
-    z = V[:r].T @ ((U[:, :r].T @ (relative * b)) / s[:r, None])
-    if np.max(np.abs(relative * (A @ z - b))) <= 1e-9 * np.max(np.abs(relative * b)):
-        return np.asarray(z)  # all tasks are met, so their weights do not matter
+    # The shortest solution of the r directions that are determined.
+    V = V[:r]
+    fit = U[:, :r].T @ (relative * b)
+    z = V.T @ (fit / s[:r, None])
+    missed = np.max(np.abs(relative * (A @ z - b)))
+    # Where all tasks are met, their weights do not matter.
+    if missed <= 1e-9 * np.max(np.abs(relative * b)):
+        return np.asarray(z)
     # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by
     # weight and pivoted columns keep Householder's method accurate for weights of any size (Cox &
     # Higham 1998).
     weights = singular_values / radii.max()
     order = np.argsort(-weights)
-    Q, R, pivots = qr((weights[:, None] * A @ V[:r].T)[order], mode="economic", pivoting=True)
+    weighted = weights[:, None] * A @ V.T
+    right = weights[:, None] * b
+    Q, R, pivots = qr(weighted[order], mode="economic", pivoting=True)
     y = np.zeros((r, b.shape[1]))
-    y[pivots] = solve_triangular(R, Q.T @ (weights[:, None] * b)[order])
-    return np.asarray(V[:r].T @ y)
+    y[pivots] = solve_triangular(R, Q.T @ right[order])
+    return np.asarray(V.T @ y)
 
 
 def norms(columns: Floats) -> Floats:

@@ -77,6 +77,7 @@ def span_coordinates(tasks: TaskCollection, start: Array, *, reduced: bool = Tru
     """Return span coordinates; ``reduced=False`` uses the features, which costs no set-up."""
     maps = tasks.span_vectors if reduced else tasks.singular_vectors
     origin, missing = _origin(tasks, start)
+    reduced = reduced and tasks.span_dimension < tasks.n_features
     return Coordinates(
         tasks, origin, maps, missing, gram=False, basis=tasks.span if reduced else None
     )

@@ -109,7 +109,7 @@ def loss_gradient(
         return LossGradient(value, slopes)
     if moments.size == 0:  # all tasks are zero: every teacher has loss 0
         return LossGradient(0.0, slopes, np.eye(tasks.n_features)[0])
-    teacher = direction if tasks.span is None else tasks.span @ direction
+    teacher = tasks.span @ direction
     return LossGradient(value, slopes, teacher)
 
 

@@ -256,7 +256,6 @@ def _rounded(problem: Problem, losses: Floats) -> Floats:
 
 def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, Floats]:
     """Return ½λ_max and its eigenvector in feature coordinates for every form."""
-    basis = None if tasks.span is None else tasks.span
     losses = np.zeros((len(forms), len(forms[0])))
     teachers = np.zeros((*losses.shape, tasks.n_features))
     for b, row in enumerate(forms):
@@ -265,7 +264,7 @@ def _largest(forms: list[list[Array]], tasks: TaskCollection) -> tuple[Floats, F
                 teachers[b, i, 0] = 1.0  # all tasks are zero: every teacher attains 0
                 continue
             values, vectors = np.linalg.eigh(V)
-            vector = vectors[:, -1] if basis is None else basis @ vectors[:, -1]
+            vector = tasks.span @ vectors[:, -1]
             losses[b, i] = 0.5 * max(0.0, float(values[-1]))
             teachers[b, i] = vector * (1.0 if vector[np.argmax(np.abs(vector))] > 0 else -1.0)
     return losses, teachers

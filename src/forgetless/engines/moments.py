@@ -105,7 +105,7 @@ def moments_around_teacher(tasks: TaskCollection, start: Array, *, affine: bool 
     teacher = np.reshape(tasks.teacher(start), shape)
     z = np.reshape(start, shape) - teacher
     missing = tasks.targets - tasks.singular_vectors @ teacher
-    z = z if tasks.span is None else tasks.span.T @ z
+    z = tasks.span.T @ z
     realizable = not _is_missing(missing, tasks, teacher)
     neglected = np.linalg.norm(missing, axis=1) if realizable else None
     if realizable and not affine:
@@ -190,7 +190,7 @@ def moments_for(
 def _other_tasks(tasks: TaskCollection, teacher: Array, other: TaskCollection) -> OtherTasks:
     """Return other tasks in coordinates of the state (z, I) around the teacher."""
     vectors = other.singular_values[:, None] / np.sqrt(other.n_tasks) * other.singular_vectors
-    basis = np.eye(tasks.n_features) if tasks.span is None else tasks.span
+    basis = tasks.span
     inside = vectors @ basis
     missing = other.singular_values[:, None] / np.sqrt(other.n_tasks) * other.missing(teacher)
     rows = np.concatenate([inside, -missing], axis=1)

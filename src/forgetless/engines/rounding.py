@@ -136,7 +136,7 @@ class Rounding:
         n_problems = self.factors.shape[1]
         roots = [np.repeat(self.first[:, None], n_problems, axis=1), *self.roots]
         size, move = np.empty((2, len(parts), n_problems, len(roots)))
-        largest, ranks = np.zeros(self.factors.shape), np.array(tasks.ranks)
+        largest, ranks = np.zeros(self.factors.shape), tasks.ranks
         frequencies = np.repeat(visits * ranks, ranks)[:, None, None]
         reached, weights = self.gram**2, parts * s[:, 0] ** 2
         at_once = max(1, _NUMBERS // max(1, self.factors.size))
@@ -152,9 +152,10 @@ class Rounding:
                     np.tensordot(weights, squares, axes=1)
                 ).swapaxes(1, 2)
             np.maximum(largest, terms.max(axis=1), out=largest)
-        radii, targets, labels = (
-            each[:, None] for each in (tasks.radii, tasks.target_norms, tasks.label_norms)
-        )
+        sizes = np.array([task.size for task in tasks])
+        labels = sizes[tasks.owners, None]
+        radii = tasks.radii[:, None]
+        targets = np.linalg.norm(tasks.targets, axis=1, keepdims=True)
         reach = float(np.linalg.norm(self.start)) + _root((self.factors * largest) ** 2)
         dropped = self.dropped[:, None]
         # The rounding of a target X⁺y is relative to all of y, also to its part outside the range

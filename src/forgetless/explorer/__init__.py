@@ -229,7 +229,7 @@ def _plain_tasks(tasks: TaskCollection, literal: bool) -> dict[str, Any]:
         return {"d": tasks.n_features, "tasks": rows}
     basis = np.eye(tasks.n_features)
     if tasks.n_features > FEATURES:
-        basis = np.asarray(tasks.span)
+        basis = tasks.span
     rows = []
     for task in tasks:
         s = np.asarray(task.singular_values)

@@ -83,12 +83,8 @@ class Setting:
         """
         tasks, s, R = self.tasks, self.tasks.singular_values, self.radius or 1.0
         missing = np.linalg.norm(tasks.missing(self.teacher), axis=1)
-        owners = np.repeat(np.arange(tasks.n_tasks), tasks.ranks)
-        moves = np.bincount(owners, (np.abs(self.factors[1]) * missing) ** 2, minlength=1)
-        missed = (
-            np.bincount(owners, (s / R * missing) ** 2, minlength=tasks.n_tasks)
-            + 2 * tasks.floors / R / R
-        )
+        moves = tasks.by_task((np.abs(self.factors[1]) * missing) ** 2)
+        missed = tasks.by_task((s / R * missing) ** 2) + 2 * tasks.floors / R / R
         worst = max(self.k * math.sqrt(moves.max()), math.sqrt(missed.max()))
         return worst / self.distance if self.distance > 0 else (math.inf if worst > 0 else 0.0)
 

@@ -1,4 +1,9 @@
-"""Collections of tasks, quantities of all their singular vectors together, and their documents."""
+"""Collections of regression tasks.
+
+A collection stacks the singular vectors of all tasks: Σr of them, r being the rank of a task. They
+lie in a joint span of q ≤ min(d, Σr) dimensions. Steps never leave it, and the engines compute in q
+coordinates.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -10,8 +15,11 @@ from numpy.typing import NDArray
 
 from forgetless._core import linalg, validate
 from forgetless._core.arrays import Array, Floats, as_float, group_labels
+from forgetless._task import Task
+from forgetless._task_tables import arrays_of
 from forgetless.io import Document, Fields, write
-from forgetless.tasks.task import Task, make_task
+
+__all__ = ["Task", "TaskCollection"]
 
 
 class TaskCollection:
@@ -25,9 +33,34 @@ class TaskCollection:
         in float64, as NumPy arrays. Float64 arrays are not copied: do not change them
         afterwards.
 
+    Attributes
+    ----------
+    n_tasks, n_features : int
+        M and d.
+    target_shape : tuple
+        () for y of shape (n,), (c,) for y of shape (n, c); weights have shape (d,) + target_shape.
+    n_targets : int
+        c; 1 for y of shape (n,).
+    singular_vectors : array of shape (Σr, d)
+        The right singular vectors of all tasks, one below the other.
+    singular_values : array of shape (Σr,)
+    targets : array of shape (Σr, c)
+        V X⁺y of every task, also for c = 1.
+    ranks : array of shape (M,)
+        The rank r of every task.
+    offsets : array of shape (M + 1,)
+        The position of the first singular vector of each task among all; at the end, their number.
+    owners : array of shape (Σr,)
+        The task of every singular vector.
+    radii : array of shape (Σr,)
+        ‖X_m‖₂ of the task of every singular vector.
+    radius : float
+        R = max ‖X_m‖₂ over all tasks.
+    floors : array of shape (M,)
+        The loss of each task that no weights avoid.
+
     Examples
     --------
-    >>> import numpy as np
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [4.0])])
     >>> tasks
@@ -37,20 +70,24 @@ class TaskCollection:
     """
 
     def __init__(self, tasks: Iterable[Any]) -> None:
-        checked = []
-        for m, pair in enumerate(tasks):
-            if isinstance(pair, Task):
-                checked.append(pair)
-                continue
-            try:
-                X, y = pair
-            except (TypeError, ValueError):
-                raise TypeError(
-                    f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}"
-                ) from None
-            checked.append(make_task(X, y, f"task {m}"))
-        _check_alike(checked)
-        self._tasks = tuple(checked)
+        self._tasks = tuple(_as_task(each, m) for m, each in enumerate(tasks))
+        _check_alike(self._tasks)
+        first = self._tasks[0]
+        self.n_tasks = len(self._tasks)
+        self.n_features = int(first.X.shape[1])
+        self.target_shape: tuple[int, ...] = first.y.shape[1:]
+        self.n_targets = int(np.prod(self.target_shape, dtype=int))
+        self.ranks = np.array([task.rank for task in self])
+        self.offsets = np.concatenate([[0], np.cumsum(self.ranks)])
+        self.owners = np.repeat(np.arange(self.n_tasks), self.ranks)
+        self.singular_vectors = np.concatenate([task.singular_vectors for task in self])
+        self.singular_values = np.concatenate([task.singular_values for task in self])
+        targets = np.concatenate([task.targets for task in self])
+        self.targets = targets.reshape(len(targets), self.n_targets)
+        largest = np.array([task.radius for task in self])
+        self.radii = largest[self.owners]
+        self.radius = float(largest.max())
+        self.floors: Floats = np.array([task.floor for task in self])
 
     @classmethod
     def from_arrays(cls, X: Any, y: Any, groups: Any) -> "TaskCollection":
@@ -70,24 +107,18 @@ class TaskCollection:
         >>> fl.TaskCollection.from_arrays([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], ["b", "a", "b"])
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3.162)
         """
-        X, y = as_float("X", X), as_float("y", y)
+        X = as_float("X", X)
+        y = as_float("y", y)
         labels = group_labels(groups)
-        if (
-            labels.ndim != 1
-            or X.ndim != 2
-            or y.ndim not in (1, 2)
-            or not len(labels) == X.shape[0] == y.shape[0]
-        ):
+        fits = labels.ndim == 1 and X.ndim == 2 and y.ndim in (1, 2)
+        if not fits or not len(labels) == len(X) == len(y):
             raise ValueError(
                 f"groups must have one label per row of X and y, got shapes {labels.shape},"
                 f" {X.shape} and {y.shape}"
             )
         names, codes = np.unique(labels, return_inverse=True)
-        pairs = []
-        for code in range(len(names)):
-            rows = np.flatnonzero(codes == code)
-            pairs.append((X[rows], y[rows]))
-        return cls(pairs)
+        members = [codes == code for code in range(len(names))]
+        return cls([(X[rows], y[rows]) for rows in members])
 
     @classmethod
     def from_table(
@@ -114,110 +145,39 @@ class TaskCollection:
         >>> fl.TaskCollection.from_table(table, "month", "sales")
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
         """
-        from forgetless.tasks.task import arrays_of
-
         return cls.from_arrays(*arrays_of(frame, task, target, encoder))
 
-    @property
-    def n_tasks(self) -> int:
-        """M, the number of tasks."""
-        return len(self._tasks)
-
-    @property
-    def n_features(self) -> int:
-        """d, the number of features."""
-        return int(self._tasks[0].X.shape[1])
-
-    @property
-    def target_shape(self) -> tuple[int, ...]:
-        """() for y of shape (n,), (c,) for y of shape (n, c); weights have shape (d,) +
-        target_shape.
-        """
-        return tuple(self._tasks[0].y.shape[1:])
-
-    @property
-    def n_targets(self) -> int:
-        """c, the number of targets."""
-        return self.target_shape[0] if self.target_shape else 1
-
     @cached_property
-    def ranks(self) -> list[int]:
-        """Numerical rank of each task."""
-        return [task.rank for task in self._tasks]
-
-    @cached_property
-    def radius(self) -> float:
-        """R = max ‖X_m‖₂ over all tasks."""
-        return max(task.radius for task in self._tasks)
-
-    @cached_property
-    def singular_vectors(self) -> Array:
-        """The right singular vectors of all tasks, one below the other, of shape (Σr, d)."""
-        return np.concatenate([task.singular_vectors for task in self._tasks], axis=0)
-
-    @cached_property
-    def span_vectors(self) -> Array:
-        """The singular vectors in coordinates of the joint span, of shape (Σr, q)."""
-        return self.singular_vectors if self.span is None else self.singular_vectors @ self.span
-
-    @cached_property
-    def targets(self) -> Array:
-        """The targets along all singular vectors, of shape (Σr, c), with c = 1 for y of shape
-        (n,).
-        """
-        stacked = np.concatenate([task.targets for task in self._tasks], axis=0)
-        return np.reshape(stacked, (stacked.shape[0], self.n_targets))
-
-    @cached_property
-    def singular_values(self) -> Floats:
-        """The singular values of all tasks, of shape (Σr,)."""
-        return np.concatenate([task.singular_values for task in self._tasks])
-
-    @cached_property
-    def radii(self) -> Floats:
-        """The radius of the task of every singular vector, of shape (Σr,)."""
-        return np.repeat([task.radius for task in self._tasks], self.ranks)
-
-    @cached_property
-    def target_norms(self) -> Floats:
-        """The norms of the rows of ``targets``, of shape (Σr,)."""
-        return np.asarray(np.linalg.norm(self.targets, axis=1))
-
-    @cached_property
-    def label_norms(self) -> Floats:
-        """‖y‖ of the task of every singular vector, of shape (Σr,)."""
-        return np.repeat([np.linalg.norm(task.y) for task in self._tasks], self.ranks)
-
-    @cached_property
-    def floors(self) -> Floats:
-        """The irreducible loss of each task, of shape (M,)."""
-        return np.array([task.floor for task in self._tasks])
-
-    @cached_property
-    def offsets(self) -> NDArray[np.int64]:
-        """The position of each task's first singular vector among all, and their number, of shape
-        (M + 1,).
-        """
-        return np.concatenate([[0], np.cumsum(self.ranks)]).astype(np.int64)
-
-    @cached_property
-    def gram(self) -> Array:
+    def gram(self) -> Floats:
         """Inner products of all singular vectors, of shape (Σr, Σr)."""
-        return self.singular_vectors @ self.singular_vectors.T
+        return np.asarray(self.singular_vectors @ self.singular_vectors.T)
 
     @cached_property
-    def span(self) -> Array | None:
-        """An orthonormal basis (d × q) of the joint span of all rows, or None if it is the whole
-        space.
-
-        All iterates lie in w₀ + span, so the engines work in q ≤ min(d, Σr) coordinates.
-        """
-        return linalg.span(self.singular_vectors, self.ranks)
+    def span(self) -> Floats:
+        """An orthonormal basis (d, q) of the joint span of all rows; the identity if q = d."""
+        return linalg.span(self.singular_vectors)
 
     @property
     def span_dimension(self) -> int:
         """q, the dimension of the joint span."""
-        return self.n_features if self.span is None else int(self.span.shape[1])
+        return int(self.span.shape[1])
+
+    @cached_property
+    def span_vectors(self) -> Floats:
+        """The singular vectors in coordinates of the joint span, of shape (Σr, q)."""
+        everything = self.span_dimension == self.n_features
+        return self.singular_vectors if everything else self.singular_vectors @ self.span
+
+    def by_task(self, values: Floats) -> Floats:
+        """Return sums of values (..., Σr) over the singular vectors of each task: (..., M)."""
+        if np.all(self.ranks == 1):
+            return values
+        sums = np.zeros((*values.shape[:-1], self.n_tasks))
+        # reduceat would give a task without singular vectors the first value of the next one.
+        filled = np.flatnonzero(self.ranks)
+        if filled.size:
+            sums[..., filled] = np.add.reduceat(values, self.offsets[filled], axis=-1)
+        return sums
 
     def mean_factor(self, coefficient: float) -> float:
         """Return the mean over tasks of tr[XᵀX(XᵀX + λ)⁻¹]/``span_dimension``, the filter factor of
@@ -226,26 +186,25 @@ class TaskCollection:
         factors = 1.0 / (1.0 + coefficient / self.singular_values**2)
         return float(np.sum(factors)) / (self.n_tasks * max(1, self.span_dimension))
 
-    def teacher(self, start: Any = None) -> Array:
+    def teacher(self, start: Any = None) -> Floats:
         """Return the joint least-squares solution nearest to ``start``, of shape (d,) or (d, c).
 
         It is w⋆ = w₀ + A⁺(b − A w₀), A and b being all X_m and y_m one below the other; w₀ is the
         origin if omitted.
         """
         w0 = self.start(start)
-        # Most calls start from the origin, and engines ask for the same solution at every call.
+        # Engines ask for the solution nearest to the origin at every call.
         return self._nearest(w0) if np.any(w0 != 0) else self._least_norm.copy()
 
     @cached_property
-    def _least_norm(self) -> Array:
+    def _least_norm(self) -> Floats:
         return self._nearest(self.start())
 
-    def _nearest(self, w0: Array) -> Array:
-        basis = self.span
-        columns = np.reshape(w0, (self.n_features, self.n_targets))
-        missing = self.targets - self.singular_vectors @ columns
-        z = linalg.joint_solution(self.span_vectors, missing, self.singular_values, self.radii)
-        return np.reshape(columns + (z if basis is None else basis @ z), w0.shape)
+    def _nearest(self, w0: Floats) -> Floats:
+        z = linalg.joint_solution(
+            self.span_vectors, self.missing(w0), self.singular_values, self.radii
+        )
+        return np.asarray(w0 + np.reshape(self.span @ z, w0.shape))
 
     @cached_property
     def residual(self) -> float:
@@ -272,17 +231,16 @@ class TaskCollection:
         return (self.residual if start is None else self._residual(start)) <= tol
 
     def _residual(self, start: Any) -> float:
-        w, shape = self.teacher(start), (self.n_features, self.n_targets)
-        w, w0 = w.reshape(shape), self.start(start).reshape(shape)
-        distances, worst = linalg.norms(w - w0), 0.0
-        for task in self._tasks:
-            if task.X.shape[0]:
-                rho = linalg.norms(task.X @ w - task.y.reshape(-1, self.n_targets))
-                scales = task.radius * distances + rho
-                worst = max(
-                    worst,
-                    float(np.max(np.divide(rho, scales, out=np.zeros_like(rho), where=rho > 0))),
-                )
+        w = self.teacher(start)
+        moved = w - self.start(start)
+        distances = linalg.norms(moved.reshape(self.n_features, self.n_targets))
+        worst = 0.0
+        for task in self:
+            missed = task.X @ w - task.y
+            rho = linalg.norms(missed.reshape(-1, self.n_targets))
+            scales = task.radius * distances + rho
+            shares = np.divide(rho, scales, out=np.zeros_like(rho), where=rho > 0)
+            worst = max(worst, float(shares.max()))
         return worst
 
     def missing(self, w: Array) -> Floats:
@@ -290,10 +248,8 @@ class TaskCollection:
         columns = w.reshape(self.n_features, self.n_targets)
         return np.asarray(self.targets - self.singular_vectors @ columns)
 
-    def start(self, start: Any = None) -> Array:
-        """Return ``start`` as validated float64 weights of shape (d,) + target_shape; zeros for
-        None.
-        """
+    def start(self, start: Any = None) -> Floats:
+        """Return ``start`` as validated weights of shape (d,) + target_shape; zeros for None."""
         shape = (self.n_features, *self.target_shape)
         if start is None:
             return np.zeros(shape)
@@ -309,9 +265,9 @@ class TaskCollection:
         ``.safetensors``.
         """
         arrays = {
-            "X": np.concatenate([X for X, _ in self._tasks]),
-            "y": np.concatenate([y for _, y in self._tasks]),
-            "rows": np.array([len(X) for X, _ in self._tasks], dtype=np.int64),
+            "X": np.concatenate([X for X, _ in self]),
+            "y": np.concatenate([y for _, y in self]),
+            "rows": np.array([len(X) for X, _ in self], dtype=np.int64),
         }
         write(path, "tasks", {}, arrays)
 
@@ -331,19 +287,31 @@ class TaskCollection:
         return self._tasks[index]
 
     def __repr__(self) -> str:
-        targets = f", n_targets={self.target_shape[0]}" if self.target_shape else ""
-        return (
-            f"TaskCollection(n_tasks={self.n_tasks}, n_features={self.n_features}{targets},"
-            f" rows={_range([task.X.shape[0] for task in self._tasks])},"
-            f" ranks={_range(self.ranks)}, radius={self.radius:.4g})"
-        )
+        shape = f"n_tasks={self.n_tasks}, n_features={self.n_features}"
+        targets = f", n_targets={self.n_targets}" if self.target_shape else ""
+        rows = _range([len(task.X) for task in self])
+        ranks = _range(self.ranks.tolist())
+        radius = f"radius={self.radius:.4g}"
+        return f"TaskCollection({shape}{targets}, rows={rows}, ranks={ranks}, {radius})"
+
+
+def _as_task(pair: Any, m: int) -> Task:
+    if isinstance(pair, Task):
+        return pair
+    try:
+        X, y = pair
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}"
+        ) from None
+    return Task.of(X, y, f"task {m}")
 
 
 def _check_alike(tasks: Sequence[Task]) -> None:
     if not tasks:
         raise ValueError("tasks must hold at least one pair (X, y), got an empty collection")
     first = tasks[0]
-    for m, task in enumerate(tasks[1:], start=1):
+    for m, task in enumerate(tasks):
         if task.X.shape[1] != first.X.shape[1]:
             raise ValueError(
                 f"X of task {m} has {task.X.shape[1]} columns but task 0 has {first.X.shape[1]}; "
@@ -356,28 +324,30 @@ def _check_alike(tasks: Sequence[Task]) -> None:
             )
 
 
+def _range(counts: Sequence[int]) -> str:
+    low = min(counts)
+    high = max(counts)
+    return str(low) if low == high else f"{low}..{high}"
+
+
 def from_document(document: Document) -> TaskCollection:
     """Return the tasks in a document; ValueError if it holds none."""
     X, y, rows = arrays_from(document)
     ends = np.cumsum(rows)[:-1]
-    return TaskCollection(list(zip(np.split(X, ends), np.split(y, ends), strict=True)))
+    return TaskCollection(zip(np.split(X, ends), np.split(y, ends), strict=True))
 
 
-def _range(counts: Sequence[int]) -> str:
-    low, high = min(counts), max(counts)
-    return str(low) if low == high else f"{low}..{high}"
-
-
-def arrays_from(document: Document) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+def arrays_from(document: Document) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """Return X of shape (n, d), y of shape (n,) or (n, c) and the rows of every task; ValueError if
     they disagree.
     """
     fields = Fields(document.arrays)
-    X, y = fields.array("X", "f", (None, None)), fields.array("y", "f")
+    X = fields.array("X", "f", (None, None)).astype(np.float64, copy=False)
+    y = fields.array("y", "f").astype(np.float64, copy=False)
     rows = fields.array("rows", "i", (None,), low=0, high=len(X)).astype(np.int64)
     fields.end()
     if y.ndim not in (1, 2) or len(y) != len(X) or 0 in (len(rows), X.shape[1], *y.shape[1:]):
         raise ValueError(f"X of shape {X.shape} and y of shape {y.shape} are no tasks")
     if rows.sum() != len(X):
         raise ValueError(f"its tasks have {rows.sum()} rows, X has {len(X)}")
-    return X.astype(np.float64, copy=False), y.astype(np.float64, copy=False), rows
+    return X, y, rows

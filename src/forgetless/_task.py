@@ -1,0 +1,116 @@
+"""One regression task and its singular value decomposition.
+
+With X = U diag(s) V the loss of a task is
+
+    ½‖Xw − y‖² = ½‖s ∘ (V w − V X⁺y)‖² + floor,
+
+so that everything in this library reads a task through its singular vectors V, its singular values
+s, the targets V X⁺y and the floor.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from forgetless._core import linalg
+from forgetless._core.arrays import Floats, as_float
+from forgetless._core.dask_arrays import equal_task, is_remote
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One regression task ½‖Xw − y‖² and its spectrum; unpacks as ``X, y = task``.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+    y : array of shape (n,) or (n, c)
+    singular_vectors : array of shape (r, d)
+        V: the right singular vectors of X with nonzero singular value, as rows.
+    singular_values : array of shape (r,)
+        s, in decreasing order.
+    targets : array of shape (r,) or (r, c)
+        V X⁺y, the target of ``singular_vectors @ w``.
+    floor : float
+        The loss that no weights avoid, ½‖y − X X⁺y‖².
+    size : float
+        The norm of the numbers that y was computed from, to which its rounding error is relative:
+        ‖y‖ for labels that were given.
+    """
+
+    X: Floats
+    y: Floats
+    singular_vectors: Floats
+    singular_values: Floats
+    targets: Floats
+    floor: float
+    size: float
+
+    @classmethod
+    def of(cls, X: Any, y: Any, name: str = "the task") -> "Task":
+        """Return the task of a pair (X, y); errors call it ``name``."""
+        if is_remote(X):
+            X, y = equal_task(X, y)
+        X = as_float(f"X of {name}", X)
+        y = as_float(f"y of {name}", y)
+        _check_pair(X, y, name)
+        with linalg.quiet_products(X.size):
+            U, s, V = linalg.spectrum(X)
+        fit = U.T @ y
+        # With independent rows every y can be fitted, and what remains is rounding.
+        rest = np.zeros(1) if len(s) == len(X) else y - U @ fit
+        targets = fit / s.reshape(-1, *[1] * (y.ndim - 1))
+        floor = 0.5 * float(np.sum(rest * rest))
+        size = float(linalg.norms(y.reshape(-1, 1))[0])
+        return cls(X, y, V, s, targets, floor, size)
+
+    @property
+    def rank(self) -> int:
+        """Numerical rank r of X."""
+        return len(self.singular_values)
+
+    @property
+    def radius(self) -> float:
+        """Spectral norm of X, 0 for a task without information."""
+        return float(np.max(self.singular_values, initial=0.0))
+
+    def loss(self, w: Any) -> float:
+        """Return ½‖Xw − y‖² (summed over targets)."""
+        expected = (self.X.shape[1], *self.y.shape[1:])
+        w = as_float("w", w)
+        if w.shape != expected:
+            raise ValueError(f"w must have shape {expected} for this task, got {w.shape}")
+        residual = self.X @ w - self.y
+        return 0.5 * float(np.sum(residual * residual))
+
+    def __iter__(self) -> Iterator[Floats]:
+        return iter((self.X, self.y))
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        return f"Task(n={n}, d={d}, rank={self.rank}, radius={self.radius:.4g})"
+
+
+def _check_pair(X: Floats, y: Floats, name: str) -> None:
+    if X.ndim != 2:
+        raise ValueError(
+            f"X of {name} must have shape (n, d), got {X.shape}; use X.reshape(1, -1) for a"
+            " single row"
+        )
+    if y.ndim not in (1, 2):
+        raise ValueError(
+            f"y of {name} must have shape (n,) or (n, c), got {y.shape}; flatten the targets to"
+            " columns"
+        )
+    if len(X) != len(y):
+        raise ValueError(
+            f"X and y of {name} must have the same number of rows, got {len(X)} and {len(y)}; give"
+            " one target row per row of X"
+        )
+    for letter, array in (("X", X), ("y", y)):
+        if 0 in array.shape[1:]:
+            raise ValueError(
+                f"{letter} of {name} must have at least one column, got shape {array.shape}"
+            )
