@@ -35,7 +35,7 @@ def per_step(d, M, r, schedules, repeats=5):
     moments, steps = moments_around_teacher(tasks, tasks.start()), _moments_numba.advance if schedules > 1 else None
     run = IndependentRun(moments, np.full(M, 1 / M), schedules, steps=steps)
     coefficients = np.geomspace(0.5, 50, schedules)
-    shares = np.stack([fl.Ridge(c).factors_of_singular(tasks.singular_values) for c in coefficients], axis=1)
+    shares = np.stack([fl.Ridge(c).factors(tasks.singular_values**2) for c in coefficients], axis=1)
     shares = np.repeat(shares[:, None, :], 20, axis=1)
     maps, S = dense_maps(tasks, 1.0), np.eye(d)
     n_steps = 1 if d >= 1000 else 20

@@ -13,7 +13,7 @@ class GradientFlow(fl.Filter):
 
     time: float
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         """Return the filter factors φ(ξ)."""
         return -np.expm1(-self.time * eigenvalues)
 
@@ -33,7 +33,7 @@ def main() -> None:
         ).average_loss.mean()
         worst = fl.worst_case(tasks, schedule, k).loss
         print(f"{name:<14} exact {exact:.6f}   simulated {mean:.6f}   k·worst case {k * worst:.3f}")
-    check = fl.theory.check_reduction(tasks, flow.at(0), step_size=times[0])
+    check = fl.theory.check_reduction(tasks, flow[0], step_size=times[0])
     print(
         f"\nits surrogates: smoothness {check.smoothness:.4f}, excess loss between"
         f" {check.lower:.4f} and",

@@ -44,7 +44,7 @@ def greedy(
         scores = np.array([float(each @ each) for each in residuals])
         scores[order] = -np.inf
         order.append(int(np.argmax(scores >= (1 - EQUAL) * scores.max())))
-        w = fl.step(w, tasks[order[-1]], filter_.at(t) if filter_.horizon else filter_)
+        w = fl.step(w, tasks[order[-1]], filter_[t])
     return order
 
 

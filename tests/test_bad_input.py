@@ -76,8 +76,8 @@ CASES = [
     (lambda: s.increasing()(5, 1e160), ValueError, "rescale the data"),
     (lambda: s.increasing()(5, 1e-170), ValueError, "rescale the data"),
     (lambda: fl.simulate([(X, y)], fl.Ridge(1.0), 3), TypeError, "wrap pairs as fl.TaskCollection"),
-    (lambda: fl.step(np.ones(2), [X, y], fl.Ridge(1.0)), TypeError, "needs a Task"),
-    (lambda: fl.step(np.ones(2), TASKS[0], 0.5), TypeError, "needs a Task"),
+    (lambda: fl.step(np.ones(2), [X, y], fl.Ridge(1.0)), TypeError, "task must be a Task"),
+    (lambda: fl.step(np.ones(2), TASKS[0], 0.5), TypeError, "filter must be a filter"),
     (lambda: fl.metrics.forgetting(TASKS, np.zeros(2), [0]), ValueError, "after each step"),
     (lambda: fl.Ridge("1"), TypeError, "coefficient must be a real number"),
     (lambda: fl.Ridge(True), TypeError, "coefficient must be a real number"),
@@ -180,7 +180,7 @@ def test_custom_filters_are_checked(value, backend):
 
     @dataclass(frozen=True, eq=False)
     class Careless(fl.Filter):
-        def formula(self, eigenvalues):
+        def factors(self, eigenvalues):
             return value if np.size(eigenvalues) > 2 else 0.5 * eigenvalues / 4
 
     with pytest.raises(ValueError, match="must return one finite factor per eigenvalue"):
@@ -192,7 +192,7 @@ def test_custom_filters_must_not_expand():
 
     @dataclass(frozen=True, eq=False)
     class Bump(fl.Filter):
-        def formula(self, eigenvalues):
+        def factors(self, eigenvalues):
             return np.where(np.abs(eigenvalues - 1.0) < 0.1, 2.5, 0.5)
 
     tasks = fl.TaskCollection([(np.diag([2.0, 1.0, 0.5]), np.ones(3))])

@@ -32,28 +32,33 @@ def test_every_ordering_passes(ordering):
 class Good(fl.Filter):
     pull: float
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return eigenvalues / (eigenvalues + self.pull)
 
 
 class AtZero(Good):
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return 1 / (1 + self.pull * eigenvalues)
 
 
 class TooLarge(Good):
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return 3 * eigenvalues / (eigenvalues + 0.1)
 
 
-class WrongSingular(Good):
-    def formula_of_singular(self, singular_values):
-        return self.formula(singular_values)
+class WrongRemaining(Good):
+    def remaining(self, eigenvalues):
+        return self.factors(eigenvalues)
 
 
 class WrongDerivative(Good):
-    def formula_derivative(self, eigenvalues):
-        return eigenvalues
+    def derivatives(self, eigenvalues):
+        return {"pull": eigenvalues}
+
+
+class WrongStrength(Good):
+    def strength(self):
+        return 1 / self.pull
 
 
 class Skewed(fl.orderings.Ordering):
@@ -71,8 +76,9 @@ RANDOM = np.random.default_rng(0)
 MISTAKES = [
     (check_filter, AtZero(1.0), "must be 0 at 0"),
     (check_filter, TooLarge(1.0), "at most 2"),
-    (check_filter, WrongSingular(1.0), "Not equal"),
+    (check_filter, WrongRemaining(1.0), "Not equal"),
     (check_filter, WrongDerivative(1.0), "Not equal"),
+    (check_filter, WrongStrength(2.0), "strength"),
     (check_schedule, lambda k, radius: fl.Ridge(RANDOM.random()), "the same each time"),
     (check_schedule, lambda k, radius: fl.GradientDescent(1, 3 / radius**2), "errors grow"),
     (check_ordering, Skewed(), r"law\(\) and blocks\(\) disagree"),

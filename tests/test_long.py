@@ -52,6 +52,6 @@ def test_expectation(number):
     expected = enumerate_all(pairs, filter_, literal.all_orderings(tasks.n_tasks, 4, p), start)
     agree(last(found), expected, rel=1e-8, slack=slack)
     k = min(4, tasks.n_tasks)
-    found = fl.expect(tasks, filter_.at(slice(0, k)), k, ordering=fl.WithoutReplacement(), metrics=METRICS, start=start)
+    found = fl.expect(tasks, filter_[:k], k, ordering=fl.WithoutReplacement(), metrics=METRICS, start=start)
     orders = literal.all_orderings(tasks.n_tasks, k, replacement=False)
     agree(last(found), enumerate_all(pairs, filter_, orders, start), rel=1e-8, slack=slack)

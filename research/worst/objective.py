@@ -92,7 +92,11 @@ class Adversary:
 
     def factors(self, eigenvalues: Floats) -> Floats:
         """Return φ_t(ξ) of shape (k, B, M, r)."""
-        return np.broadcast_to(self.filter.factors(eigenvalues), (self.k, *eigenvalues.shape))
+        return np.broadcast_to(self.filter.table(eigenvalues), (self.k, *eigenvalues.shape))
+
+    def slopes(self, eigenvalues: Floats) -> Floats:
+        """Return φ_t'(ξ) by a complex step, of shape (k or 1, B, M, r)."""
+        return np.asarray(self.filter.table(eigenvalues + 1e-100j).imag / 1e-100)
 
     def loss(self, units: Floats, eigenvalues: Floats, p: Floats) -> Floats:
         """Return the worst loss over unit teachers, of shape (B,)."""
@@ -111,7 +115,8 @@ class Adversary:
         probabilities keep their sum. Where the largest eigenvalue is repeated the loss has a kink,
         and the derivative is that of one of the worst teachers.
         """
-        phi, slopes = self.factors(eigenvalues), np.asarray(self.filter.derivative(eigenvalues))
+        phi = self.factors(eigenvalues)
+        slopes = self.slopes(eigenvalues)
         forms = np.empty((self.k + 1, len(units), self.n_features, self.n_features))
         moments = np.empty_like(forms)
         forms[self.k] = form_of(units, p[..., None] * eigenvalues)

@@ -68,7 +68,7 @@ class OrderedAdversary(Adversary):
         p.
         """
         phi = self.factors(eigenvalues)
-        slopes = np.broadcast_to(self.filter.derivative(eigenvalues), phi.shape)
+        slopes = np.broadcast_to(self.slopes(eigenvalues), phi.shape)
         forms = self._forms(units, eigenvalues, p, phi)
         values, vectors = np.linalg.eigh(forms[0][0])
         moments = vectors[None, :, :, -1, None] * vectors[None, :, None, :, -1]

@@ -92,8 +92,7 @@ def find_worst_collection(  # noqa: PLR0913
 
     Notes
     -----
-    Filter factors are differentiated by ``filter.derivative``: in closed form for the filters of
-    this package, by central differences for others unless they override it.
+    Filter factors are differentiated by a complex step: a filter must accept complex numbers.
     """
     order = as_ordering(ordering)
     adversary = _adversary(as_schedule(schedule), k, (n_features, n_tasks, rank), order)

@@ -12,27 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Array, as_float
+from forgetless._core.arrays import Array, Floats, as_float
 from forgetless.filters import Filter
 from forgetless.solvers.one_task import learn
 from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_sparse, plain
 from forgetless.tasks import Task
-
-
-def check_single(task: Any, filter: Any) -> None:
-    """Raise TypeError or ValueError unless the arguments are one task and the filter of one
-    step.
-    """
-    if not isinstance(task, Task) or not isinstance(filter, Filter):
-        raise TypeError(
-            "this needs a Task, such as tasks[0], and a filter, such as fl.Ridge(1.0); got"
-            f" {type(task).__name__} and {type(filter).__name__}"
-        )
-    if filter.horizon is not None:
-        raise ValueError(
-            f"filter must be that of a single step, got {filter.horizon} steps; use filter.at(t"
-            " - 1)"
-        )
 
 
 def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
@@ -46,7 +30,7 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
         An element of a ``TaskCollection``, whose spectrum is used; or a pair of X, dense or sparse,
         and y, for a one-shot task, which is solved by the cheapest method.
     filter : Filter
-        Of one step: constant, or ``schedule(k, radius).at(t - 1)`` for step t.
+        Of one step: constant, or ``schedule(k, radius)[t - 1]`` for step t.
 
     Examples
     --------
@@ -58,32 +42,46 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     [1.0, 5.0]
     """
     if isinstance(task, tuple) and len(task) == 2:
-        return _step_once(w, *task, filter)
+        check_filter(filter)
+        return _step_once(as_float("w", w), *task, filter)
     check_single(task, filter)
     w = as_float("w", w)
     expected = (task.X.shape[1], *task.y.shape[1:])
     if w.shape != expected:
         raise ValueError(f"w must have shape {expected} for this task, got {w.shape}")
-    factors = np.asarray(filter.factors_of_singular(task.singular_values))
-    error = task.singular_vectors @ w - task.targets
-    return w - task.singular_vectors.T @ (error * (factors if w.ndim == 1 else factors[:, None]))
+    V = task.singular_vectors
+    factors = filter.table(task.singular_values**2)[0]
+    # one row per singular vector and, with several targets, one column per target
+    error = V @ w - task.targets
+    return w - V.T @ (error.T * factors).T
 
 
-def _step_once(w: Any, X: Any, y: Any, filter: Filter) -> Array:
-    if not isinstance(filter, Filter) or filter.horizon is not None:
-        raise TypeError(
-            f"filter must be that of a single step, such as fl.Ridge(1.0), got {filter!r}"
+def check_single(task: Any, filter: Any) -> None:
+    """Raise TypeError or ValueError unless the arguments are one task and the filter of one
+    step.
+    """
+    if not isinstance(task, Task):
+        raise TypeError(f"task must be a Task, such as tasks[0], got {type(task).__name__}")
+    check_filter(filter)
+
+
+def check_filter(filter: Any) -> None:
+    """Raise TypeError or ValueError unless the argument is the filter of one step."""
+    if not isinstance(filter, Filter):
+        raise TypeError(f"filter must be a filter, such as fl.Ridge(1.0), got {filter!r}")
+    if filter.horizon is not None:
+        raise ValueError(
+            f"filter must be that of a single step, got {filter.horizon} steps; use filter[t - 1]"
         )
+
+
+def _step_once(w: Floats, X: Any, y: Any, filter: Filter) -> Array:
     if is_sparse(X):
         X = plain(check_sparse(X), None, False, np.float64)
-        if not np.all(np.isfinite(X.data)):
-            raise ValueError(
-                "X contains NaN or infinity; only finite values are allowed, so drop or impute them"
-            )
+        as_float("X", X.data)
     else:
         X = as_float("X", X)
     y = as_float("y", y)
-    w = as_float("w", w)
     if X.ndim != 2 or y.shape != (X.shape[0], *w.shape[1:]) or w.shape[:1] != X.shape[1:]:
         raise ValueError(
             "X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes"

@@ -41,7 +41,7 @@ def test_held_out_loss_against_all_orders(rng):
     for order, probability in literal.all_orderings(3, 4):
         w = start
         for t, m in enumerate(order):
-            w = fl.step(w, tasks[m], filter_.at(t))
+            w = fl.step(w, tasks[m], filter_[t])
         expected += probability * np.mean([task.loss(w) for task in held_out])
     assert option.loss == pytest.approx(expected, rel=1e-9)
 

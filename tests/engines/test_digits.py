@@ -62,7 +62,7 @@ def moments_in_many_digits(pairs, filter_, probabilities, start, k):
             S, maps = many_digits.times(u, many_digits.transposed(u)), {}
             for t in range(k):
                 if t == 0 or filter_.horizon is not None:
-                    maps = [affine_step(filter_.at(t), X, np.reshape(y, (len(X), -1))[:, c]) for X, y in pairs]
+                    maps = [affine_step(filter_[t], X, np.reshape(y, (len(X), -1))[:, c]) for X, y in pairs]
                 new = many_digits.matrix(np.zeros((d + 1, d + 1)))
                 for p, A in zip(probabilities, maps, strict=True):
                     moved = many_digits.times(many_digits.times(A, S), many_digits.transposed(A))
@@ -163,7 +163,7 @@ def test_worst_cases_state_their_error(number):
             A = many_digits.matrix(X)
             V = many_digits.plus(V, many_digits.times(many_digits.transposed(A), A), mpmath.mpf(1) / len(pairs))
         for t in reversed(range(k)):
-            maps = [[row[:d] for row in affine_step(filter_.at(t), X, y)[:d]] for X, y in pairs]
+            maps = [[row[:d] for row in affine_step(filter_[t], X, y)[:d]] for X, y in pairs]
             new = many_digits.matrix(np.zeros((d, d)))
             for A in maps:
                 moved = many_digits.times(many_digits.times(many_digits.transposed(A), V), A)
@@ -263,7 +263,7 @@ def averages_in_many_digits(pairs, filter_, probabilities, start, k, r):
             S, maps, weight = many_digits.times(u, many_digits.transposed(u)), [], mpmath.mpf(0)
             for t in range(k):
                 if t == 0 or filter_.horizon is not None:
-                    maps = [affine_step(filter_.at(t), X, np.reshape(y, (len(X), -1))[:, c]) for X, y in pairs]
+                    maps = [affine_step(filter_[t], X, np.reshape(y, (len(X), -1))[:, c]) for X, y in pairs]
                 part = mpmath.mpf(t + 1) ** mpmath.mpf(r)
                 weight += part
                 gain, new = part / weight, many_digits.matrix(np.zeros((2 * d + 2, 2 * d + 2)))

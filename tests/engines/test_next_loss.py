@@ -20,7 +20,7 @@ def after(tasks, schedule, order):
     """Return the weights after an order of tasks, step by step."""
     w, filter_ = np.zeros(tasks.n_features), schedule(len(order), tasks.radius)
     for t, m in enumerate(order):
-        w = fl.step(w, tasks[m], filter_.at(t))
+        w = fl.step(w, tasks[m], filter_[t])
     return w
 
 

@@ -19,7 +19,7 @@ def brute_force(pairs, filter_, orders):
         product = np.eye(d)
         for t, m in enumerate(order):
             xi, vectors = np.linalg.eigh(pairs[m][0].T @ pairs[m][0])
-            share = filter_.at(t).factors(np.where(xi > 1e-12, xi, 0))
+            share = filter_[t].factors(np.where(xi > 1e-12, xi, 0))
             product = (np.eye(d) - (vectors * share) @ vectors.T) @ product
         V += probability * product.T @ H @ product
     return 0.5 * np.linalg.eigvalsh(V)[-1]

@@ -81,13 +81,13 @@ def published_forgetting(n, p, T, sigma, W):
 
 @dataclass(frozen=True, eq=False)
 class Endless(fl.Filter):
-    """A filter whose factors are finite and whose residual factors are not."""
+    """A filter whose factors are finite and of which infinitely much remains."""
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return 0.5 * np.ones_like(eigenvalues)
 
-    def residual_formula(self, singular_values):
-        return np.full_like(singular_values, np.inf)
+    def remaining(self, eigenvalues):
+        return np.full_like(eigenvalues, np.inf)
 
 
 def test_defaults_of_teachers():

@@ -117,7 +117,7 @@ def test_schedules_in_the_page_are_the_same_filters(schedule):
     found, want = filter_of(plain_schedule(schedule, k, radius), k, radius), fl.schedules.resolve(schedule, k, radius)
     for xi in (0.01, 0.4, 3.9):
         np.testing.assert_allclose(
-            np.broadcast_to(found.factors(xi), (k,)), np.broadcast_to(want.factors(xi), (k,)), rtol=1e-12
+            np.broadcast_to(found.table(xi), (k,)), np.broadcast_to(want.table(xi), (k,)), rtol=1e-12
         )
 
 

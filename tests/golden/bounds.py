@@ -134,7 +134,7 @@ def reduction():
             yield f"check_reduction/{name}", [check.smoothness, check.lower, check.upper]
             ratios = [check.smallest_ratio, check.largest_ratio]
             yield f"check_reduction/{name}/ratios", ratios
-        factors = filter_.factors(np.array([0.0, 0.5, 2.0, 9.0]))
+        factors = filter_.table(np.array([0.0, 0.5, 2.0, 9.0]))
         yield f"filters/{name}", factors
 
 

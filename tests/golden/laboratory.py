@@ -148,7 +148,7 @@ def derivatives():
         gradient = fl.loss_gradient(collection, value, K)
         for parameter, derivative in gradient.parameters.items():
             yield f"loss_gradient/{schedule}/{parameter}", derivative
-        filter_ = value.at(3) if hasattr(value, "at") else value(K, 2.0).at(3)
+        filter_ = value[3] if isinstance(value, fl.Filter) else value(K, 2.0)[3]
         yield f"step/{schedule}", fl.step(np.ones(5), collection[0], filter_)
 
 

@@ -122,7 +122,7 @@ def ratios(rng):
     p, r = rng.dirichlet(np.full(M, rng.choice([0.3, 1.0, 10.0]))), rng.choice([0.0, 0.5, 1.0, 2.0, 4.0])
     weights = np.arange(1.0, k + 1) ** r / (np.arange(1.0, k + 1) ** r).sum()
     filter_, alike = random_schedule(rng, k)
-    steps = [[each.at(t) for t in range(k)] for each in (filter_, alike)]
+    steps = [[each[t] for t in range(k)] for each in (filter_, alike)]
     last, seen, _ = exact_forms(X, steps[0], weights, p)
     _, _, average = exact_forms(X, steps[1], weights, p)
     proved = [
@@ -205,7 +205,7 @@ def test_digits_shown_are_rounded_upwards():
 class Power(fl.Filter):
     power: float
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return np.minimum(1.0, eigenvalues) ** self.power
 
 
@@ -274,7 +274,7 @@ class Dip(fl.Filter):
 
     rate: float
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return self.rate * eigenvalues / (eigenvalues + 1) * np.where(np.abs(eigenvalues - 0.9651) < 0.01, 0.0, 1.0)
 
 
@@ -284,7 +284,7 @@ class Knee(fl.Filter):
 
     rate: float
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return 1e-6 * np.minimum(1.0, eigenvalues / 1e-9) + self.rate * eigenvalues
 
 
@@ -292,14 +292,11 @@ class Knee(fl.Filter):
 class Slow(fl.Ridge):
     """A class derived from ridge that is none."""
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return 1e-3 * eigenvalues / (eigenvalues + self.coefficient)
 
-    def formula_of_singular(self, singular_values):
-        return self.formula(singular_values**2)
-
-    def residual_formula(self, singular_values):
-        return 1 - self.formula(singular_values**2)
+    def remaining(self, eigenvalues):
+        return 1 - self.factors(eigenvalues)
 
 
 @pytest.mark.parametrize("rate", [1.0, np.full(20, 1.0)])
@@ -318,7 +315,7 @@ def test_comparisons_look_at_a_filter_where_the_tasks_do(rate):
 def test_slopes_at_zero_are_looked_for_where_they_hide():
     knee = Knee(np.array([0.3, 0.2]))
     m, kappa = 0.75, 0.300001
-    theta = knee.factors(np.array([1e-9]))[:, 0] / 1e-9 - kappa
+    theta = knee.factors(1e-9) / 1e-9 - kappa
     assert steps_of(knee, 2).price(0, m) >= theta[0] ** 2 / (2 * m * theta[0] + kappa**2)
 
 
@@ -345,7 +342,7 @@ def test_prices_are_suprema_to_the_width_of_a_cell(filter_, base):
     chi = xi if base is None else np.asarray(base.factors(xi)) / np.asarray(base.factors(xi))[-1]
     steps = steps_of(filter_, 4)
     for t in range(4):
-        phi = np.asarray(filter_.at(t).factors(xi))
+        phi = np.asarray(filter_[t].factors(xi))
         kappa, psi = phi[-1], phi / chi
         theta = np.where(psi - kappa > 1e-12, psi - kappa, 0.0)
         denominator = theta * (2 * m - phi) + kappa * (kappa - phi)
@@ -360,7 +357,7 @@ class Beyond(fl.Filter):
 
     rate: float
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return self.rate * eigenvalues
 
 

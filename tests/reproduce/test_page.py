@@ -205,4 +205,4 @@ def test_repeated_rows_against_the_exact_engine(schedule):
         tasks = fl.TaskCollection([(x[None], [x[0]]) for x in rows])
         exact = fl.expect(tasks, schedule, k, ordering="without-replacement", metrics="next_loss")
         losses.append(exact.next_loss[0])
-    assert repeated_row(schedule(k, 1.0).factor_at_radius(1.0)) == pytest.approx(max(losses), rel=1e-12)
+    assert repeated_row(schedule(k, 1.0).table(1.0)) == pytest.approx(max(losses), rel=1e-12)

@@ -17,9 +17,9 @@ s = fl.schedules
 def test_fixed_presets_make_the_share_at_the_radius_one_over_log_k(k, radius):
     """Both fixed presets are built so that φ(R²) = 1/ln k."""
     expected = 1 / math.log(k)
-    assert s.fixed()(k, radius).factor_at_radius(radius) == pytest.approx(expected, rel=1e-12)
+    assert s.fixed()(k, radius).table(radius**2)[0] == pytest.approx(expected, rel=1e-12)
     for n_steps in (1, 2, 17):
-        assert s.fixed_budget(n_steps)(k, radius).factor_at_radius(radius) == pytest.approx(expected, rel=1e-10)
+        assert s.fixed_budget(n_steps)(k, radius).table(radius**2)[0] == pytest.approx(expected, rel=1e-10)
 
 
 @given(st.integers(1, 300), st.floats(1e-3, 1e3))
@@ -104,7 +104,7 @@ def test_the_factor_at_the_radius_decays_linearly_to_zero(k, radius, eta, n_step
     """κ_t = η(k+1−t)/(k+1) for explicit L2 and for every budget of steps."""
     expected = eta * np.arange(k, 0, -1) / (k + 1)
     for schedule in (s.minimax(eta), s.minimax_budget(n_steps, eta)):
-        np.testing.assert_allclose(schedule(k, radius).factor_at_radius(radius), expected, rtol=1e-10)
+        np.testing.assert_allclose(schedule(k, radius).table(radius**2), expected, rtol=1e-10)
 
 
 def test_strengths_without_rounding():

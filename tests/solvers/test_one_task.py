@@ -1,5 +1,7 @@
 """The step on one task: the same by every solver, for every shape and kind of rows."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,12 +20,11 @@ SHAPES = [(300, 230), (230, 300), (250, 250), (40, 7), (7, 40), (1, 9), (9, 1)]
 LIMITS = {"any": Limits(), "iterative": Limits(memory=0)}
 
 
+@dataclass(frozen=True, eq=False)
 class Soft(fl.Filter):
     """A filter of one's own."""
 
-    horizon = None
-
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return np.tanh(eigenvalues)
 
 
@@ -170,7 +171,7 @@ def test_step_of_a_pair_is_the_step_of_the_task(rng):
     np.testing.assert_array_equal(fl.step(w, (sparse.csr_array(X.shape), y), fl.Ridge(1.0)), w)
     with pytest.raises(ValueError, match="must fit together"):
         fl.step(w, (X, y[:, 0]), fl.Ridge(1.0))
-    with pytest.raises(TypeError, match="single step"):
+    with pytest.raises(ValueError, match="single step"):
         fl.step(w, (X, y), fl.Ridge([1.0, 2.0]))
     with pytest.raises(ValueError, match="NaN"):
         fl.step(w, (sparse.csr_array(X * np.nan), y), fl.Ridge(1.0))

@@ -6,6 +6,7 @@ Each raises AssertionError with the property that fails. Every leaf of the packa
 import copy
 
 import numpy as np
+import pytest
 
 import forgetless as fl
 
@@ -15,26 +16,28 @@ XI = np.array([1e-3, 0.02, 0.3, 1.0])
 
 def check_filter(filter_):
     """Factors, steps, derivatives and copies of a filter, for tasks of radius 1, agree with each other."""
-    factors = np.asarray(filter_.factors(XI))
+    factors = filter_.table(XI)
     assert np.isfinite(factors).all(), "factors must be finite"
     assert (factors >= -1e-12).all(), "factors must not be negative"
     assert (factors <= 2 + 1e-12).all(), "factors must be at most 2"
-    assert not np.any(filter_.factors(np.zeros(1))), "factors must be 0 at 0"
-    np.testing.assert_allclose(filter_.factors_of_singular(np.sqrt(XI)), factors, rtol=1e-8, atol=1e-11)
-    np.testing.assert_allclose(filter_.residual_factors(np.sqrt(XI)), 1 - factors, rtol=1e-8, atol=1e-11)
+    assert not np.any(filter_.table(np.zeros(1))), "factors must be 0 at 0"
     assert copy.deepcopy(filter_) == filter_, "it must compare by value: use @dataclass(frozen=True, eq=False)"
     for t in range(filter_.horizon or 1):
-        now = filter_ if filter_.horizon is None else filter_.at(t)
-        np.testing.assert_allclose(now.factors(XI), factors if filter_.horizon is None else factors[t], rtol=1e-12)
+        now = filter_[t]
+        np.testing.assert_allclose(now.factors(XI), factors[t], rtol=1e-12)
+        np.testing.assert_allclose(now.remaining(XI), 1 - factors[t], rtol=1e-8, atol=1e-11)
+        assert now.strength() == pytest.approx(fl.Filter.strength(now), rel=1e-9), "strength must be 1/φ'(0)"
         _check_derivatives(now)
         _check_step(now)
 
 
 def _check_derivatives(filter_):
-    h = 1e-5 * XI
-    differences = (filter_.factors(XI + h) - filter_.factors(XI - h)) / (2 * h)
-    # A difference of two factors near 1 is known to 4e-16, over 2h.
-    np.testing.assert_allclose(filter_.derivative(XI), differences, rtol=1e-5, atol=np.max(4e-16 / h) + 1e-8)
+    for name, derivative in filter_.derivatives(XI).items():
+        value = filter_.parameters[name]
+        h = 1e-6 * value or 1e-9
+        differences = filter_.replaced(**{name: value + h}).factors(XI) - filter_.factors(XI)
+        # A difference of two factors near 1 is known to 4e-16, over h.
+        np.testing.assert_allclose(derivative, differences / h, rtol=1e-4, atol=4e-16 / h + 1e-6)
 
 
 def _check_step(filter_):
@@ -55,7 +58,7 @@ def check_schedule(schedule, ks=(3, 10, 101), radii=(0.3, 1.0, 20.0)):
         for radius in radii:
             filter_ = fl.schedules.resolve(schedule, k, radius)
             assert filter_ == fl.schedules.resolve(schedule, k, radius), "it must be the same each time"
-            growth = np.abs(filter_.residual_factors(radius * np.sqrt(XI)))
+            growth = np.abs(1 - filter_.table(radius**2 * XI))
             assert (growth <= 1 + 1e-9).all(), f"errors grow on tasks of radius {radius}"
 
 

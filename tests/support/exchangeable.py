@@ -19,7 +19,7 @@ def filtered(H, filter_, k):
     values[values < 1e-12] = 0.0
     steps = []
     for t in range(k):
-        phi = np.asarray(filter_.at(t).factors(values))
+        phi = np.asarray(filter_[t].factors(values))
         steps.append((vectors * phi[..., None, :]) @ np.swapaxes(vectors, -1, -2))
     return np.stack(steps)
 

@@ -13,5 +13,5 @@ class Flow(fl.Filter):
 
     time: float
 
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return -np.expm1(-self.time * eigenvalues)

@@ -34,7 +34,7 @@ def step_of(filter_):
     """The literal algorithm of a filter, as a function of (w, X, y, t)."""
 
     def step(w, X, y, t):
-        now = filter_.at(t - 1)
+        now = filter_[t - 1]
         if getattr(now, "coefficient", 0) > 0:
             return ridge_step(w, X, y, now.coefficient)
         if hasattr(now, "n_steps"):

@@ -69,7 +69,7 @@ def expected(pairs, filter_, orders, start, average=None):
                 before, path = run(order[:-1])
                 key = (len(order) - 1, order[-1])
                 if key not in steps:
-                    steps[key] = step_of(filter_.at(key[0]), *data[key[1]])
+                    steps[key] = step_of(filter_[key[0]], *data[key[1]])
                 after = steps[key](before)
                 runs[order] = after, (*path, after)
             return runs[order]

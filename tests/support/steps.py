@@ -11,7 +11,7 @@ from forgetless.solvers.rows import Limits, OneTask, Rows
 def spectral(X, r, filter_):
     """The step from a plain SVD."""
     U, s, V = np.linalg.svd(X, full_matrices=False)
-    share = np.asarray(filter_.factors_of_singular(s))
+    share = filter_.table(s**2)[0]
     return V.T @ ((share / s)[:, None] * (U.T @ r))
 
 

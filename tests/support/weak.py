@@ -69,7 +69,7 @@ def affine_step(filter_, X, y):
 
 
 def linear_step(filter_, pairs, t, d):
-    return [[row[:d] for row in affine_step(filter_.at(t), X, y)[:d]] for X, y in pairs]
+    return [[row[:d] for row in affine_step(filter_[t], X, y)[:d]] for X, y in pairs]
 
 
 def mean_step(filter_, pairs, t, d):

@@ -67,7 +67,7 @@ def test_the_seen_task_claim_is_below_the_exact_loss_for_any_number_of_steps(k, 
     exact = fl.expect(tasks, filter_, n, metrics="seen_loss", start=tasks.origin).seen_loss[0]
     claim = tasks.claim(filter_, n)
     assert 0 <= claim <= exact * (1 + 1e-12)
-    if n == k and filter_.is_projection:
+    if n == k and filter_ == fl.Projection():
         assert claim == pytest.approx(
             fl.theory.constructions.seen_task_probability(k) * fl.theory.constructions.seen_task_loss(k)
         )

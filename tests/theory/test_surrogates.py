@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -63,17 +64,12 @@ def test_constants_of_the_paper():
 
 
 def test_filters_that_are_not_concave_are_refused_with_the_place():
-    from dataclasses import dataclass
-
     task = fl.TaskCollection([([[1.0]], [1.0])])[0]
 
     @dataclass(frozen=True, eq=False)
     class Square(fl.Filter):
-        def formula(self, eigenvalues):
+        def factors(self, eigenvalues):
             return eigenvalues**2 / (1 + eigenvalues**2)
-
-        def slope(self):
-            return 0.0
 
     with pytest.raises(ValueError, match=r"not concave near ξ = .* within \[0, R²\]"):
         fl.theory.surrogate(task, Square(), 1.0)
@@ -82,23 +78,19 @@ def test_filters_that_are_not_concave_are_refused_with_the_place():
     for call, error, message in [
         (lambda: fl.theory.surrogate(task, fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
         (lambda: fl.theory.surrogate(task, fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
-        (lambda: fl.theory.surrogate(task, 0.5, 1.0), TypeError, "needs a Task"),
+        (lambda: fl.theory.surrogate(task, 0.5, 1.0), TypeError, "filter must be a filter"),
         (lambda: fl.theory.surrogate(task, fl.Ridge(1.0), 1.0, radius=0.5), ValueError, "at least that of the task"),
     ]:
         with pytest.raises(error, match=message):
             call()
 
 
+@dataclass(frozen=True, eq=False)
 class Kinked(fl.Filter):
     """Grows by a slope of 1 up to 0.5, stays, and grows again from 0.9 on."""
 
-    horizon = None
-
-    def formula(self, eigenvalues):
+    def factors(self, eigenvalues):
         return np.minimum(eigenvalues, 0.5) + 0.5 * np.maximum(eigenvalues - 0.9, 0.0)
-
-    def slope(self):
-        return 1.0
 
 
 @pytest.mark.parametrize("R", [0.5, 1.0, 3.0])
@@ -137,7 +129,7 @@ def test_descent_on_the_surrogates_follows_the_learner(rng):
         filter_ = schedule(k, tasks.radius)
 
         def gradient(w, m, t, filter_=filter_):
-            return fl.theory.surrogate(tasks[m], filter_.at(t - 1), etas[t - 1], tasks.radius).gradient(w)
+            return fl.theory.surrogate(tasks[m], filter_[t - 1], etas[t - 1], tasks.radius).gradient(w)
 
         path = fl.theory.descend(gradient, order, etas, np.zeros(6))
         trace = fl.simulate(tasks, schedule, k, ordering=fl.FixedOrder(order.tolist()), record="all")
@@ -149,7 +141,7 @@ def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rn
     k, R2 = 4, tasks.radius**2
     etas = fl.theory.linear_decay(k, 3 / (13 * R2))
     filter_ = s.increasing()(k, tasks.radius)
-    surrogates = [[fl.theory.surrogate(task, filter_.at(t), etas[t], tasks.radius) for task in tasks] for t in range(k)]
+    surrogates = [[fl.theory.surrogate(task, filter_[t], etas[t], tasks.radius) for task in tasks] for t in range(k)]
 
     points, teacher = rng.standard_normal((6, 6)), tasks.teacher()
 

@@ -62,7 +62,7 @@ class Objective:
             self.ensemble.noise**2,
         )
         s = spectrum.singular_values
-        factors = np.atleast_2d(Ridge(coefficients).factors_of_singular(s))
+        factors = Ridge(coefficients).table(s**2)
         # ∂φ/∂λ = −(φ/s)²
         moments = self.ensemble.moments(Ridge(coefficients))
         a, a2 = moments.learned, moments.squared

@@ -218,7 +218,7 @@ class _Descent:
         coefficients = self.coordinates.coefficients(x)
         tasks = self.adjoint.moments.tasks
         filter_ = Ridge(coefficients)
-        factors = filter_.factors_of_singular(tasks.singular_values)
+        factors = filter_.table(tasks.singular_values**2)
         loss, by_factor, _ = self.adjoint(factors, len(coefficients), softness)
         loss += self.rounding
         slopes = through_parameters(filter_, by_factor, tasks)["coefficient"] / loss

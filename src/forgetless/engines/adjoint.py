@@ -201,7 +201,8 @@ def through_parameters(
     filter: Filter, by_factor: Floats, tasks: TaskCollection
 ) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
-    sensitivities = filter.parameter_derivatives(tasks.singular_values)
+    eigenvalues = tasks.singular_values**2
+    sensitivities = filter.broadcast(eigenvalues).derivatives(eigenvalues)
     return {
         name: np.sum(by_factor * np.asarray(slopes), axis=1)
         for name, slopes in sensitivities.items()

@@ -18,7 +18,7 @@ from forgetless.engines.inputs import Labels, as_schedules
 from forgetless.engines.problem import recorded_steps
 from forgetless.engines.results import Expectation, Trace
 from forgetless.ensembles.invariant import Ensemble, Gaussian, StepMoments
-from forgetless.filters import Filter, GradientDescent
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
 
@@ -216,7 +216,7 @@ class _Batch:
         for t in track(range(int(self.problem.steps[-1])), "steps"):
             X, y = self._task(t)
             for b, filter_ in enumerate(self.problem.filters):
-                self.weights[b] = step(self.weights[b], X, y, filter_.at(t), self.ensemble)
+                self.weights[b] = step(self.weights[b], X, y, filter_[t], self.ensemble)
             if t + 1 in positions:
                 yield positions[t + 1], self._metrics(t + 1)
 
@@ -277,7 +277,7 @@ def step(w: Floats, X: Floats, y: Floats, filter_: Filter, ensemble: Ensemble) -
     # Normal equations are accurate enough for runs that are sampled; those of Gaussian rows have
     # full rank.
     regular = float(filter_.strength()) > 0 or isinstance(ensemble, Gaussian)
-    if filter_.explicit and regular:
+    if isinstance(filter_, Ridge | Projection) and regular:
         gram[:, np.arange(gram.shape[1]), np.arange(gram.shape[1])] += filter_.strength()
         solution = np.asarray(np.linalg.solve(gram, rhs[:, :, None])[:, :, 0], dtype=np.float64)
     else:
@@ -296,7 +296,6 @@ def _by_spectrum(gram: Floats, rhs: Floats, filter_: Filter) -> Floats:
     values, vectors = np.linalg.eigh(gram)
     largest = values[:, -1:]
     positive = values > largest * gram.shape[1] * np.finfo(float).eps
-    singular = np.sqrt(np.where(positive, values, largest))
-    factors = np.asarray(filter_.factors_of_singular(singular))
-    gains = np.where(positive, factors / singular**2, 0.0)
+    eigenvalues = np.where(positive, values, largest)
+    gains = np.where(positive, filter_.table(eigenvalues)[0] / eigenvalues, 0.0)
     return _product(vectors, gains * _product(np.swapaxes(vectors, 1, 2), rhs))

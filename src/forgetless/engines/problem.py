@@ -161,7 +161,7 @@ class Problem:
 
     def factors_of(self, b: int, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr) of one schedule."""
-        filter_ = self.filters[b].at(slice(first, last))
+        filter_ = self.filters[b][first:last]
         factors = checked_factors(filter_, self.tasks.singular_values)
         return np.broadcast_to(factors, (last - first, factors.shape[1]))
 
@@ -266,7 +266,7 @@ def _check_indices(law: OneOrder, prefix: str, n_tasks: int, k: int) -> None:
 
 def checked_factors(part: Filter, singular_values: Floats) -> Floats:
     """Return φ of shape (T or 1, Σr), validated: a custom filter may return anything."""
-    factors = factor_rows(part, part.factors_of_singular(singular_values), len(singular_values))
+    factors = factor_rows(part, part.table(singular_values**2))
     low, high = (float(factors.min()), float(factors.max())) if factors.size else (0.0, 0.0)
     if low < -ROUNDED or high > 2 + ROUNDED:
         raise ValueError(
@@ -282,15 +282,13 @@ def checked_factors(part: Filter, singular_values: Floats) -> Floats:
 ROUNDED = 1e-12
 
 
-def factor_rows(part: Filter, values: Any, n_directions: int) -> Floats:
-    """Return the values of a filter as finite rows of shape (T or 1, Σr); ValueError for anything
-    else.
-    """
+def factor_rows(part: Filter, values: Any) -> Floats:
+    """Return the values of a filter as rows; ValueError if one is not finite."""
     rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if rows.shape != (part.horizon or 1, n_directions) or not np.isfinite(rows).all():
+    if not np.isfinite(rows).all():
         raise ValueError(
-            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got shape"
-            f" {rows.shape} for {n_directions} eigenvalues; return an array like its argument"
+            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got"
+            " infinity or NaN"
         )
     return np.ascontiguousarray(rows)
 
@@ -342,7 +340,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     largest = float(values.max(initial=0.0)) or tasks.radius
     ends = np.array([largest, values.min(initial=largest)])
     with np.errstate(over="ignore"):
-        worst = np.max(np.abs(filter_.residual_factors(ends)))
+        worst = np.max(np.abs(1.0 - filter_.table(ends**2)))
     if not worst <= 1 + ROUNDED:
         raise ValueError(
             f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be at"

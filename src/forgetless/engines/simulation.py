@@ -177,7 +177,7 @@ def simulated(problem: Problem, b: int, sampling: Sampling) -> Trace:
         size = indices.shape[1]
         for first in range(0, size, at_once):
             last = min(size, first + at_once)
-            part = problem.filters[b].at(slice(done + first, done + last))
+            part = problem.filters[b][done + first : done + last]
             factors, residuals = _evaluate(part, tasks.singular_values, track)
             marks = (steps[(steps > done + first) & (steps <= done + last)] - done - first).tolist()
             low = 0
@@ -209,7 +209,9 @@ def _evaluate(part: Filter, singular_values: Floats, track: bool) -> tuple[Float
     factors = checked_factors(part, singular_values)
     if not track:
         return factors, np.zeros((1, 1))
-    return factors, factor_rows(part, part.residual_factors(singular_values), len(singular_values))
+    eigenvalues = singular_values**2
+    residuals = part.broadcast(eigenvalues).remaining(eigenvalues)
+    return factors, factor_rows(part, residuals)
 
 
 def _start(problem: Problem, sampling: Sampling, track: bool) -> Run:

@@ -119,7 +119,7 @@ class Ensemble(ABC):
         d = self.n_features
         factors, residuals = self._factors(filter_)
         noise = spectrum.sum((factors / spectrum.singular_values) ** 2)
-        unregularized = np.atleast_1d(np.asarray(filter_.strength())) == 0.0
+        unregularized = np.atleast_1d(filter_.strength()) == 0.0
         return StepMoments(
             learned=spectrum.sum(factors) / d,
             squared=spectrum.sum(factors**2) / d,
@@ -129,12 +129,12 @@ class Ensemble(ABC):
 
     def _factors(self, filter_: Filter) -> tuple[Floats, Floats]:
         """Return φ and 1 − φ at the nodes, each of shape (T, q)."""
-        values = self.spectrum.singular_values
-        factors = np.asarray(filter_.factors_of_singular(values), dtype=np.float64)
-        residuals = np.asarray(filter_.residual_factors(values), dtype=np.float64)
+        eigenvalues = self.spectrum.singular_values**2
+        factors = filter_.table(eigenvalues)
+        residuals = np.atleast_2d(filter_.broadcast(eigenvalues).remaining(eigenvalues))
         if not (np.isfinite(factors).all() and np.isfinite(residuals).all()):
             raise ValueError(f"{filter_!r} has factors that are not finite on this ensemble")
-        return np.atleast_2d(factors), np.atleast_2d(residuals)
+        return factors, residuals
 
     def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
         """Return independent draws of X, of shape (n_trials, n, d)."""

@@ -99,7 +99,7 @@ class Strength:
         if self._resolved[0] != (k, at, first):
             self._resolved = (k, at, first), self._filters(k, at, first)
         assert self._resolved[1] is not None
-        filter_ = self._resolved[1].at(t - 1 - first)
+        filter_ = self._resolved[1][t - 1 - first]
         return filter_.scaled(radius * radius) if proportional else filter_
 
     def _filters(self, k: int, radius: float, first: int) -> Filter:
@@ -107,7 +107,7 @@ class Strength:
         filters = resolve(self.schedule, k, radius)
         if filters.horizon is not None and k > CHUNK:
             # a slice alone would keep all in memory
-            filters = deepcopy(filters.at(slice(first, first + CHUNK)))
+            filters = deepcopy(filters[first : first + CHUNK])
         return filters
 
     def _check_horizon(self, task: int) -> None:

@@ -221,21 +221,18 @@ def _any(filter_: Filter, k: int) -> Steps:
         f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues",
     )
     if filter_.horizon is None:
-        factors = _checked(
-            filter_, np.asarray(filter_.factors(EIGENVALUES), dtype=np.float64)[None]
-        )[0]
+        factors = _checked(filter_, filter_.table(EIGENVALUES))[0]
         if np.any(factors < factors[-1] * EIGENVALUES * (1 - _TRUSTED)):
             raise ValueError(
                 f"the bound needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have"
             )
         return _proportional(np.full(k, factors[-1]), f"its own, {name}/κ", assumes=points)
-    slopes = np.array(np.broadcast_to(filter_.slope(), (k,)), dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        slopes = 1.0 / np.asarray(filter_.strength())
     unused = _after_last(~(slopes < _STEEPEST))
     kappa = np.empty(k)
     for part in _parts(k):
-        factors = _checked(
-            filter_, np.asarray(filter_.at(part).factors(EIGENVALUES), dtype=np.float64)
-        )
+        factors = _checked(filter_, filter_[part].table(EIGENVALUES))
         kappa[part] = factors[:, -1]
         ratio = factors[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
         if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + _TRUSTED)):
@@ -244,11 +241,11 @@ def _any(filter_: Filter, k: int) -> Steps:
                 f" {name} increases it"
             )
         used = slice(part.stop - len(ratio), part.stop)
-        steep = np.asarray(filter_.at(used).factors(_TINY), dtype=np.float64) / _TINY
+        steep = filter_[used].table(_TINY) / _TINY
         slopes[used] = np.maximum(
             np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0]
         )
-    rest, slopes, kappa = filter_.at(slice(unused, k)), slopes[unused:], kappa[unused:]
+    rest, slopes, kappa = filter_[unused:k], slopes[unused:], kappa[unused:]
     cells = _Cells(rest, slopes, EIGENVALUES, kappa, _TRUSTED)
     assumes = f"{points}, and its slope at zero, estimated down to 1e-18 R²"
     return Steps(kappa, cells.nu(), cells.price, False, LINEAR, unused, assumes)
@@ -264,11 +261,8 @@ def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
     xi = xi[xi > 0.0]
     cell = np.searchsorted(EIGENVALUES, xi) - 1
     for part in _parts(1 if filter_.horizon is None else k):
-        now = filter_ if filter_.horizon is None else filter_.at(part)
-        phi, ends = (
-            np.atleast_2d(np.asarray(now.factors(each), dtype=np.float64))
-            for each in (xi, EIGENVALUES)
-        )
+        phi = filter_[part].table(xi)
+        ends = filter_[part].table(EIGENVALUES)
         kappa = ends[:, -1:]
         wrong = (phi > kappa * (1 + _TRUSTED)) | (phi < kappa * xi * (1 - _TRUSTED))
         if filter_.horizon is not None:
@@ -341,9 +335,7 @@ class _Cells:
         """Return upper bounds of ψ at the left ends and of φ at the right ends, each of shape (n,
         cells).
         """
-        phi = np.atleast_2d(
-            np.asarray(self.filter.at(part).factors(EIGENVALUES), dtype=np.float64)
-        )[:, 1:]
+        phi = self.filter[part].table(EIGENVALUES)[:, 1:]
         psi = phi[:, :-1] / self.base[1:-1] * (1 + self.error)
         psi = np.concatenate([self.steepest[part, None], psi], axis=1)
         return psi, np.minimum(phi * (1 + self.error), self.kappa[part, None])

@@ -250,9 +250,8 @@ def _mean_surrogates(filter_: Filter, k: int, s: Floats, radius: float) -> tuple
     if isinstance(filter_, GradientDescent) and np.all(np.asarray(filter_.n_steps) == 1):
         return xi[place], xi[place] ** 2  # ψ_t = ξ
     for first in range(0, k, length := max(1, _AT_ONCE // max(1, len(values)))):
-        part = filter_.at(slice(first, min(first + length, k)))
-        phi = np.asarray(part.factors_of_singular(values))
-        psi = phi / np.asarray(part.factor_at_radius(radius))[:, None]
+        part = filter_[first : min(first + length, k)]
+        psi = part.table(values**2) / part.table(radius**2)[:, None]
         linear += psi.sum(axis=0)
         squared += (psi**2).sum(axis=0)
     return linear[place] / (k + 1), squared[place] / (k + 1)

@@ -241,7 +241,7 @@ def reduction(k: int = 12) -> Table:
         filter_ = schedule(k, tasks.radius)
 
         def gradient(w: Any, m: int, t: int, filter_: Any = filter_) -> Any:
-            return surrogate(tasks[m], filter_.at(t - 1), etas[t - 1], tasks.radius).gradient(w)
+            return surrogate(tasks[m], filter_[t - 1], etas[t - 1], tasks.radius).gradient(w)
 
         descent = descend(gradient, order, etas, np.zeros(2))
         literal = _literal(pairs, filter_, order, n_steps)
@@ -267,7 +267,7 @@ def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:
     w, path = np.zeros(2), []
     for t, m in enumerate(order):
         X, y = pairs[m]
-        now = filter_.at(t)
+        now = filter_[t]
         if n_steps:
             for _ in range(n_steps):
                 w = w - now.step_size * X.T @ (X @ w - y)
@@ -319,9 +319,9 @@ def _rows_of(k: int) -> list[dict[str, Any]]:
         WITHOUT: {
             f"{PAPER}, published": published,  # its proof holds here, too
             f"{PAPER}, computed": upper_bound(paper, k, quantity="next_loss").value,
-            f"{PAPER}, bad collection": repeated_row(paper(k, 1.0).factor_at_radius(1.0)),
+            f"{PAPER}, bad collection": repeated_row(paper(k, 1.0).table(1.0)),
             f"{MINIMAX}, proved": half,
-            f"{MINIMAX}, bad collection": repeated_row(minimax(k, 1.0).factor_at_radius(1.0)),
+            f"{MINIMAX}, bad collection": repeated_row(minimax(k, 1.0).table(1.0)),
             "any algorithm, at least": catalogue["any algorithm, next task"].evaluate(k, 1.0, 1.0),
         },
     }

@@ -93,7 +93,7 @@ class FixedBudget(Preset):
     --------
     >>> import forgetless as fl
     >>> f = fl.schedules.fixed_budget(n_steps=4)(100, radius=1.0)
-    >>> round(f.factor_at_radius(1.0), 6)  # 1/ln 100
+    >>> f.table(1.0).round(6).item()  # 1/ln 100
     0.217147
 
     References

@@ -216,8 +216,9 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     theta, W = np.linalg.eigh(rows.gram)
     residual = original.astype(np.float64, copy=False)
     theta = np.maximum(theta, 0.0)
-    factors = np.asarray(filter.factors_of_singular(np.sqrt(theta)), dtype=np.float64)
-    gain = np.full_like(factors, float(filter.slope()))
+    factors = filter.table(theta)[0]
+    slope = 1.0 / float(filter.strength())
+    gain = np.full_like(factors, slope)
     np.divide(factors, theta, out=gain, where=theta > 0)
     right = W.T @ (residual if rows.dual else _in_float64(rows, original, right))
     change = W @ (right * gain[:, None])
@@ -229,7 +230,7 @@ def eigen(task: OneTask, filter: Filter) -> Solved:
     else:
         cancelled = _cancelled(float(theta[-1]), residual, right)
         after = squares(residual) - np.sum((gain * (2 - factors))[:, None] * right**2, axis=0)
-    condition = 1.0 + float(filter.slope()) * float(theta[-1])
+    condition = 1.0 + slope * float(theta[-1])
     error = 10 * EPS * condition * cancelled + _data_error(original, condition)
     return Solved(change, error, np.maximum(after, 0.0))
 
@@ -245,12 +246,12 @@ def spectral(task: OneTask, filter: Filter) -> tuple[Solved, float]:
     U, s, V = linalg.spectrum(X.astype(np.float64, copy=False))
     residual = task.residual.astype(np.float64, copy=False)
     coordinates = U.T @ residual
-    factors = np.asarray(filter.factors_of_singular(s), dtype=np.float64)
+    factors = filter.table(s**2)[0]
     change = V.T @ (coordinates * factors[:, None] / s[:, None])
     outside = squares(residual - U @ coordinates)
     after = outside + np.sum(((1.0 - factors)[:, None] * coordinates) ** 2, axis=0)
     error = _spectral_error(s, factors, change, after)
-    if len(s) < min(X.shape) and not filter.is_projection:
+    if len(s) < min(X.shape) and filter.strength() > 0:
         error += _dropped_error(
             float(s[0]) * linalg.rank_tolerance(X.shape), filter, change, outside
         )
@@ -269,7 +270,7 @@ def _dropped_error(
     by definition.
     """
     size, left = (math.sqrt(float(np.sum(part))) for part in (squares(change), outside))
-    return float(filter.slope()) * largest * left / size if size > 0 else 0.0
+    return largest * left / size / float(filter.strength()) if size > 0 else 0.0
 
 
 def _spectral_error(

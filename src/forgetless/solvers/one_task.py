@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from forgetless._core import validate
 from forgetless._core.arrays import Array
 from forgetless.errors import ConvergenceError
-from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.solvers import _direct, _iterative
 from forgetless.solvers.remote import RemoteRows
 from forgetless.solvers.rows import DEFAULT, Limits, OneTask, Rows
@@ -62,7 +62,7 @@ def learn(task: OneTask, filter: Filter, limits: Limits = DEFAULT) -> Solution:
         change = np.zeros((rows.shape[1], residual.shape[1]), dtype=residual.dtype)
         change[columns] = solution.change
         return solution._replace(change=change)
-    filter = Ridge(0.0) if filter.is_projection else filter
+    filter = Ridge(0.0) if filter == Projection() else filter
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         task = OneTask(rows, residual, rows.adjoint(residual) if right is None else right, norm)
         a, b, c = powers = _exponents(task, filter)
@@ -83,7 +83,7 @@ def _learn(task: OneTask, filter: Filter, limits: Limits) -> Solution:
     spectrum.
     """
     rows = task.rows
-    if filter.is_projection:
+    if filter == Ridge(0.0):
         iterate = rows.sparse and rows.small_side > _FEW_ROWS
         iterate = iterate or (rows.in_parts and rows.readable) or not _spectrum_fits(rows, limits)
         patience = limits.passes if iterate and (rows.readable or rows.remote) else 0
@@ -205,7 +205,7 @@ def _by_spectrum(task: OneTask, filter: Filter, memory: int) -> Solution:
 
 
 def _by_gram(task: OneTask, filter: Filter, memory: int) -> _direct.Solved | None:
-    if filter.is_projection and task.rows.readable:
+    if filter == Ridge(0.0) and task.rows.readable:
         return None
     if isinstance(filter, Ridge):
         return _direct.cholesky(task, float(filter.coefficient), memory)
@@ -258,14 +258,17 @@ def _exponents(task: OneTask, filter: Filter) -> tuple[int, int, int]:
         return 0, b, 0  # other filters are solved by the spectrum, which scales X itself
     # The quotient is at most √n‖X‖: without it X and r may be far apart while neither r nor Xᵀr is
     # unusual. φ'(0)·Xᵀr is the size of a weak step.
-    weak = 0 < float(filter.slope()) * product < 1e-100
+    strength = float(filter.strength())
+    weak = 0 < product < 1e-100 * strength
     if not (b or weak or _exponent(product, right) or _exponent(product / size, right)):
         return 0, 0, 0
     # All of X is read only now; an entry without effect on Xᵀr would show as an infinite Gram
     # matrix later.
     largest = _largest_entry(rows)
+    if not (largest and strength):
+        return _exponent(largest, residual), b, 0
     # log₂ φ, roughly
-    power = math.log2(float(filter.slope())) + 2 * math.log2(largest) if largest else math.inf
+    power = 2 * math.log2(largest) - math.log2(strength)
     return _exponent(largest, residual), b, max(0, -_WEAK - math.ceil(power)) if power < 0 else 0
 
 

@@ -52,9 +52,7 @@ class Construction(TaskCollection):
 
 def _residual_factors(filter_: Filter, k: int) -> Floats:
     """Return 1 − φ_t(1) for t = 1..k, the residual factors of a unit row."""
-    return np.broadcast_to(
-        np.asarray(filter_.residual_factors(np.array(1.0)), dtype=np.float64), (k,)
-    )
+    return np.broadcast_to(filter_.remaining(np.array(1.0)), (k,))
 
 
 def _orthonormal_loss(n_tasks: int, filter_: Filter, k: int) -> float:

@@ -35,9 +35,8 @@ def _falling_strength(s: Setting) -> str | None:
     before = np.full(len(values), 1 + _CLOSE)
     n_steps = 1 if s.filter.horizon is None else s.k
     for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(values)))):
-        part = s.filter.at(slice(first, first + length))
-        phi = np.atleast_2d(np.asarray(part.factors_of_singular(values)))
-        psi = phi / np.broadcast_to(part.factor_at_radius(s.radius), (len(phi),))[:, None]
+        part = s.filter[first : first + length]
+        psi = part.table(values**2) / part.table(s.radius**2)[:, None]
         rows = np.concatenate([before[None, :], psi])
         if np.any(np.diff(rows, axis=0) > _CLOSE * rows[:-1]) or np.any(
             psi < relative * (1 - _CLOSE)

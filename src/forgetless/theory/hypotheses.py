@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless.filters import Filter
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
 from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
@@ -50,7 +50,7 @@ class Setting:
     @property
     def factor(self) -> float | None:
         """φ(R²) if it is the same at every step, else None."""
-        values = np.atleast_1d(self.filter.factor_at_radius(self.radius))
+        values = self.filter.table(self.radius**2)
         return float(values[0]) if np.ptp(values) <= _CLOSE * values[0] else None
 
     @property
@@ -68,11 +68,7 @@ class Setting:
         n_steps = 1 if self.filter.horizon is None else self.k
         low, high = np.full((2, len(different)), [[np.inf], [-np.inf]])
         for first in range(0, n_steps, length := max(1, _AT_ONCE // max(1, len(different)))):
-            part = np.atleast_2d(
-                np.asarray(
-                    self.filter.at(slice(first, first + length)).factors_of_singular(different)
-                )
-            )
+            part = self.filter[first : first + length].table(different**2)
             low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
         return low[place], high[place]
 
@@ -95,16 +91,14 @@ class Setting:
         """
         return (
             np.broadcast_to(self.filter.strength(), (self.k,))
-            if self.filter.within_theory(self.radius)
+            if _covered(self.filter, self.radius)
             else None
         )
 
     @cached_property
     def eta(self) -> float | None:
         """η if φ_t(R²) = η(k+1−t)/(k+1) at every step, as of the minimax schedule; else None."""
-        return _constant_eta(
-            np.broadcast_to(self.filter.factor_at_radius(self.radius), (self.k,)), self.k
-        )
+        return _constant_eta(np.broadcast_to(self.filter.table(self.radius**2), (self.k,)), self.k)
 
     @property
     def scale(self) -> float | None:
@@ -119,10 +113,10 @@ class Setting:
         else None.
         """
         # A step size of 1/R² may be rounded upwards.
-        if not self.filter.within_theory(self.radius * (1 - _CLOSE)):
+        if not _covered(self.filter, self.radius * (1 - _CLOSE)):
             return None
         strengths = np.broadcast_to(self.filter.strength(), (self.k,))
-        products = self.filter.factor_at_radius(self.radius) * strengths
+        products = self.filter.table(self.radius**2) * strengths
         linear = np.allclose(products, self.radius**2, rtol=_CLOSE, atol=0)
         return self.scale_of(strengths, 0) if linear else None
 
@@ -131,6 +125,13 @@ class Setting:
         if self.radius == 0:
             return None
         return _increasing_scale(strengths / self.radius**2, self.k, first)
+
+
+def _covered(filter_: Filter, radius: float) -> bool:
+    """Return whether the paper's theorems are about this filter: not about those of users."""
+    if isinstance(filter_, GradientDescent):
+        return bool(np.max(filter_.step_size) * radius**2 < 1)
+    return isinstance(filter_, Ridge | Projection)
 
 
 def _constant_eta(factors: Any, k: int) -> float | None:
@@ -175,7 +176,7 @@ def _unregularized(s: Setting) -> bool:
 
 def _not_concave(s: Setting) -> str | None:
     try:
-        check_concave(s.filter.at(0) if s.filter.horizon else s.filter, s.radius)
+        check_concave(s.filter[0], s.radius)
     except ValueError as error:
         return str(error)
     return None
@@ -225,7 +226,11 @@ FIXED = _needs(
 )
 CONCAVE = Hypothesis("the filter is concave and non-decreasing on [0, R²]", _not_concave)
 UNREGULARIZED = _needs("no regularization", _unregularized, "the steps are regularized")
-EXPLICIT = _needs("explicit L2", lambda s: s.filter.explicit, "the scheme is not explicit L2")
+EXPLICIT = _needs(
+    "explicit L2",
+    lambda s: isinstance(s.filter, Ridge | Projection),
+    "the scheme is not explicit L2",
+)
 
 IN_RANGE = _needs(
     "φ(R²) lies in (0, 1): λ > 0, or a step size below 1/R²",

@@ -39,10 +39,7 @@ class Surrogate:
         """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the singular vectors of the
         task.
         """
-        factors = np.asarray(
-            self.filter.factors_of_singular(self.task.singular_values), dtype=np.float64
-        )
-        return factors / self.step_size
+        return self.filter.table(self.task.singular_values**2)[0] / self.step_size
 
     @property
     def matrix(self) -> Array:
@@ -53,12 +50,12 @@ class Surrogate:
     @property
     def smoothness(self) -> float:
         """β = φ(R²)/η: the gradient of f is β-Lipschitz."""
-        return float(self.filter.factor_at_radius(self.radius)) / self.step_size
+        return float(self.filter.table(self.radius**2)[0]) / self.step_size
 
     @property
     def lower(self) -> float:
         """1/g'(0) = η/φ'(0): the excess loss is at least this times f (0 for a projection)."""
-        return self.step_size / float(self.filter.slope())
+        return self.step_size * float(self.filter.strength())
 
     @property
     def upper(self) -> float:
@@ -141,8 +138,7 @@ def check_concave(filter: Filter, radius: float) -> None:
     )
     grid = np.concatenate([[0.0], grid])
     xi = grid * radius**2
-    # In units of R², and from singular values: R² may overflow, and slopes per ξ sooner.
-    phi = np.asarray(filter.factors_of_singular(np.sqrt(grid) * radius), dtype=np.float64)
+    phi = filter.table(xi)[0]
     slopes = np.diff(phi) / np.diff(grid)
     slack = 1e-9 * np.max(np.abs(phi)) / np.diff(grid)
     if (slopes < -slack).any():

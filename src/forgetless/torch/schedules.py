@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless.filters import Filter
+from forgetless.filters import Filter, Projection, Ridge
 from forgetless.schedules import resolve
 from forgetless.schedules.base import FIRST_EPOCH, Preset, epoch, own_horizon
 
@@ -23,7 +23,7 @@ def strengths(schedule: Any, n_tasks: int) -> tuple[float, ...]:
         return _per_task(
             schedule, n_tasks, "use 0 for a task without regularization", positive=False
         )
-    if not filter_.explicit:
+    if not isinstance(filter_, Ridge | Projection):
         raise ValueError(
             f"schedule gives {type(filter_).__name__}, a budget of gradient steps and not a"
             " strength; use flt.step_budgets, or a schedule of coefficients such as"
