@@ -11,10 +11,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import forgetless as fl
-from forgetless.engines import _moments_numba
-from forgetless.engines._subsets import program
-from forgetless.engines.independent import IndependentRun
-from forgetless.engines.moments import moments_around_teacher
+from forgetless.lab.moments import Coordinates, Run, check_states
+from forgetless.lab.problem import Problem
 from harness import gemm_gflops, medians, ratio, table
 
 
@@ -32,11 +30,10 @@ def dense_maps(tasks, coefficient):
 def per_step(d, M, r, schedules, repeats=5):
     """Return milliseconds per step: the script for one schedule, ours for all at once."""
     tasks = collection(d, M, r)
-    moments, steps = moments_around_teacher(tasks, tasks.start()), _moments_numba.advance if schedules > 1 else None
-    run = IndependentRun(moments, np.full(M, 1 / M), schedules, steps=steps)
-    coefficients = np.geomspace(0.5, 50, schedules)
-    shares = np.stack([fl.Ridge(c).factors(tasks.singular_values**2) for c in coefficients], axis=1)
-    shares = np.repeat(shares[:, None, :], 20, axis=1)
+    filters = [fl.Ridge(each) for each in np.geomspace(0.5, 50, schedules)]
+    problem = Problem.of(tasks, filters, 20, None, "last")
+    run = Run(Coordinates(tasks, problem.origin), problem)
+    shares = problem.factors(0, 20)
     maps, S = dense_maps(tasks, 1.0), np.eye(d)
     n_steps = 1 if d >= 1000 else 20
 
@@ -168,9 +165,9 @@ def largest(d):
     M = 10
     while True:
         tasks = fl.TaskCollection([(np.eye(d)[m % d : m % d + 1], [1.0]) for m in range(M + 1)])
-        subsets = program(moments_around_teacher(tasks, tasks.start()), path=False, drift=False)
+        problem = Problem.of(tasks, fl.Ridge(1.0), M + 1, fl.WithoutReplacement(), "last")
         try:
-            subsets.check_size(M + 1)
+            check_states(problem, d)
         except MemoryError:
             return M
         M += 1

@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     peak = gemm_gflops()
-    importlib.import_module("forgetless.engines._trials_numba")
+    importlib.import_module("forgetless._kernels")
     rows = []
     for number, (d, M, n, k, trials) in enumerate(PROBLEMS):
         pairs = data(d, M, n)

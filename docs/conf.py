@@ -36,10 +36,10 @@ autosummary_generate = True
 # Classes of results, described on the pages of the functions that return them.
 autosummary_context = {
     "returned": {
-        "forgetless.expect": ["forgetless.engines.results.Expectation"],
-        "forgetless.simulate": ["forgetless.engines.results.Trace"],
-        "forgetless.worst_case": ["forgetless.engines.results.WorstCase"],
-        "forgetless.loss_gradient": ["forgetless.engines.adjoint.LossGradient"],
+        "forgetless.expect": ["forgetless.lab.results.Expectation"],
+        "forgetless.simulate": ["forgetless.lab.results.Trace"],
+        "forgetless.worst_case": ["forgetless.lab.results.WorstCase"],
+        "forgetless.loss_gradient": ["forgetless.lab.exact.LossGradient"],
         "forgetless.advise": ["forgetless.advice.results.Advice", "forgetless.advice.results.Option"],
         "forgetless.optimal_schedule": ["forgetless.advice.results.OptimalSchedule"],
         "forgetless.compare_bounds": [

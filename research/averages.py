@@ -10,10 +10,10 @@ from scipy.optimize import minimize
 import forgetless as fl
 from forgetless._core import validate
 from forgetless._core.threads import one_blas_thread
-from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.guarantees._majorant import INFLATION, PER_DECADE, Mesh, averaged
 from forgetless.guarantees._steps import steps_of
 from forgetless.guarantees.upper import check_alike
+from forgetless.lab.inputs import ScheduleLike, as_schedule
 from research.arrays import Floats
 
 _ROUNDS = 400
@@ -95,7 +95,8 @@ def sup_and_slopes(kappa: Floats, omega: Floats, r: Floats) -> tuple[float, Floa
     later weights times products of 1 − κρ; backwards the adjoints p of f and q of the tail, with
     all maximisers held fixed.
     """
-    k, spread = len(kappa), r * (1 - r)
+    k = len(kappa)
+    spread = r * (1 - r)
     f, tail, at = np.empty((k + 1, len(r))), np.zeros((k + 2, len(r))), np.zeros(k + 1, np.int64)
     f[k] = omega[k] ** 2 * r
     for t in range(k, 0, -1):

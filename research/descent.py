@@ -172,8 +172,10 @@ def _price_and_chain_rule(lam: Floats, m: Floats) -> tuple[Floats, Callable[[Flo
     """Return q of ridge steps in the base of the largest λ, and the map from derivatives by q to
     those by λ.
     """
-    last, mu = int(lam.argmax()), float(lam.max())
-    beta, eta = (mu - lam) / (1 + mu), 1 / lam
+    last = int(lam.argmax())
+    mu = float(lam.max())
+    beta = (mu - lam) / (1 + mu)
+    eta = 1 / lam
     rest = 1 + 2 * m * beta * (1 + eta)
     by_beta = beta * eta**2 * (rest + 1) / rest**2
     by_eta = beta**2 * eta * (2 * rest - 2 * m * beta * eta) / rest**2

@@ -13,13 +13,6 @@ def rng(request):
     return np.random.default_rng(list(request.node.name.encode()))
 
 
-@pytest.fixture(params=["never", "always"])
-def backend(request, monkeypatch):
-    """Whether the compiled loops of numba are used, for a test that runs with and without them."""
-    monkeypatch.setenv("FORGETLESS_NUMBA", request.param)
-    return request.param
-
-
 @pytest.fixture
 def campaign(request):
     """A function that notes what a campaign did; the notes of long ones are printed at the end of the run."""

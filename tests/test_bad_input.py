@@ -175,7 +175,7 @@ def test_custom_orderings_are_checked(block):
 
 
 @pytest.mark.parametrize("value", [0.5, np.array([0.5]), np.array([np.nan, 0.1, 0.1, 0.1])])
-def test_custom_filters_are_checked(value, backend):
+def test_custom_filters_are_checked(value):
     from dataclasses import dataclass
 
     @dataclass(frozen=True, eq=False)

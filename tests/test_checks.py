@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.orderings import Draws
 from support.checks import check_filter, check_ordering, check_schedule
 from support.registry import FILTERS, ORDERINGS, SCHEDULES, name
 
@@ -62,13 +61,13 @@ class WrongStrength(Good):
 
 
 class Skewed(fl.orderings.Ordering):
-    """Uniform by its law, but the last task comes most often."""
+    """Uniform by its moves, but the last task comes most often."""
 
     def blocks(self, n_tasks, k, n_trials, rng):
         return fl.WithReplacement([0.1, 0.1, 0.1, 0.7]).blocks(n_tasks, k, n_trials, rng)
 
-    def law(self, n_tasks, k):
-        return Draws(np.full(n_tasks, 1 / n_tasks))
+    def moves(self, n_tasks, t):
+        return fl.WithReplacement().moves(n_tasks, t)
 
 
 RANDOM = np.random.default_rng(0)
@@ -81,7 +80,7 @@ MISTAKES = [
     (check_filter, WrongStrength(2.0), "strength"),
     (check_schedule, lambda k, radius: fl.Ridge(RANDOM.random()), "the same each time"),
     (check_schedule, lambda k, radius: fl.GradientDescent(1, 3 / radius**2), "errors grow"),
-    (check_ordering, Skewed(), r"law\(\) and blocks\(\) disagree"),
+    (check_ordering, Skewed(), r"moves\(\) and blocks\(\) disagree"),
 ]
 
 

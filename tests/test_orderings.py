@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.orderings import BLOCK, Draws, Epochs, OneOrder
+from forgetless.orderings import BLOCK, Moves
 from support.collections import random_pairs
 from support.registry import ORDERINGS
 
@@ -79,10 +79,10 @@ def test_sample_gives_the_orders_that_simulate_follows():
 
 
 class Own(fl.orderings.Ordering):
-    """A user's ordering that samples like a known one and has a given law."""
+    """A user's ordering that samples and moves like a known one."""
 
-    def __init__(self, like, law):
-        self.like, self.given = like, law
+    def __init__(self, like):
+        self.like = like
 
     def check(self, n_tasks, k):
         self.like.check(n_tasks, k)
@@ -90,31 +90,35 @@ class Own(fl.orderings.Ordering):
     def blocks(self, n_tasks, k, n_trials, rng):
         return self.like.blocks(n_tasks, k, n_trials, rng)
 
-    def law(self, n_tasks, k):
-        return self.given
+    def n_states(self, n_tasks, k):
+        return self.like.n_states(n_tasks, k)
+
+    def moves(self, n_tasks, t):
+        return self.like.moves(n_tasks, t)
 
 
 P = [0.1, 0.2, 0.3, 0.4]
 OWN = {
-    "draws": Own(fl.WithReplacement(P), Draws(P)),
-    "epochs": Own(fl.RandomReshuffling(), Epochs()),
-    "one order": Own(fl.FixedOrder([3, 1, 1, 0, 2, 3, 0]), OneOrder(np.array([3, 1, 1, 0, 2, 3, 0]))),
-    "a period": Own(fl.FixedOrder([3, 1, 3, 1, 3, 1, 3]), OneOrder(np.array([3, 1]), repeated=True)),
+    "draws": Own(fl.WithReplacement(P)),
+    "epochs": Own(fl.RandomReshuffling()),
+    "one order": Own(fl.FixedOrder([3, 1, 1, 0, 2, 3, 0])),
 }
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_an_own_ordering_with_a_law_is_exact(name, rng):
+def test_an_own_ordering_with_moves_is_exact(name, rng):
     own, tasks = OWN[name], fl.TaskCollection(random_pairs(rng, M=4, d=5, realizable=False))
     schedule = fl.schedules.increasing(scale=0.2)
     found, known = (
         fl.expect(tasks, schedule, 7, ordering=ordering, metrics=fl.metrics.METRICS) for ordering in (own, own.like)
     )
     for metric in fl.metrics.METRICS:
-        np.testing.assert_allclose(getattr(found, metric), getattr(known, metric), rtol=1e-12)
+        np.testing.assert_allclose(getattr(found, metric), getattr(known, metric), rtol=1e-11, atol=1e-14)
     for filter_ in (schedule, fl.Ridge(0.5)):
         found, known = (fl.worst_case(tasks, filter_, 7, ordering=ordering).loss for ordering in (own, own.like))
         assert found == pytest.approx(known, rel=1e-12)
+    found, known = (fl.loss_gradient(tasks, fl.Ridge(0.5), 4, ordering=each) for each in (own, own.like))
+    np.testing.assert_allclose(found.coefficient, known.coefficient, rtol=1e-11)
     comparison = fl.compare_bounds(tasks, schedule, 7, ordering=own)
     assert comparison.average_loss == pytest.approx(
         fl.compare_bounds(tasks, schedule, 7, ordering=own.like).average_loss
@@ -123,39 +127,37 @@ def test_an_own_ordering_with_a_law_is_exact(name, rng):
     assert best == pytest.approx(known, rel=1e-9)
 
 
-def test_long_periods_are_raised_to_powers(rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4))
-    order = np.array([2, 0, 0, 1, 2])
-    for k in (23, 1003):
-        own = Own(fl.Cyclic(), OneOrder(order, repeated=True))
-        whole = fl.worst_case(tasks, fl.Ridge(0.3), k, ordering=fl.FixedOrder(np.resize(order, k))).loss
-        assert fl.worst_case(tasks, fl.Ridge(0.3), k, ordering=own).loss == pytest.approx(whole, rel=1e-11)
+class Given(Own):
+    """A user's ordering with moves of its own."""
 
+    def __init__(self, moves):
+        super().__init__(fl.RandomReshuffling())
+        self.given = moves
 
-def test_gradients_of_own_draws(rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=4, d=5))
-    found, known = (
-        fl.loss_gradient(tasks, fl.Ridge(0.5), 4, ordering=each) for each in (OWN["draws"], fl.WithReplacement(P))
-    )
-    np.testing.assert_allclose(found.coefficient, known.coefficient, rtol=1e-12)
-    with pytest.raises(TypeError, match="draws with replacement"):
-        fl.loss_gradient(tasks, fl.Ridge(0.5), 4, ordering=OWN["epochs"])
+    def moves(self, n_tasks, t):
+        return self.given if self.given is not None else fl.orderings.Ordering.moves(self, n_tasks, t)
 
 
 @pytest.mark.parametrize(
-    ("law", "error", "said"),
+    ("moves", "error", "said"),
     [
-        (None, fl.errors.NoExactLawError, "its law\\(\\) gives none; use simulate"),
-        (Draws([0.5, 0.5]), ValueError, "one probability for each of the 4 tasks, got 2"),
-        (OneOrder(np.array([0, 1])), ValueError, "the tasks of all 7 steps, got 2"),
-        (OneOrder(np.array([0, 4]), repeated=True), ValueError, "indices in 0..3, got 0..4"),
-        (OneOrder(np.array([0.5]), repeated=True), TypeError, "a vector of task indices, got dtype float64"),
+        (None, fl.errors.NoExactLawError, r"it has no moves\(\); use simulate"),
+        (Moves([0, 0], [0, 0], [0, 4], [0.5, 0.5]), ValueError, "tasks in 0..3"),
+        (Moves([0, 0], [0, 0], [0, 1], [0.5, 0.4]), ValueError, "sum to 1 from each of the 1 states"),
+        (Moves([1], [0], [0], [1.0]), ValueError, "sum to 1 from each of the 1 states"),
     ],
 )
-def test_a_law_that_does_not_fit_is_refused(law, error, said, rng):
+def test_moves_that_do_not_fit_are_refused(moves, error, said, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=4, d=5))
     with pytest.raises(error, match=said):
-        fl.expect(tasks, fl.Ridge(1.0), 7, ordering=Own(fl.RandomReshuffling(), law))
+        fl.expect(tasks, fl.Ridge(1.0), 7, ordering=Given(moves))
+
+
+def test_moves_are_sorted_and_complete():
+    with pytest.raises(ValueError, match="in increasing order of their targets"):
+        Moves([0, 0], [1, 0], [0, 1], [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"got lengths \[1, 2\]"):
+        Moves([0], [0, 0], [0, 1], [0.5, 0.5])
 
 
 def test_one_run_or_several():

@@ -14,7 +14,6 @@ from flint import arb, ctx
 
 from forgetless import Filter
 from forgetless._progress import track
-from forgetless.engines.inputs import as_schedule
 from forgetless.guarantees._majorant import seen_split
 from forgetless.guarantees._steps import (
     EIGENVALUES,
@@ -26,6 +25,7 @@ from forgetless.guarantees._steps import (
     ridge_share,
 )
 from forgetless.guarantees.upper import half_supremum
+from forgetless.lab.inputs import as_schedule
 from forgetless.schedules import resolve
 
 _BITS = 120

@@ -276,8 +276,8 @@ def test_only_their_own_schedules_have_the_constants(constant):
 
 
 def fl_setting(tasks, schedule, k, ordering=None):
-    from forgetless.engines.problem import Problem
     from forgetless.guarantees.comparison import setting_of
+    from forgetless.lab.problem import Problem
 
     return setting_of(Problem.of(tasks, schedule, k, ordering, "last"), None)
 

@@ -22,8 +22,7 @@ FILTERS = {
 
 def adversary_for(ordering, filter_, rank=1, M=4, d=3):
     k = ORDERINGS[ordering]
-    law = fl.orderings.NAMES[ordering].law(M, k)
-    return OrderedAdversary(FILTERS[filter_](k), k, M, d, rank, law=law)
+    return OrderedAdversary(FILTERS[filter_](k), k, M, d, rank, ordering=fl.orderings.NAMES[ordering])
 
 
 def random_point(adversary, rng, B=2):

@@ -170,7 +170,8 @@ def through_steps(
     rows = units.reshape(len(units), -1, units.shape[-1])
     many = (len(phi), *units.shape)
     flat_a, flat_b = rows @ V, rows @ S
-    a, b = flat_a.reshape(many), flat_b.reshape(many)
+    a = flat_a.reshape(many)
+    b = flat_b.reshape(many)
     alpha, beta, ab = _inner(a, units), _inner(b, units), (a * b).sum(axis=4)
     bent = (flat_b @ V + flat_a @ S).reshape(many)
     bent -= _mixed(phi[..., None, :] * beta, a) + _mixed(phi[..., None, :] * alpha, b)

@@ -8,9 +8,9 @@ import numpy as np
 import forgetless as fl
 from forgetless._core import validate
 from forgetless._core.threads import one_blas_thread
-from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
-from forgetless.engines.problem import check_contraction
-from forgetless.orderings import Draws, Epochs, Ordering, name_of
+from forgetless.lab.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
+from forgetless.lab.problem import check_contraction
+from forgetless.orderings import Ordering, name_of
 from research.arrays import Floats
 from research.worst.collection import WorstCollection
 from research.worst.minimize import SIZES, as_copies, in_order, minimize_starts
@@ -138,15 +138,14 @@ def _adversary(schedule: Any, k: int, sizes: tuple[int, int, int], ordering: Ord
     ordering.check(M, k)
     filter_ = fl.schedules.resolve(schedule, k, 1.0)
     check_contraction(filter_, fl.TaskCollection([(np.ones((1, 1)), np.zeros(1))]))
-    law = ordering.law(M, k)
-    if law is None or isinstance(law, Draws):
+    if ordering.stationary:
         return Adversary(filter_, k, M, d, rank)
-    if M > LARGEST_EPOCH and isinstance(law, Epochs):
+    if M > LARGEST_EPOCH and not ordering.deterministic:
         raise ValueError(
             f"n_tasks must be at most {LARGEST_EPOCH} for random epochs, got {M}: all sets are"
             " followed"
         )
-    return OrderedAdversary(filter_, k, M, d, rank, law=law)
+    return OrderedAdversary(filter_, k, M, d, rank, ordering=ordering)
 
 
 def _points(a: Adversary, n_starts: int, starts: str, seed: int) -> Floats:
@@ -176,7 +175,7 @@ def _check_memory(a: Adversary, n_starts: int) -> None:
     d = a.n_features
     n_numbers = float(max(n_starts, SIZES)) * a.k * (2 * d * d + 8 * a.n_tasks * a.rank * d)
     if isinstance(a, OrderedAdversary):
-        n_moves = max(len(moves.tasks) for moves in a.moves)
+        n_moves = max(len(moves.task) for moves in a.moves)
         n_numbers += n_starts * (a.k * d * d + 8.0 * a.rank * d + 8.0 * d * d) * n_moves
     what = f"the gradient of {n_starts} starts over {a.k} steps"
     validate.check_memory(n_numbers, what, "use fewer starts or a smaller k")

@@ -31,17 +31,17 @@ _LATER = {
     "advise": "advice.ranking",
     "compare_bounds": "guarantees.comparison",
     "evaluate_stream": "estimators.evaluation",
-    "expect": "engines.expectation",
+    "expect": "lab.exact",
     "explore": "explorer",
     "load": "io",
-    "loss_gradient": "engines.adjoint",
+    "loss_gradient": "lab.exact",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
     "progress": "_progress",
-    "simulate": "engines.simulation",
+    "simulate": "lab.simulate",
     "step": "equation",
     "upper_bound": "guarantees.upper",
-    "worst_case": "engines.expectation",
+    "worst_case": "lab.exact",
 }
 
 _PARTS = (
@@ -74,9 +74,6 @@ if TYPE_CHECKING:
     from forgetless._progress import progress
     from forgetless.advice.optimal import optimal_schedule
     from forgetless.advice.ranking import advise
-    from forgetless.engines.adjoint import loss_gradient
-    from forgetless.engines.expectation import expect, worst_case
-    from forgetless.engines.simulation import simulate
     from forgetless.equation import step
     from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
     from forgetless.estimators.classifier import ContinualRidgeClassifier
@@ -90,6 +87,8 @@ if TYPE_CHECKING:
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.upper import upper_bound
     from forgetless.io import load
+    from forgetless.lab.exact import expect, loss_gradient, worst_case
+    from forgetless.lab.simulate import simulate
     from forgetless.orderings import (
         Cyclic,
         FixedOrder,

@@ -31,11 +31,11 @@ VERSION = 1
 
 KINDS = {
     "bound-comparison": "guarantees.results:from_document",
-    "expectation": "engines.results:from_document",
+    "expectation": "lab.results:from_document",
     "model": "estimators.files:from_document",
     "pipeline": "tables.pipeline:from_document",
     "tasks": "tasks:from_document",
-    "trace": "engines.results:from_document",
+    "trace": "lab.results:from_document",
 }
 """Module and function that build the object in a document of this kind."""
 

@@ -1,32 +1,45 @@
-"""Metrics of weights and of paths of weights, each defined once for every engine.
+"""Metrics: what is measured after k steps, each defined once for exact expectations and for runs.
 
-All are functions of the outputs x = s ∘ (V w − V X⁺y) along a task's singular vectors, with which
-the task's loss is ½‖x‖² + floor, and of statistics of the path: how often each task occurred, and
-the mean and spread of its outputs right after its own steps. In that form no two large numbers are
-subtracted.
+===================  ===============================================================================
+``average_loss``     mean over all M tasks of L(w_k; m) = ½‖X_m w_k − y_m‖²
+``seen_loss``        (1/k) Σ_t L(w_k; τ_t), τ_t being the task of step t: as often as it was seen
+``forgetting``       (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
+``drift``            (1/k) Σ_t ‖X_τt (w_k − w_t)‖², the change of outputs, without a factor ½
+``next_loss``        mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
+``distance``         ‖w_k − w⋆‖², w⋆ being the joint least-squares solution nearest to the start
+``task_losses``      L(w_k; m) of every task
+``task_forgetting``  the mean over the visits of each task instead of over all steps
+``task_drift``       likewise
+===================  ===============================================================================
 
-=================  =================================================================================
-``average_loss``   mean over all M tasks of L(w_k; m) = ½‖X_m w_k − y_m‖²
-``seen_loss``      (1/k) Σ_t L(w_k; τ_t): a task counts as often as it was seen
-``forgetting``     (1/k) Σ_t [L(w_k; τ_t) − L(w_t; τ_t)], negative where later tasks helped
-``drift``          (1/k) Σ_t ‖X_τt (w_k − w_t)‖², without a factor ½
-``next_loss``      mean of L(w_k; τ_{k+1}) over the next task, given the tasks so far
-``distance``       ‖w_k − w⋆‖², w⋆ being the joint least-squares solution nearest to the start (a
-                   solution of all tasks where they have one); for random tasks w⋆ is the teacher
-                   of the last task learned
-=================  =================================================================================
+All are quadratic forms, of the weights w_k, or of w_k together with the weights w_t after a visit.
+A metric is a function of a *snapshot*: of moments in ``expect``, of weights in ``simulate``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Array, Floats, as_float
+from forgetless._core.arrays import Floats, as_float
 from forgetless.tasks import TaskCollection
 
-__all__ = ["METRICS", "average_loss", "drift", "forgetting", "seen_loss", "task_losses"]
+__all__ = [
+    "Metric",
+    "average_loss",
+    "distance",
+    "drift",
+    "forgetting",
+    "loss_on",
+    "next_loss",
+    "seen_loss",
+    "task_drift",
+    "task_forgetting",
+    "task_losses",
+]
 
 # Every quantity has one name in Python, tables, JSON and on the command line; the text is that of
 # reports.
@@ -50,178 +63,166 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
     return str(canonical)
 
 
-_PATH_METRICS = ("seen_loss", "forgetting", "drift")
-METRICS = ("average_loss", *_PATH_METRICS)
-TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-# the last is not among the defaults: an order may have no next task
-_ENGINE_METRICS = (*METRICS, "next_loss")
-OTHER_LOSS = "other_loss"  # in engines: the average loss of other tasks than those learned
-WEIGHT_METRICS = ("distance", OTHER_LOSS)  # of the weights themselves, not of outputs
-ALL_METRICS = (*_ENGINE_METRICS, "distance", *TASK_METRICS)
-ENSEMBLE_METRICS = (*ALL_METRICS, "task_distances")
-
-
-def follows_path(names: tuple[str, ...]) -> bool:
-    """Return whether any of the metrics depends on the path, not only on the last weights."""
-    return any(name not in _OF_LAST_WEIGHTS for name in names)
-
-
-def follows_drift(names: tuple[str, ...]) -> bool:
-    """Return whether any of the metrics is the change of outputs along the path."""
-    return any(name.endswith("drift") for name in names)
-
-
-_OF_LAST_WEIGHTS = ("average_loss", "next_loss", "task_losses", *WEIGHT_METRICS)
-
-
-def check_metrics(metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``metrics``, one name or several, as a tuple of distinct allowed names."""
-    names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
-    if not names or any(name not in allowed for name in names):
-        raise ValueError(f"metrics must be some of {', '.join(allowed)}; got {metrics!r}")
-    return names
-
-
 @dataclass(frozen=True)
-class Visits:
-    """Statistics of the steps so far, for any leading shape of trials and times."""
+class Metric:
+    """A number, or an array, of the state of a learner.
 
-    n_steps: NDArray[np.int64]  # (...,)
-    counts: Floats  # (..., M): steps on each task
-    means: Floats  # (..., c, Σr): mean outputs of a task right after its steps
-    spread: Floats  # (..., M): sum of the squared distances of those outputs from their mean
-    upcoming: Floats | None = None  # (..., M): probabilities of the next task
+    Parameters
+    ----------
+    name : str
+    evaluate : function of a snapshot
+        A snapshot has ``n_steps``, ``tasks``, ``losses`` (M,), ``next_loss``, ``distance``, the
+        sums over the visits of each task ``visits``, ``seen``, ``forgotten`` and ``moved`` (M,),
+        and ``square(A, b)`` = ‖A w − b‖². All have leading axes for schedules or trials.
+        Expectations pass through, so use these linearly.
+    path : bool, default False
+        Whether it reads the sums over visits. In ``expect`` they cost M times as much.
+    affine : bool, default False
+        Whether it reads anything but ``losses``.
+    axes : tuple of str, default ()
+        Names of the axes of one value: ("task",) for one value per task.
 
+    Examples
+    --------
+    The size of the weights, and a metric of given weights:
 
-class TaskSums(NamedTuple):
-    """Sums over the singular vectors and targets of each task, of shape (..., M); None where no
-    metric needs them.
-
-    ``squares`` of ‖x‖², x being the outputs now; ``changes`` of ‖x − x̄‖² and ``gains`` of ‖x‖² −
-    ‖x̄‖², x̄ being the mean outputs right after the task's steps. The last is summed as a product,
-    so that it vanishes with the change rather than by cancellation.
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> size = fl.metrics.Metric("size", lambda now: now.square(np.eye(2), 0.0), affine=True)
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [0.0])])
+    >>> float(fl.expect(tasks, fl.Projection(), k=1, metrics=size).values["size"][0])
+    0.5
+    >>> fl.metrics.task_losses(tasks, [0.0, 1.0]).tolist()
+    [0.5, 2.0]
+    >>> float(fl.metrics.drift(tasks, [[1.0, 0.0], [0.0, 0.0]], [0, 1]))
+    0.5
     """
 
-    squares: Floats | None
-    changes: Floats | None
-    gains: Floats | None
+    name: str
+    evaluate: Callable[[Any], Any]
+    path: bool = False
+    affine: bool = False
+    axes: tuple[str, ...] = ()
+
+    def __call__(self, tasks: TaskCollection, weights: Any, indices: Any = None) -> Floats:
+        """Return the metric of given weights.
+
+        Parameters
+        ----------
+        tasks : TaskCollection
+        weights : array of shape (..., d) or (..., d, c)
+            For ``forgetting`` and ``drift`` those after each step, w_1..w_k, along the first axis.
+        indices : array of shape (k,), for metrics of the path
+            τ_1..τ_k, the task of each step.
+        """
+        return np.asarray(self.evaluate(Given(tasks, weights, indices)))
 
 
-def _sums_needed(names: tuple[str, ...]) -> tuple[bool, bool, bool]:
-    """Return which of the sums the metrics need."""
-    return (
-        any(name.endswith(("loss", "losses")) for name in names),
-        any(name.endswith("drift") for name in names),
-        any(name.endswith("forgetting") for name in names),
-    )
+class Outputs:
+    """The metrics of weights, from outputs x = s ∘ (V w − V X⁺y), with which a loss is ½‖x‖².
 
+    A subclass has ``tasks``, ``n_steps`` and the arrays below. In the form with means and spreads
+    no two large numbers are subtracted: Σ over visits of ‖x‖² − ‖x_t‖² is n(‖x‖² − ‖x̄‖²) − spread.
 
-def task_sums(
-    outputs: Floats, means: Floats, tasks: TaskCollection, names: tuple[str, ...]
-) -> TaskSums:
-    """Return the sums that the metrics need, from outputs and mean outputs of shape (..., c,
-    Σr).
+    Attributes
+    ----------
+    outputs : array of shape (..., c, Σr)
+        Along the singular vectors of all tasks, for c targets.
+    visits : array of shape (..., M)
+        Steps on each task so far.
+    means : array of shape (..., c, Σr)
+        Mean outputs of each task right after its own steps.
+    spreads : array of shape (..., M)
+        Sums of the squared distances of those outputs from their means.
     """
-    squares, changes, gains = _sums_needed(names)
-    change = outputs - means if changes or gains else outputs
-    return TaskSums(
-        by_task(outputs * outputs, tasks) if squares else None,
-        by_task(change * change, tasks) if changes else None,
-        by_task(change * (outputs + means), tasks) if gains else None,
-    )
+
+    tasks: TaskCollection
+    n_steps: int
+    outputs: Floats
+    visits: Floats
+    means: Floats
+    spreads: Floats
+
+    @cached_property
+    def losses(self) -> Floats:
+        """L(w; m) of every task, of shape (..., M)."""
+        return 0.5 * self.tasks.by_task((self.outputs**2).sum(-2)) + self.tasks.floors
+
+    @property
+    def seen(self) -> Floats:
+        """Sums of losses over the visits of each task, of shape (..., M)."""
+        return self.visits * self.losses
+
+    @property
+    def forgotten(self) -> Floats:
+        """Sums of changes of losses since the visits of each task, of shape (..., M)."""
+        # ‖x‖² − ‖x̄‖² as a product, which vanishes with the change.
+        products = (self.outputs - self.means) * (self.outputs + self.means)
+        gains = self.tasks.by_task(products.sum(-2))
+        return 0.5 * (self.visits * gains - self.spreads)
+
+    @property
+    def moved(self) -> Floats:
+        """Sums of squared changes of outputs since the visits of each task, of shape (..., M)."""
+        squares = ((self.outputs - self.means) ** 2).sum(-2)
+        return self.visits * self.tasks.by_task(squares) + self.spreads
 
 
-def evaluate(name: str, sums: TaskSums, visits: Visits, tasks: TaskCollection) -> Floats:
-    """Return one metric; NaN before the first step for metrics of the path, before the first visit
-    for one task's.
-    """
-    if name.endswith(("loss", "losses")):
-        assert sums.squares is not None
-        losses = 0.5 * sums.squares + tasks.floors
-        if name == "task_losses":
-            return losses
-        if name == "average_loss":
-            return mean_of(name, np.sum(losses, axis=-1), tasks.n_tasks)
-        if name == "next_loss":
-            assert visits.upcoming is not None
-            return mean_of(name, np.sum(visits.upcoming * losses, axis=-1), 1)
-        totals = visits.counts * losses
-    elif name.endswith("drift"):
-        assert sums.changes is not None
-        totals = visits.counts * sums.changes + visits.spread
-    else:
-        assert sums.gains is not None
-        totals = 0.5 * (visits.counts * sums.gains - visits.spread)
-    if name.startswith("task"):
-        return np.asarray(totals / np.where(visits.counts > 0, visits.counts, np.nan))
-    return mean_of(name, np.sum(totals, axis=-1), visits.n_steps)
+class Given(Outputs):
+    """The snapshot of given weights, and of the order of tasks where a metric needs one."""
 
+    def __init__(self, tasks: TaskCollection, weights: Any, indices: Any) -> None:
+        self.tasks = tasks
+        # Weights of any leading shape; one axis for targets at the end.
+        w = as_float("w", weights)
+        tail = (tasks.n_features, *tasks.target_shape)
+        if w.shape[w.ndim - len(tail) :] != tail:
+            raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
+        self.weights = w.reshape(*w.shape[: w.ndim - len(tail)], *tail[:1], tasks.n_targets)
+        # x = s ∘ (V w − V X⁺y), from which all losses follow.
+        errors = np.swapaxes(tasks.singular_vectors @ self.weights - tasks.targets, -1, -2)
+        self.path = errors * tasks.singular_values
+        self.outputs = self.path
+        if indices is not None:
+            self.order = _order(tasks, indices)
+            self.n_steps = len(self.order)
+            self.visits = np.bincount(self.order, minlength=tasks.n_tasks).astype(np.float64)
 
-def mean_of(name: str, total: Any, count: Any, floor: float = 0.0) -> Floats:
-    """Return a metric from its sum, for simulation and exact engines.
+    @property
+    def forgotten(self) -> Floats:
+        self._follow()
+        return super().forgotten
 
-    ``total`` is the sum of ½‖x‖² over tasks (``average_loss``) or visits (``seen_loss``), of the
-    gains (``forgetting``) or of the squared changes (``drift``) over visits; ``count`` that of
-    tasks or visits, 0 giving NaN; ``floor`` the mean irreducible loss where ``total`` does not
-    contain it.
-    """
-    count = np.asarray(count, dtype=np.float64)
-    mean = np.asarray(total) / np.where(count > 0, count, np.nan)
-    # Rounding may leave a sum of squares below zero; forgetting may be negative.
-    return np.asarray((mean if name.endswith("forgetting") else np.maximum(mean, 0.0)) + floor)
+    @property
+    def moved(self) -> Floats:
+        self._follow()
+        return super().moved
 
-
-def shape_of(name: str, tasks: TaskCollection) -> tuple[int, ...]:
-    """Return the shape of one value of a metric: (M,) for those per task, else ()."""
-    return (tasks.n_tasks,) if name in TASK_METRICS else ()
-
-
-def by_task(values: Floats, tasks: TaskCollection) -> Floats:
-    """Return sums of values (..., c, Σr) over targets and over the singular vectors of each task:
-    (..., M).
-    """
-    flat = values[..., 0, :] if values.shape[-2] == 1 else values.sum(-2)
-    return tasks.by_task(flat)
-
-
-def _outputs(tasks: TaskCollection, weights: Any, name: str) -> Floats:
-    """Return outputs of shape (..., c, Σr) of weights of shape (..., d) + target_shape."""
-    w = as_float(name, weights)
-    tail = (tasks.n_features, *tasks.target_shape)
-    if w.shape[w.ndim - len(tail) :] != tail:
-        raise ValueError(
-            f"{name} must have shape (..., {', '.join(map(str, tail))}), got {w.shape}"
-        )
-    columns = w.reshape(*w.shape[: w.ndim - len(tail)], tasks.n_features, tasks.n_targets)
-    errors = tasks.singular_vectors @ columns - tasks.targets
-    return np.asarray(np.swapaxes(errors, -1, -2) * tasks.singular_values)
-
-
-def _path(tasks: TaskCollection, weights: Any, indices: Any) -> tuple[Floats, Visits]:
-    outputs = _outputs(tasks, weights, "weights")
-    if outputs.ndim != 3:
-        raise ValueError(
-            "weights must hold those after each step along the first axis, such as trace.weights[i]"
-        )
-    order = _order(tasks, indices, len(outputs))
-    counts = np.bincount(order, minlength=tasks.n_tasks).astype(np.float64)
-    means, spread = np.zeros(outputs.shape[1:]), np.zeros(tasks.n_tasks)
-    for m in np.unique(order):
-        rows = slice(*tasks.offsets[m : m + 2])
-        visits = outputs[order == m][..., rows]
-        means[:, rows] = visits.mean(0)
-        spread[m] = ((visits - visits.mean(0)) ** 2).sum()
-    return outputs[-1], Visits(np.array(len(order)), counts, means, spread)
+    def _follow(self) -> None:
+        """Compute the statistics of the visits; the outputs are then those of the last step."""
+        if self.path.ndim != 3:
+            raise ValueError(
+                "weights must hold those after each step along the first axis, such as"
+                " trace.weights[i]"
+            )
+        _order(self.tasks, self.order, len(self.path))
+        # The present is the last step; its own visit has change zero.
+        self.outputs = self.path[-1]
+        self.means = np.zeros(self.outputs.shape)
+        self.spreads = np.zeros(self.tasks.n_tasks)
+        for m in np.unique(self.order):
+            rows = slice(*self.tasks.offsets[m : m + 2])
+            # Mean and spread of the outputs right after the visits of the task.
+            visits = self.path[self.order == m][..., rows]
+            self.means[:, rows] = visits.mean(0)
+            self.spreads[m] = ((visits - visits.mean(0)) ** 2).sum()
 
 
 def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> NDArray[np.int64]:
+    """Return the tasks of all steps, validated."""
     order = np.asarray(indices)
-    if (
-        order.ndim != 1
-        or order.size == 0
-        or order.dtype.kind not in "iu"
-        or (length or len(order)) != len(order)
-    ):
+    whole = order.ndim == 1 and order.size > 0 and order.dtype.kind in "iu"
+    if not whole or (length or len(order)) != len(order):
         raise ValueError(
             f"indices must be one task index per step, got shape {order.shape} of dtype"
             f" {order.dtype}"
@@ -233,72 +234,108 @@ def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> ND
     return order.astype(np.int64)
 
 
-def task_losses(tasks: TaskCollection, w: Array) -> Floats:
-    """Return the loss of each task, of shape (..., M), for weights of shape (..., d) or (..., d,
-    c).
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[2.0]], [0.0])])
-    >>> fl.metrics.task_losses(tasks, [0.0]).tolist()
-    [0.5, 0.0]
-    """
-    return 0.5 * by_task(_outputs(tasks, w, "w") ** 2, tasks) + tasks.floors
-
-
-def average_loss(tasks: TaskCollection, w: Array) -> Floats:
-    """Return the mean loss over all tasks, for weights of shape (..., d) or (..., d, c)."""
-    return np.asarray(np.mean(task_losses(tasks, w), axis=-1))
-
-
-def seen_loss(tasks: TaskCollection, w: Array, indices: Any) -> Floats:
-    """Return the mean loss over the tasks seen, each as often as it occurs in ``indices``, of shape
-    (...).
-    """
-    order = _order(tasks, indices)
-    return np.asarray(np.mean(task_losses(tasks, w)[..., order], axis=-1))
-
-
-def forgetting(
-    tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool = False
-) -> Any:
-    """Return the mean loss degradation since each task was learned.
+def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
+    """Return the metric of the average loss on other tasks, which are not learned: held-out ones.
 
     Parameters
     ----------
     tasks : TaskCollection
-    weights : array of shape (k, d) or (k, d, c)
-        w_1..w_k, those after each step.
-    indices : array of shape (k,)
-        τ_1..τ_k, the task of each step.
-    per_task : bool, default False
-        Return an array of shape (M,) with the mean over each task's own visits, NaN for tasks never
-        seen.
-
-    Examples
-    --------
-    >>> import forgetless as fl
-    >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [0.0])])
-    >>> fl.metrics.forgetting(tasks, [[1.0], [0.0]], [0, 1])
-    0.25
-    >>> fl.metrics.forgetting(tasks, [[1.0], [0.0]], [0, 1], per_task=True).tolist()
-    [0.5, 0.0]
+        With the same features and targets as those learned.
+    name : str, default "loss_on"
+        The name among the values of a result.
     """
-    return _from_path("forgetting", tasks, weights, indices, per_task)
+    # ½‖A w − b‖² is the mean of ½‖s ∘ (V w − V X⁺y)‖² over these tasks.
+    scale = 1 / np.sqrt(tasks.n_tasks)
+    A = scale * tasks.singular_values[:, None] * tasks.singular_vectors
+    b = scale * tasks.singular_values[:, None] * tasks.targets
+    # What no weights avoid is added.
+    floor = float(tasks.floors.mean())
+    shape = (tasks.n_features, *tasks.target_shape)
+
+    def evaluate(now: Any) -> Floats:
+        learned = (now.tasks.n_features, *now.tasks.target_shape)
+        if shape != learned:
+            raise ValueError(
+                f"loss_on must hold tasks with weights of shape {learned}, as those learned, got"
+                f" {shape}; use the same features and targets"
+            )
+        return np.asarray(0.5 * now.square(A, b) + floor)
+
+    return Metric(name, evaluate, affine=True)
 
 
-def drift(tasks: TaskCollection, weights: Array, indices: Any, *, per_task: bool = False) -> Any:
-    """Return the mean squared change of outputs since each task was learned; arguments as in
-    ``forgetting``.
-    """
-    return _from_path("drift", tasks, weights, indices, per_task)
+def _mean(sums: Floats, now: Any) -> Floats:
+    """Return the mean over all steps; NaN before the first."""
+    return np.asarray(sums.sum(-1) / (now.n_steps or np.nan))
 
 
-def _from_path(
-    name: str, tasks: TaskCollection, weights: Array, indices: Any, per_task: bool
-) -> Any:
-    outputs, visits = _path(tasks, weights, indices)
-    sums = task_sums(outputs, visits.means, tasks, (name,))
-    value = evaluate(f"task_{name}" if per_task else name, sums, visits, tasks)
-    return value if per_task else float(value)
+def _per_visit(sums: Floats, visits: Floats) -> Floats:
+    """Return means over the visits of each task; NaN before the first."""
+    # Before the first visit there is nothing to compare with.
+    seen = visits > 0
+    return np.where(seen, sums / np.where(seen, visits, 1.0), np.nan)
+
+
+# The lambdas are linear in the snapshot, so that expectations pass through.
+average_loss = Metric("average_loss", lambda now: now.losses.mean(-1))
+seen_loss = Metric("seen_loss", lambda now: np.maximum(_mean(now.seen, now), 0.0), path=True)
+forgetting = Metric("forgetting", lambda now: _mean(now.forgotten, now), path=True)
+drift = Metric("drift", lambda now: np.maximum(_mean(now.moved, now), 0.0), path=True)
+# A sum over the moves of the next step.
+next_loss = Metric("next_loss", lambda now: now.next_loss, affine=True)
+distance = Metric("distance", lambda now: now.distance, affine=True)
+task_losses = Metric("task_losses", lambda now: now.losses, axes=("task",))
+task_forgetting = Metric(
+    "task_forgetting",
+    lambda now: _per_visit(now.forgotten, now.visits),
+    path=True,
+    axes=("task",),
+)
+task_drift = Metric(
+    "task_drift", lambda now: _per_visit(now.moved, now.visits), path=True, axes=("task",)
+)
+
+METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
+"""The metrics that ``simulate`` records by default."""
+
+TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
+"""The metrics with one value per task."""
+
+_ALL = (average_loss, seen_loss, forgetting, drift, next_loss, distance)
+NAMED = {each.name: each for each in (*_ALL, task_losses, task_forgetting, task_drift)}
+"""All metrics that can be asked for by name."""
+
+ENSEMBLE_METRICS = (*NAMED, "task_distances")
+"""Those of random tasks have one more."""
+
+
+def check_metrics(metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return ``metrics``, one name or several, as a tuple of distinct allowed names."""
+    names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
+    if not names or any(name not in allowed for name in names):
+        raise ValueError(f"metrics must be some of {', '.join(allowed)}; got {metrics!r}")
+    return names
+
+
+def resolve(metrics: Any) -> list[Metric]:
+    """Return distinct metrics from one or several, given as objects or by name."""
+    # One metric stands for a list of one.
+    several = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    unknown = [each for each in several if not isinstance(each, Metric) and each not in NAMED]
+    if unknown or not several:
+        raise ValueError(
+            f"metrics must be some of {', '.join(NAMED)}, or Metric objects; got {metrics!r}"
+        )
+    found = [each if isinstance(each, Metric) else NAMED[each] for each in several]
+    return list({each.name: each for each in found}.values())
+
+
+def check_walk(metrics: list[Metric], walk: float) -> None:
+    """Raise ValueError for metrics that a walking teacher does not have."""
+    wrong = [each.name for each in metrics if each.name in ("drift", "task_drift")]
+    if walk and wrong:
+        raise ValueError(
+            f"metrics={', '.join(wrong)} compares outputs with earlier ones, and walk={walk:g}"
+            " moves the labels meanwhile; ask for forgetting, seen_loss, average_loss, next_loss,"
+            " distance or task_losses"
+        )

@@ -1,4 +1,11 @@
-"""Orderings: probability laws of the sequence of tasks."""
+"""Orderings: the law of the sequence of tasks, to be sampled, and as a chain for expectations.
+
+A chain has a few states at every time. A step moves from a source state to a target state with a
+probability, and every move names the task that is learned on the way. Independent draws need one
+state, random epochs one for every set of tasks seen in the epoch, a fixed order one state with one
+move. Whatever can be written like this has exact expectations, worst cases and gradients: a new
+ordering is ``blocks`` to sample it, and ``moves``.
+"""
 
 import functools
 import math
@@ -11,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from forgetless._core import validate
+from forgetless._moves import Moves, drawn, epoch, single, unseen
+from forgetless.errors import NoExactLawError
 
 __all__ = [
     "Cyclic",
-    "Draws",
-    "Epochs",
     "FixedOrder",
-    "OneOrder",
+    "Moves",
     "Ordering",
     "RandomReshuffling",
     "WithReplacement",
@@ -38,72 +45,46 @@ def _index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if n_tasks <= 2**8 else np.uint16 if n_tasks <= 2**16 else np.uint32
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """The law of independent draws, with the ``probabilities`` of the M tasks."""
-
-    probabilities: NDArray[np.float64]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "probabilities", np.array(_probabilities(self.probabilities)))
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all tasks are equally likely."""
-        return bool(np.ptp(self.probabilities) <= 1e-9 / len(self.probabilities))
-
-
-@dataclass(frozen=True)
-class Epochs:
-    """The law of random epochs: every M steps each task occurs once, in independent uniformly
-    random orders.
-    """
-
-
-@dataclass(frozen=True, eq=False)
-class OneOrder:
-    """The law of one deterministic order."""
-
-    # the task of each step, counted from 0; of all k steps, or of one period
-    indices: NDArray[np.int64]
-    repeated: bool = False  # whether ``indices`` is one period
-
-    def at(self, step: int) -> int:
-        """Return the task of a step, counted from 0."""
-        return int(self.indices[step % len(self.indices) if self.repeated else step])
-
-    def is_cycle(self, n_tasks: int) -> bool:
-        """Whether the order is a repeated permutation of all tasks."""
-        return self.repeated and np.array_equal(np.sort(self.indices), np.arange(n_tasks))
-
-
-Law = Draws | Epochs | OneOrder  # the exact engines are organised by it
-
-
 class Ordering(ABC):
-    """Base of all orderings; to add one, write ``blocks``, ``law`` for exact expectations,
-    ``check`` to limit k.
+    """Base of all orderings; to add one, write ``blocks``, and ``moves`` for exact expectations.
+
+    Attributes
+    ----------
+    stationary : bool
+        Whether the moves are the same at every step, between a single state: independent draws.
+    deterministic : bool
+        Whether there is only one order.
 
     Examples
     --------
-    Tasks in turn, forth and back, with an exact expectation like every single order:
+    Every task is repeated with probability 0.9. The chain's state is the last task:
 
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> class ForthAndBack(fl.orderings.Ordering):
-    ...     def law(self, n_tasks, k):
-    ...         turn = np.arange(2 * n_tasks)
-    ...         return fl.orderings.OneOrder(np.minimum(turn, turn[::-1]), repeated=True)
+    >>> class Sticky(fl.orderings.Ordering):
+    ...     def n_states(self, n_tasks, k):
+    ...         return n_tasks
+    ...     def moves(self, n_tasks, t):
+    ...         m = np.arange(n_tasks)
+    ...         if t == 0:
+    ...             return fl.orderings.Moves(0 * m, m, m, np.full(n_tasks, 1 / n_tasks))
+    ...         target, source = np.divmod(np.arange(n_tasks**2), n_tasks)
+    ...         other = 0.1 / (n_tasks - 1)
+    ...         return fl.orderings.Moves(source, target, target,
+    ...             np.where(source == target, 0.9, other))
     ...     def blocks(self, n_tasks, k, n_trials, rng):
-    ...         return fl.FixedOrder(np.resize(self.law(n_tasks, k).indices, k)).blocks(n_tasks,
-    ...             k, n_trials, rng)
-    >>> ForthAndBack().sample(n_tasks=3, k=8).tolist()
-    [0, 1, 2, 2, 1, 0, 0, 1]
+    ...         order = rng.integers(n_tasks, size=(n_trials, k))
+    ...         keep = rng.random((n_trials, k)) < 0.9 - 0.1 / (n_tasks - 1)
+    ...         for t in range(1, k):
+    ...             order[:, t] = np.where(keep[:, t], order[:, t - 1], order[:, t])
+    ...         yield from np.split(order, range(4096, k, 4096), axis=1)
     >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[2.0]], [2.0])])
-    >>> round(float(fl.expect(tasks, fl.Ridge(1.0), k=3,
-    ...     ordering=ForthAndBack()).average_loss[0]), 6)
-    0.0005
+    >>> round(float(fl.expect(tasks, fl.Ridge(1.0), k=3, ordering=Sticky()).average_loss[0]), 6)
+    0.008287
     """
+
+    stationary = False
+    deterministic = False
 
     @abstractmethod
     def blocks(
@@ -126,9 +107,29 @@ class Ordering(ABC):
     def check(self, n_tasks: int, k: int) -> None:  # noqa: B027
         """Raise ValueError where ``k`` steps over ``n_tasks`` tasks are not defined."""
 
-    def law(self, n_tasks: int, k: int) -> Law | None:
-        """Return the law of k steps over ``n_tasks`` tasks; None where it can only be sampled."""
-        return None
+    def n_states(self, n_tasks: int, k: int) -> int:
+        """Return the largest number of states in k steps, which tells the memory they take."""
+        return 1
+
+    def moves(self, n_tasks: int, t: int) -> Moves:
+        """Return the moves of step t, counted from 0; all sources of step 0 are state 0."""
+        raise NoExactLawError(
+            f"ordering {self!r} has no exact expectation, since it has no moves(); use simulate, or"
+            " one of WithReplacement, WithoutReplacement, RandomReshuffling, Cyclic and FixedOrder"
+        )
+
+    def following(self, n_tasks: int, t: int, visits: Any) -> Any:
+        """Return the probabilities of the tasks of step t, of shape (n, M), from the visits (n, M).
+
+        The default is for chains with one state.
+        """
+        moves = self.moves(n_tasks, t)
+        if np.any(moves.source != 0):
+            raise NoExactLawError(
+                f"next_loss of runs needs the probabilities of the next task after given visits,"
+                f" and {self!r} has no following(); use expect"
+            )
+        return np.broadcast_to(np.bincount(moves.task, moves.probability, n_tasks), visits.shape)
 
     def sample(
         self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None
@@ -218,6 +219,7 @@ class WithReplacement(Ordering):
     """
 
     probabilities: tuple[float, ...] | None = None
+    stationary = True
 
     def __init__(self, probabilities: ArrayLike | None = None) -> None:
         checked = None if probabilities is None else _probabilities(probabilities)
@@ -236,8 +238,9 @@ class WithReplacement(Ordering):
             return np.full(n_tasks, 1 / n_tasks)
         return np.array(self.probabilities)
 
-    def law(self, n_tasks: int, k: int) -> Draws:
-        return Draws(self.weights(n_tasks))
+    def moves(self, n_tasks: int, t: int) -> Moves:
+        # One state, and a move for every task.
+        return drawn(n_tasks, self.probabilities)
 
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
@@ -314,8 +317,16 @@ class WithoutReplacement(Ordering):
                 "use fl.RandomReshuffling() for a new order every epoch"
             )
 
-    def law(self, n_tasks: int, k: int) -> Epochs:
-        return Epochs()
+    def n_states(self, n_tasks: int, k: int) -> int:
+        # The most sets of one size have half of the tasks.
+        return math.comb(n_tasks, min(k, n_tasks // 2))
+
+    def moves(self, n_tasks: int, t: int) -> Moves:
+        # The state is the set of tasks seen in this epoch.
+        return epoch(n_tasks, t % n_tasks)
+
+    def following(self, n_tasks: int, t: int, visits: Any) -> Any:
+        return unseen(n_tasks, t, visits)
 
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
@@ -326,7 +337,7 @@ class WithoutReplacement(Ordering):
 
 
 @dataclass(frozen=True)
-class RandomReshuffling(Ordering):
+class RandomReshuffling(WithoutReplacement):
     """Random epochs: every M steps each task occurs once, in a new random order.
 
     Examples
@@ -337,8 +348,8 @@ class RandomReshuffling(Ordering):
     ([0, 1, 2], [0, 1, 2])
     """
 
-    def law(self, n_tasks: int, k: int) -> Epochs:
-        return Epochs()
+    def check(self, n_tasks: int, k: int) -> None:
+        """Allow any number of steps."""
 
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
@@ -365,8 +376,11 @@ class Cyclic(Ordering):
     [0, 1, 2, 0, 1]
     """
 
-    def law(self, n_tasks: int, k: int) -> OneOrder:
-        return OneOrder(np.arange(n_tasks), repeated=True)
+    deterministic = True
+
+    def moves(self, n_tasks: int, t: int) -> Moves:
+        # One state with one move.
+        return single(t % n_tasks)
 
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
@@ -393,6 +407,7 @@ class FixedOrder(Ordering):
     """
 
     indices: tuple[int, ...]
+    deterministic = True
 
     def __init__(self, indices: ArrayLike) -> None:
         values = np.asarray(indices)
@@ -418,8 +433,8 @@ class FixedOrder(Ordering):
                 f"indices must lie in 0..{n_tasks - 1}, got {bad}; tasks are counted from 0"
             )
 
-    def law(self, n_tasks: int, k: int) -> OneOrder:
-        return OneOrder(np.array(self.indices[:k], dtype=np.int64))
+    def moves(self, n_tasks: int, t: int) -> Moves:
+        return single(self.indices[t])
 
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator

@@ -122,7 +122,6 @@ BAD = [
     (lambda: fl.optimal_schedule([1], 5), TypeError, "wrap pairs as fl.TaskCollection"),
     (lambda: fl.optimal_schedule(TASKS, 0), ValueError, "k must be at least 1, got 0"),
     (lambda: fl.optimal_schedule(TASKS, 5, objective="seen_loss"), ValueError, "objective must be.*got 'seen_loss'"),
-    (lambda: fl.optimal_schedule(TASKS, 5, ordering=fl.Cyclic()), TypeError, "must be independent draws.*got Cyclic"),
     (lambda: fl.optimal_schedule(TASKS, 5, ordering=fl.WithReplacement([0.5, 0.5])), ValueError, "one per task"),
     (lambda: fl.optimal_schedule(TASKS, 5, smooth=-1.0), ValueError, "smooth must be nonnegative and finite, got -1.0"),
     (lambda: fl.optimal_schedule(TASKS, 5, objective="validation"), ValueError, "give validation="),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines.fresh import step, trials_of_generator
 from forgetless.ensembles import Gaussian, Rotated, teachers
+from forgetless.lab.fresh import step, trials_of_generator
 
 FILTERS = {
     "ridge": fl.Ridge(0.7),

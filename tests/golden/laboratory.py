@@ -1,4 +1,4 @@
-"""Golden numbers of the exact engines, of simulation and of one step."""
+"""Golden numbers of exact expectations, of simulation and of one step."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def both(name, collection, schedule, k, metrics, **options):
     exact = fl.expect(collection, schedule, k, metrics=metrics, **options)
     options.setdefault("record", "last")
     trace = fl.simulate(collection, schedule, k, metrics=metrics, **TRIALS, **options)
-    for metric in metrics:
+    for metric in exact.values:
         yield f"expect/{name}/{metric}", getattr(exact, metric)
         yield f"simulate/{name}/{metric}", getattr(trace, metric)
 
@@ -78,10 +78,10 @@ def every_metric():
     yield "metrics/task_losses", fl.metrics.task_losses(collection, weights)
     yield "metrics/average_loss", fl.metrics.average_loss(collection, weights)
     yield "metrics/seen_loss", fl.metrics.seen_loss(collection, weights[-1], order)
-    for function in (fl.metrics.forgetting, fl.metrics.drift):
-        yield f"metrics/{function.__name__}", function(collection, weights, order)
-        per_task = function(collection, weights, order, per_task=True)
-        yield f"metrics/{function.__name__}/per-task", per_task
+    for name in ("forgetting", "drift"):
+        yield f"metrics/{name}", fl.metrics.NAMED[name](collection, weights, order)
+        per_task = fl.metrics.NAMED[f"task_{name}"](collection, weights, order)
+        yield f"metrics/{name}/per-task", per_task
 
 
 def records():
@@ -199,7 +199,6 @@ def loss_on_other_tasks():
                 tasks(noise=0.5),
                 SCHEDULES[schedule],
                 horizon(name),
-                ("average_loss",),
+                (fl.metrics.loss_on(others, "average_loss"),),
                 ordering=ordering,
-                evaluate=others,
             )

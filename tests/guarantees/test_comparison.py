@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines.problem import Problem
 from forgetless.guarantees.comparison import BOUNDS, setting_of
+from forgetless.lab.problem import Problem
 from support.collections import random_pairs
 
 s = fl.schedules

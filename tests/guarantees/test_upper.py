@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines.problem import Problem
 from forgetless.guarantees._steps import steps_of
 from forgetless.guarantees.comparison import setting_of
 from forgetless.guarantees.schedule_bounds import COMPUTED
+from forgetless.lab.problem import Problem
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs
 from support.filters import Flow

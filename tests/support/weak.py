@@ -41,7 +41,7 @@ def law_for(rng, M, k):
     kind = int(rng.integers(4))
     if kind == 0:
         law = fl.WithReplacement(rng.dirichlet(np.ones(M)))
-        return law, k, literal.all_orderings(M, k, law.law(M, k).probabilities)
+        return law, k, literal.all_orderings(M, k, law.probabilities)
     if kind == 1:
         epochs = list(itertools.product(itertools.permutations(range(M)), repeat=-(-k // M)))
         return fl.RandomReshuffling(), k, [(sum(each, ())[:k], 1 / len(epochs)) for each in epochs]

@@ -8,12 +8,12 @@ import numpy as np
 from forgetless._core.arrays import Floats
 from forgetless.advice._search import Coordinates, Losses, Shape, search, shapes
 from forgetless.advice.results import OptimalSchedule
-from forgetless.engines.expectation import expect
-from forgetless.engines.fresh import second_moments
 from forgetless.ensembles import Ensemble
 from forgetless.ensembles.invariant import Rotated
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Ridge
+from forgetless.lab.exact import expect
+from forgetless.lab.fresh import second_moments
 from forgetless.schedules.optimal import Steady
 
 OBJECTIVES = ("average_loss", "next_loss", "distance")
@@ -65,7 +65,8 @@ class Objective:
         factors = Ridge(coefficients).table(s**2)
         # ∂φ/∂λ = −(φ/s)²
         moments = self.ensemble.moments(Ridge(coefficients))
-        a, a2 = moments.learned, moments.squared
+        a = moments.learned
+        a2 = moments.squared
         by_a, by_a2 = (
             -spectrum.sum((factors / s) ** 2) / d,
             -2.0 * spectrum.sum(factors**3 / s**2) / d,
@@ -101,7 +102,8 @@ def _weakest(ensemble: Ensemble) -> float:
     """Return the smallest scale to try, in units of R²: below every eigenvalue and the first
     optimal strength.
     """
-    square, first = ensemble.radius**2 or 1.0, float(ensemble.teachers.distances(1)[0, 1])
+    square = ensemble.radius**2 or 1.0
+    first = float(ensemble.teachers.distances(1)[0, 1])
     scales = [1e-6]
     if ensemble.noise > 0 and first > 0:
         scales.append(1e-2 * ensemble.n_features * ensemble.noise**2 / first / square)

@@ -14,15 +14,13 @@ from forgetless.advice import ensembles
 from forgetless.advice._search import Coordinates, search
 from forgetless.advice.ranking import check_held_out, losses_on, standard_shapes
 from forgetless.advice.results import OptimalSchedule
-from forgetless.engines.adjoint import Adjoint, through_parameters
-from forgetless.engines.fresh import check_unused
-from forgetless.engines.inputs import OrderingLike
-from forgetless.engines.moments import average_form, linear_moments, measured, moments_for
-from forgetless.engines.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.ensembles import Ensemble
 from forgetless.filters import Ridge
-from forgetless.metrics import OTHER_LOSS, quantity
-from forgetless.orderings import Draws
+from forgetless.lab.exact import Adjoint, through_parameters
+from forgetless.lab.fresh import check_unused
+from forgetless.lab.inputs import OrderingLike
+from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
+from forgetless.metrics import quantity
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
@@ -74,7 +72,7 @@ def optimal_schedule(
     "next_loss" or "distance"
         As in ``advise``.
     ordering : Ordering or its name, default ``WithReplacement()``
-        Independent draws.
+        Any ordering with ``moves``.
     start : array of shape (d,) or (d, c), optional
         w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs
@@ -110,11 +108,6 @@ def optimal_schedule(
     check_tasks(tasks)
     goal = quantity("objective", objective, ("average_loss", "worst_case", "validation"))
     order = checked_ordering(ordering, tasks, k)
-    law = order.law(tasks.n_tasks, k)
-    if not isinstance(law, Draws):
-        raise TypeError(
-            f"ordering must be independent draws for exact gradients, got {order!r}; leave it out"
-        )
     smooth = validate.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
     losses = losses_on(tasks, k, goal, order, start, held_out)
@@ -122,7 +115,10 @@ def optimal_schedule(
     curves = search(candidates, losses, rounds=3)
     starts = {curve.shape.title: curve.shape.make(curve.best) for curve in curves}
     coordinates = _coordinates(tasks, k, monotone)
-    descent = _Descent(_adjoint(tasks, law, goal, start, held_out), coordinates, smooth)
+    problem = Problem.of(tasks, 1.0, k, order, "last").varied(start, 0.0, 0.0)
+    other = held_out if goal == "validation" else None
+    adjoint = Adjoint(problem, worst=goal == "worst_case", other=other)
+    descent = _Descent(adjoint, coordinates, smooth)
     # The descent begins at the best schedule of every shape.
     first = {name: _coefficients(each, k, tasks.radius) for name, each in starts.items()}
     name, coefficients = descent.run(first)
@@ -146,23 +142,6 @@ def optimal_schedule(
     )
 
 
-def _adjoint(
-    tasks: TaskCollection, law: Draws, objective: str, start: Any, held_out: TaskCollection | None
-) -> Adjoint:
-    """Return the function from filter factors to the objective and its derivatives."""
-    if objective == "worst_case":
-        moments = linear_moments(tasks)
-        return Adjoint(moments, law, average_form(moments), 0.0, worst=True)
-    origin = tasks.start(start)
-    if objective == "validation":
-        moments = moments_for(tasks, origin, (OTHER_LOSS,), held_out)
-        assert moments.other is not None
-        rows = moments.other.rows
-        return Adjoint(moments, law, rows.T @ rows, moments.other.floor, worst=False)
-    moments = measured(tasks, origin)
-    return Adjoint(moments, law, average_form(moments), float(tasks.floors.mean()), worst=False)
-
-
 def _coordinates(tasks: TaskCollection, k: int, monotone: bool) -> Coordinates:
     square = tasks.radius**2 or 1.0
     unit = square
@@ -183,11 +162,8 @@ class _Descent:
         self.adjoint = adjoint
         self.coordinates = coordinates
         self.smooth = smooth
-        first = 1.0
-        if not adjoint.worst:
-            first = float(np.sum(adjoint.form * adjoint.moments.start))
         # keeps the logarithm of a loss of 0 finite
-        self.rounding = 1e-15 * max(first, float(np.finfo(float).tiny))
+        self.rounding = 1e-15 * max(adjoint.first, float(np.finfo(float).tiny))
 
     def run(self, starts: dict[str, Floats]) -> tuple[str, Floats]:
         """Return the best start and its minimum: short trials from all starts, then a long descent
@@ -216,12 +192,12 @@ class _Descent:
     def value(self, x: Floats, softness: float) -> tuple[float, Floats]:
         """Return ln(loss) plus the price of unevenness, and its derivative with respect to x."""
         coefficients = self.coordinates.coefficients(x)
-        tasks = self.adjoint.moments.tasks
         filter_ = Ridge(coefficients)
-        factors = filter_.table(tasks.singular_values**2)
-        loss, by_factor, _ = self.adjoint(factors, len(coefficients), softness)
+        loss, by_factor, _ = self.adjoint(filter_, softness)
         loss += self.rounding
-        slopes = through_parameters(filter_, by_factor, tasks)["coefficient"] / loss
+        slopes = (
+            through_parameters(filter_, by_factor, self.adjoint.problem.tasks)["coefficient"] / loss
+        )
         changes = np.diff(self.coordinates.logs(x))
         value = np.log(loss) + self.smooth * float(changes @ changes)
         # ∂a_t/∂λ_t = 1/(λ_t + λ₀)

@@ -14,14 +14,14 @@ from forgetless._progress import track
 from forgetless.advice import ensembles
 from forgetless.advice._search import Curve, Losses, Shape, own_shapes, search, shapes
 from forgetless.advice.results import Advice, Option
-from forgetless.engines.expectation import expect, worst_case
-from forgetless.engines.fresh import check_unused
-from forgetless.engines.inputs import OrderingLike, ScheduleLike
-from forgetless.engines.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.ensembles import Ensemble
 from forgetless.filters import Projection
-from forgetless.metrics import quantity
-from forgetless.orderings import OneOrder, Ordering
+from forgetless.lab.exact import expect, worst_case
+from forgetless.lab.fresh import check_unused
+from forgetless.lab.inputs import OrderingLike, ScheduleLike
+from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
+from forgetless.metrics import Metric, loss_on, quantity
+from forgetless.orderings import Cyclic, Ordering
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
@@ -155,8 +155,11 @@ def losses_on(
     def batch(schedules: Sequence[Any]) -> Any:
         if objective == "worst_case":
             return worst_case(tasks, schedules, k, ordering=ordering, average=average).loss
-        metric = "seen_loss" if objective == "seen_loss" else "average_loss"
-        other = held_out if objective == "validation" else None
+        metric: str | Metric = "average_loss"
+        if objective == "seen_loss":
+            metric = objective
+        if held_out is not None and objective == "validation":
+            metric = loss_on(held_out)
         result = expect(
             tasks,
             schedules,
@@ -165,9 +168,8 @@ def losses_on(
             metrics=metric,
             start=start,
             average=average,
-            evaluate=other,
         )
-        return result.values[metric][:, 0]
+        return next(iter(result.values.values()))[:, 0]
 
     def losses(schedules: Sequence[Any]) -> Floats:
         # In parts, so that memory is bounded and a bar can move.
@@ -184,14 +186,12 @@ def standard_shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[S
     if square > 0:
         # Far below the smallest eigenvalue a filter solves its task.
         weakest = max(1e-3 * float(tasks.singular_values.min()) ** 2 / square, 1e-12)
-    law = ordering.law(tasks.n_tasks, k)
-    is_cycle = isinstance(law, OneOrder) and law.is_cycle(tasks.n_tasks)
     return shapes(
         k,
         square,
         weakest,
         noisy=not tasks.is_realizable(),
-        cycle=tasks.n_tasks if is_cycle else None,
+        cycle=tasks.n_tasks if isinstance(ordering, Cyclic) else None,
     )
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless.engines.inputs import ScheduleLike, as_schedule
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.io import replace_file
+from forgetless.lab.inputs import ScheduleLike, as_schedule
 from forgetless.schedules import Schedule, resolve
 from forgetless.schedules.presets import Increasing
 from forgetless.tasks import TaskCollection

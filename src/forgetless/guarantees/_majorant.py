@@ -122,7 +122,8 @@ class Mesh:
 
     def _excess(self, g: Floats, e: Floats, alpha: float, kappa: float) -> Floats:
         """Return how much αe², e = u − m, may exceed its chords."""
-        h, steep = self.h, np.abs(g[1:] - g[:-1])
+        h = self.h
+        steep = np.abs(g[1:] - g[:-1])
         # h²·sup|αu″|
         curve = 2.0 * h * (steep + kappa * (np.maximum(g[:-1], g[1:]) * h + steep * self.r[1:]))
         far = np.abs(e)

@@ -8,14 +8,12 @@ from typing import Any, overload
 import numpy as np
 
 from forgetless._progress import track
-from forgetless.engines.expectation import expect, worst_case
-from forgetless.engines.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
-from forgetless.engines.problem import Problem, check_tasks, with_few_threads
-from forgetless.engines.upcoming import is_defined
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees.results import BoundComparison, BoundComparisons, check_bound
 from forgetless.guarantees.schedule_bounds import COMPUTED
-from forgetless.orderings import Draws
+from forgetless.lab.exact import expect, worst_case
+from forgetless.lab.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
+from forgetless.lab.problem import Problem, check_tasks, has_next, with_few_threads
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import Setting
@@ -119,7 +117,8 @@ def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...]) -> Bound
 
 def setting_of(problem: Problem, start: Any) -> Setting:
     """Return the setting of the hypotheses, for the only schedule of a problem."""
-    tasks, origin = problem.tasks, problem.tasks.start(start)
+    tasks = problem.tasks
+    origin = tasks.start(start)
     teacher = tasks.teacher(start)
     distance = float(np.linalg.norm(origin - teacher))
     return Setting(
@@ -159,12 +158,9 @@ def _exact(
     worst = attempt(
         lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss
     )
-    if losses["average_loss"] is not None and is_defined(ordering, tasks.n_tasks, k):
+    if losses["average_loss"] is not None and has_next(ordering, tasks.n_tasks, k):
         losses["next_loss"] = attempt(lambda: loss("next_loss"))
-    if (
-        isinstance(ordering.law(tasks.n_tasks, k), Draws)
-        and (seconds := _seen_seconds(tasks, k)) > _PATIENCE
-    ):
+    if ordering.stationary and (seconds := _seen_seconds(tasks, k)) > _PATIENCE:
         notes.append(
             f"not computed: the seen-task loss follows {k:,} steps one by one, some"
             f' {seconds / 60:.0f} minutes here; ask expect(…, metrics="seen_loss") for it'

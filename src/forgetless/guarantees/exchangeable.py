@@ -86,7 +86,8 @@ def _feasible(kappa: Any, x: Any, c: Any) -> Any:
         np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(c))),
     )
     needed = np.ones_like(v)
-    up, down = 1 + _INFLATION, 1 - _INFLATION
+    up = 1 + _INFLATION
+    down = 1 - _INFLATION
     with np.errstate(over="ignore", invalid="ignore"):
         for share in kappa[::-1]:
             step = share * v

@@ -19,11 +19,10 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless.engines.inputs import OrderingLike, as_ordering
-from forgetless.engines.problem import check_tasks
-from forgetless.engines.upcoming import is_defined
 from forgetless.filters import Filter, GradientDescent
-from forgetless.orderings import Draws, Epochs, Ordering
+from forgetless.lab.inputs import OrderingLike, as_ordering
+from forgetless.lab.problem import check_tasks, has_next
+from forgetless.orderings import Ordering, WithoutReplacement
 from forgetless.schedules import minimax, minimax_budget, resolve
 from forgetless.tasks import TaskCollection
 
@@ -179,14 +178,11 @@ def next_probabilities(tasks: TaskCollection, ordering: Ordering, k: int) -> Flo
     exchangeable.
     """
     ordering.check(tasks.n_tasks, k)
-    law = ordering.law(tasks.n_tasks, k)
-    if isinstance(law, Draws):
-        return law.probabilities
-    if (
-        not isinstance(law, Epochs)
-        or k >= tasks.n_tasks
-        or not is_defined(ordering, tasks.n_tasks, k)
-    ):
+    if ordering.stationary:
+        law: Floats = ordering.moves(tasks.n_tasks, 0).probability
+        return law
+    in_epochs = isinstance(ordering, WithoutReplacement)
+    if not in_epochs or k >= tasks.n_tasks or not has_next(ordering, tasks.n_tasks, k):
         raise ValueError(
             f"ordering must be exchangeable with a task after the {k} steps: with replacement, or"
             f" without and k below the number of tasks, {tasks.n_tasks}; got {ordering!r}"
@@ -216,10 +212,13 @@ class RightSide:
     def __init__(
         self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats, start: Any
     ) -> None:
-        n, square = k + 1, tasks.radius**2
-        rows, s = tasks.singular_vectors, tasks.singular_values
+        n = k + 1
+        square = tasks.radius**2
+        rows = tasks.singular_vectors
+        s = tasks.singular_values
         first = tasks.start(start).reshape(tasks.n_features, tasks.n_targets)
-        own, weights = tasks.targets, np.repeat(p, tasks.ranks)
+        own = tasks.targets
+        weights = np.repeat(p, tasks.ranks)
         linear, squared = _mean_surrogates(filter_, k, s, tasks.radius)
         if eta == 1:  # at weights that fit all tasks the last two terms vanish
             solution = tasks.teacher(start).reshape(first.shape)

@@ -11,7 +11,6 @@ from forgetless.guarantees import exchangeable
 from forgetless.guarantees._steps import failure_at, in_units, steps_of
 from forgetless.guarantees.oracle import RightSide, next_probabilities
 from forgetless.guarantees.upper import half_supremum
-from forgetless.orderings import Draws
 from forgetless.theory.bounds import Bound, with_contradiction
 from forgetless.theory.exchangeable_hypotheses import EXCHANGEABLE, MINIMAX
 from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, UNIFORM, WITHOUT, Setting
@@ -73,9 +72,10 @@ def _importance(setting: Setting) -> float:
     """Return max 1/(M p_m): the average loss is a plain mean, and tasks are drawn with
     probabilities p.
     """
-    assert isinstance(setting.law, Draws)
+    p = setting.probabilities
+    assert p is not None
     with np.errstate(divide="ignore"):
-        return float(np.max(1 / (len(setting.law.probabilities) * setting.law.probabilities)))
+        return float(np.max(1 / (len(p) * p)))
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 from forgetless._core import averages, validate
 from forgetless._core.threads import one_blas_thread
-from forgetless.engines.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.filters import Filter
 from forgetless.guarantees import _majorant, exchangeable
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
+from forgetless.lab.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.metrics import quantity as quantity_of
 from forgetless.orderings import WithoutReplacement, WithReplacement
 from forgetless.schedules import resolve

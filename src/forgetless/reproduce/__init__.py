@@ -10,10 +10,10 @@ import numpy as np
 from forgetless import schedules
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
-from forgetless.engines.expectation import expect, worst_case
-from forgetless.engines.simulation import simulate
 from forgetless.filters import Projection
 from forgetless.guarantees.upper import upper_bound
+from forgetless.lab.exact import expect, worst_case
+from forgetless.lab.simulate import simulate
 from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.reporting.table import Table

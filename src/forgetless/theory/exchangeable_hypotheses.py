@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from forgetless.orderings import Draws, Epochs
 from forgetless.theory.hypotheses import Hypothesis, Setting
 
 _CLOSE = 1e-9  # relative tolerance within which numbers count as those of a theorem
@@ -13,7 +12,7 @@ _AT_ONCE = 2**20  # numbers in memory at once
 
 
 def _not_exchangeable(s: Setting) -> str | None:
-    if isinstance(s.law, Draws) or (isinstance(s.law, Epochs) and s.k < s.tasks.n_tasks):
+    if s.ordering.stationary or (s.in_epochs and s.k < s.tasks.n_tasks):
         return None
     return (
         "tasks do not come in exchangeable order with one more to come: with replacement, or k < M"

@@ -11,7 +11,7 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.orderings import Draws, Epochs, Law, OneOrder, Ordering
+from forgetless.orderings import Cyclic, Ordering, WithoutReplacement
 from forgetless.tasks import TaskCollection
 from forgetless.theory.surrogates import check_concave
 
@@ -38,9 +38,16 @@ class Setting:
     distance: float  # D = ‖w₀ − w⋆‖
 
     @property
-    def law(self) -> Law | None:
-        """The law of the ordering; None where it can only be sampled."""
-        return self.ordering.law(self.tasks.n_tasks, self.k)
+    def probabilities(self) -> Any:
+        """The probabilities of the tasks, for independent draws; else None."""
+        if not self.ordering.stationary:
+            return None
+        return self.ordering.moves(self.tasks.n_tasks, 0).probability
+
+    @property
+    def in_epochs(self) -> bool:
+        """Whether tasks come in uniformly random orders of all of them."""
+        return isinstance(self.ordering, WithoutReplacement)
 
     @property
     def radius(self) -> float:
@@ -166,7 +173,8 @@ def _needs(text: str, holds: Callable[[Setting], bool], otherwise: str) -> Hypot
 
 
 def _uniform(s: Setting) -> bool:
-    return isinstance(s.law, Draws) and s.law.uniform
+    p = s.probabilities
+    return p is not None and bool(np.ptp(p) <= _CLOSE / len(p))
 
 
 def _unregularized(s: Setting) -> bool:
@@ -203,19 +211,19 @@ UNIFORM = _needs(
 
 INDEPENDENT = _needs(
     "tasks are drawn independently, with replacement",
-    lambda s: isinstance(s.law, Draws),
+    lambda s: s.ordering.stationary,
     "tasks are not drawn independently, with replacement",
 )
 
 WITHOUT = _needs(
     "tasks are drawn uniformly without replacement",
-    lambda s: isinstance(s.law, Epochs) and s.k <= s.tasks.n_tasks,  # within one epoch
+    lambda s: s.in_epochs and s.k <= s.tasks.n_tasks,  # within one epoch
     "tasks are not drawn without replacement",
 )
 
 CYCLIC = _needs(
     "tasks come in a cycle",
-    lambda s: isinstance(s.law, OneOrder) and s.law.is_cycle(s.tasks.n_tasks),
+    lambda s: isinstance(s.ordering, Cyclic),
     "tasks do not come in a cycle",
 )
 

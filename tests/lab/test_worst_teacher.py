@@ -55,12 +55,11 @@ def test_worst_case_equals_brute_force_and_is_attained(law, kind, rng):
     assert attained.average_loss[0] == pytest.approx(found.loss, rel=1e-11)
 
 
-@pytest.mark.parametrize(("method", "k"), [("steps", 5), ("dense", 3000)])
-def test_the_whole_curve_of_a_fixed_filter(method, k, rng):
+@pytest.mark.parametrize("k", [5, 3000])
+def test_the_whole_curve_of_a_fixed_filter(k, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=6, rows=(1, 2)))
     steps = [0, 1, 2, 4, k]
     curve = fl.worst_case(tasks, fl.Ridge(0.4), k, record=steps)
-    assert curve.method == method
     assert curve.loss.shape == (5,)
     assert curve.teacher.shape == (5, 6)
     for i, step in enumerate(steps[1:], start=1):
@@ -77,12 +76,12 @@ def test_small_worst_cases_keep_their_digits():
     assert found.loss == pytest.approx(fl.worst_case(tasks, fl.Ridge(0.5), 1000).loss, rel=1e-9)
 
 
-def test_cycles_are_raised_to_powers(rng):
+def test_cycles_are_their_orders(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4, rows=(1, 2)))
     steps = [0, 1, 2, 3, 14, 15, 50, 52]
     fast = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.Cyclic(), record=steps)
     order = fl.Cyclic().sample(3, 52).tolist()
     slow = fl.worst_case(tasks, fl.Ridge(0.4), 52, ordering=fl.FixedOrder(order), record=steps)
     np.testing.assert_allclose(fast.loss, slow.loss, rtol=1e-10)
-    far = fl.worst_case(tasks, fl.Ridge(1e4), 10**6, ordering=fl.Cyclic())
+    far = fl.worst_case(tasks, fl.Ridge(1e4), 10**4, ordering=fl.Cyclic())
     assert 0 < far.loss < fast.loss[0]

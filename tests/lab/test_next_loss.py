@@ -71,7 +71,7 @@ def test_epochs_and_single_orders(tasks):
 
 
 @pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.WithoutReplacement(), fl.RandomReshuffling()])
-def test_simulation_has_the_exact_mean(ordering, backend, rng):
+def test_simulation_has_the_exact_mean(ordering, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=3, rows=(1, 1), realizable=False))
     options = {"ordering": ordering, "metrics": ("next_loss", "seen_loss"), "record": [0, 1, 3]}
     exact = fl.expect(tasks, s.minimax(), 3, **options)

@@ -2,13 +2,11 @@
 
 import itertools
 
-import mpmath
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines import _subsets
-from support import literal, many_digits
+from support import literal
 from support.agreement import METRICS, agree, enumerate_all, last
 from support.collections import FAMILIES, random_pairs
 
@@ -44,10 +42,7 @@ def enumerated(pairs, filter_, orders, start, solution):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("compiled", [True, False])
-def test_every_law_equals_enumeration(family, law, compiled, rng, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(_subsets, "compiled", lambda name: None)
+def test_every_law_equals_enumeration(family, law, rng):
     pairs = random_pairs(rng, **{**FAMILIES[family], "M": 3})
     ordering, k, orders = LAWS[law]
     tasks, filter_ = fl.TaskCollection(pairs), fl.Ridge(rng.uniform(0.05, 2.0, k))
@@ -57,7 +52,6 @@ def test_every_law_equals_enumeration(family, law, compiled, rng, monkeypatch):
     expected = enumerated(pairs, filter_, orders(), start, tasks.teacher(start))
     for name, value in zip(NAMES, expected, strict=True):
         np.testing.assert_allclose(exact.values[name][0], value, rtol=1e-10, atol=1e-13, err_msg=name)
-        assert 0 < exact.errors[name] < 1e-6, name
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -93,37 +87,3 @@ def test_distance_in_any_coordinates_of_simulations(rng):
             alone = fl.simulate(tasks, 0.4, 30, metrics="distance", keep_weights=False, **options)
             assert alone.weights is None
             np.testing.assert_allclose(alone.distance, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("number", range(30))
-def test_stated_error_of_the_distance(number):
-    """The distance in 60 digits, for joint systems of any condition."""
-    rng = np.random.default_rng([5, number])
-    d, shrink = 3, 10.0 ** rng.uniform(-5, 0)
-    first, second = rng.standard_normal((2, d))
-    X = [first[None], (first + shrink * second)[None], rng.standard_normal((1, d))]
-    teacher = rng.standard_normal(d)
-    tasks = fl.TaskCollection([(each, each @ teacher) for each in X])
-    ordering = (fl.WithReplacement(), fl.WithoutReplacement(), fl.Cyclic())[number % 3]
-    orders = [literal.all_orderings(3, 3), literal.all_orderings(3, 3, replacement=False), [((0, 1, 2), 1.0)]][
-        number % 3
-    ]
-    exact = fl.expect(tasks, fl.Ridge(0.3), 3, ordering=ordering, metrics="distance")
-    with mpmath.workdps(60):
-        data = [(many_digits.matrix(each), many_digits.matrix(each @ teacher)) for each in X]
-        stacked, labels = (mpmath.matrix([part[i][0] for part in data]) for i in range(2))
-        solution = mpmath.lu_solve(stacked, labels)
-        truth = mpmath.mpf(0)
-        for order, p in orders:
-            w = many_digits.matrix(np.zeros((d, 1)))
-            for m in order:
-                w = many_digits.step_of(fl.Ridge(0.3), *data[m])(w)
-            truth += mpmath.mpf(p) * sum((w[i][0] - solution[i]) ** 2 for i in range(d))
-        assert abs(exact.distance[0] - truth) <= exact.errors["distance"] * max(truth, exact.distance[0])
-    assert exact.errors["distance"] < 1e-3 or shrink < 1e-3
-
-
-def test_averages_of_random_orders_have_the_average_loss_only(rng):
-    tasks = fl.TaskCollection(random_pairs(rng))
-    with pytest.raises(fl.errors.NoExactLawError, match="simulate"):
-        fl.expect(tasks, 1.0, 4, average=2, metrics="distance")

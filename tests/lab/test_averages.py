@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.engines import _subsets, independent
-from forgetless.errors import NoExactLawError
 from support import literal
 from support.agreement import METRICS, drawn_order, literal_path
 from support.collections import random_pairs
@@ -32,12 +30,10 @@ def problem(rng, k, **options):
     return pairs, fl.TaskCollection(pairs), fl.Ridge(rng.uniform(0.01, 2.0, k)), rng.standard_normal(shape)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("targets", [None, 2])
 @pytest.mark.parametrize("realizable", [True, False])
 @pytest.mark.parametrize("r", POWERS)
-def test_draws_equal_enumeration(r, realizable, targets, compiled, rng, monkeypatch):
-    monkeypatch.setattr(independent, "worth_loading", lambda name, seconds: compiled)
+def test_draws_equal_enumeration(r, realizable, targets, rng):
     pairs, tasks, filter_, start = problem(rng, 4, realizable=realizable, targets=targets)
     for probabilities in (None, [0.5, 0.2, 0.3]):
         law = fl.WithReplacement(probabilities)
@@ -48,12 +44,9 @@ def test_draws_equal_enumeration(r, realizable, targets, compiled, rng, monkeypa
         np.testing.assert_allclose(found.average_loss[:2], plain.average_loss, rtol=1e-12)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("realizable", [True, False])
 @pytest.mark.parametrize("r", POWERS)
-def test_random_orders_of_all_tasks_equal_enumeration(r, realizable, compiled, rng, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(_subsets, "compiled", lambda name: None)
+def test_random_orders_of_all_tasks_equal_enumeration(r, realizable, rng):
     pairs, tasks, filter_, start = problem(rng, 5, realizable=realizable, targets=2)
     epochs = list(itertools.permutations(range(3)))
     orders = [((*one, *two)[:5], 1 / len(epochs) ** 2) for one in epochs for two in epochs]
@@ -86,7 +79,7 @@ def test_one_order_equals_its_literal_run(r, ordering, rng):
     ],
     ids=str,
 )
-def test_simulation_records_the_literal_average(shape, backend, rng):
+def test_simulation_records_the_literal_average(shape, rng):
     pairs, tasks, filter_, start = problem(rng, 12, M=4, realizable=False, **shape)
     options = {"n_trials": 3, "seed": 5, "record": "all", "start": start, "average": 2}
     trace = fl.simulate(tasks, filter_, 12, **options)
@@ -104,7 +97,7 @@ def test_simulation_records_the_literal_average(shape, backend, rng):
     np.testing.assert_array_equal(alone.weights[:, 0], np.broadcast_to(start, (3, *start.shape)))
 
 
-def test_long_averages_cross_block_borders(backend, rng):
+def test_long_averages_cross_block_borders(rng):
     """More steps than one block of draws: after it, gram coordinates start anew from other weights."""
     pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)
     tasks, k = fl.TaskCollection(pairs), 4200
@@ -126,12 +119,10 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("ordering", LAWS, ids=repr)
 @pytest.mark.parametrize("r", [0, 2])
-def test_the_worst_teacher_of_an_average(r, ordering, compiled, rng, monkeypatch):
+def test_the_worst_teacher_of_an_average(r, ordering, rng):
     """Its loss is what ``expect`` gives for it, and no other teacher does worse."""
-    monkeypatch.setattr(independent, "worth_loading", lambda name, seconds: compiled)
     pairs, tasks, filter_, _ = problem(rng, 3)
     for schedule in (filter_, fl.Projection(), [fl.Ridge(0.2), filter_]):
         found = fl.worst_case(tasks, schedule, 3, ordering=ordering, average=r, record=[0, 2, 3])
@@ -163,10 +154,3 @@ def test_a_power_that_is_none_is_refused_by_name(value, rng):
     for verb in (fl.expect, fl.simulate, fl.worst_case):
         with pytest.raises((TypeError, ValueError), match=r"average must be .*use 2 for weights"):
             verb(tasks, fl.Projection(), 3, average=value)
-
-
-def test_what_is_not_exact_is_refused_by_name(rng):
-    _, tasks, _, _ = problem(rng, 4)
-    for ordering in (None, fl.RandomReshuffling()):
-        with pytest.raises(NoExactLawError, match=r"average=2 .*metrics=seen_loss, drift; use simulate"):
-            fl.expect(tasks, fl.Projection(), 3, ordering=ordering, average=2, metrics=("seen_loss", "drift"))

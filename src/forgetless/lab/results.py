@@ -4,6 +4,7 @@ documents.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array
-from forgetless.engines.inputs import Labels
 from forgetless.io import Document, Fields, write
+from forgetless.lab.inputs import Labels
 from forgetless.metrics import ENSEMBLE_METRICS
 from forgetless.reporting.table import Noted, Printed, Table, frame
 
@@ -208,19 +209,6 @@ class Trace(Curves):
         return frame(_labelled(self.labels, shape, columns))
 
 
-def together(traces: Sequence[Trace], labels: Labels) -> Trace:
-    """Return the runs of several schedules as one trace."""
-    first = traces[0]
-    values = {name: np.stack([trace.values[name] for trace in traces]) for name in first.values}
-    weights = stacked([trace.weights for trace in traces])
-    return Trace(first.steps, values, weights, labels=labels)
-
-
-def stacked(arrays: Sequence[Any]) -> Any:
-    """Return arrays along a new first axis; None where they are None."""
-    return None if arrays[0] is None else np.stack(arrays)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Expectation(Curves):
     """Exact expected metrics: arrays of shape (n_steps,), or (n_schedules, n_steps) for several
@@ -230,15 +218,23 @@ class Expectation(Curves):
     ----------
     steps, values, labels
         As in ``Curves``.
-    method : str
-        The method of computation.
-    errors : mapping from metric name to float
-        Bound on the relative error of every recorded value of the metric, from rounding and from
-        iterations; 1 if no digit is certain.
+    estimate : function from values to errors, or a mapping
+        Where ``errors`` come from.
     """
 
-    method: str = ""
-    errors: Mapping[str, float] = field(default_factory=dict, repr=False)
+    estimate: Any = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def errors(self) -> dict[str, float]:
+        """Estimates of relative errors by metric, the largest over all else; 1 if no digit is sure.
+
+        Of losses and their differences; computed when first asked for, which takes some times as
+        long as the call itself.
+        """
+        return dict(self.estimate(self.values) if callable(self.estimate) else self.estimate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "estimate": self.errors}
 
     @property
     def error(self) -> float:
@@ -247,14 +243,10 @@ class Expectation(Curves):
         return max(losses or self.errors.values(), default=0.0)
 
     def _facts(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "errors": {name: float(error) for name, error in self.errors.items()},
-        }
+        return {"errors": self.errors}
 
     def _title(self) -> str:
-        exact = "approximate, off by about" if "approximate" in self.method else "exact to"
-        return f"{super()._title()}, {exact} a relative {self.error:.1g} ({self.method})"
+        return f"{super()._title()}, exact up to rounding"
 
     def to_frame(self) -> Any:
         """Return a tidy pandas data frame: one row per schedule and step, one column per metric."""
@@ -295,8 +287,8 @@ def from_document(document: Document) -> Trace | Expectation:
         if weights is not None and weights.shape[: len(shape)] not in sizes:
             raise ValueError(f"weights have the shape {weights.shape}")
     else:
-        errors = {name: float(header["errors"][name]) for name in values}
-        result = Expectation(steps, values, str(header["method"]), errors, labels=labels)
+        errors = {str(name): float(error) for name, error in header["errors"].items()}
+        result = Expectation(steps, values, errors, labels=labels)
     fields.end()
     repr(result)  # raises where a label is not of its type
     return result
@@ -315,11 +307,6 @@ class WorstCase(Printed):
     teacher : array of shape loss.shape + (d,)
     steps : array of shape (n_steps,)
         The recorded steps, or several k, with schedules built for each of them.
-    method : str
-        The method of computation.
-    error : float
-        Bound on the relative error of every loss, from rounding and from iterations; 1 if no digit
-        is certain. Forms are rounded relative to the mean of X_mᵀX_m.
     labels : tuple
         Of several schedules, as in ``Curves``.
     """
@@ -327,8 +314,6 @@ class WorstCase(Printed):
     loss: Any
     teacher: Array = field(repr=False)
     steps: NDArray[np.int64] = field(repr=False)
-    method: str
-    error: float
     labels: Labels = ()
 
     @property
@@ -357,11 +342,7 @@ class WorstCase(Printed):
             columns["schedule"] = [label for label in self.labels for _ in steps]
         columns["step"] = [int(self.steps[i]) for _ in self.curves for i in steps]
         columns["worst-case loss"] = [float(row[i]) for row in self.curves for i in steps]
-        title = (
-            f"WorstCase: over all unit teachers, exact to a relative {self.error:.1g}"
-            f" ({self.method})"
-        )
-        return Table(title, columns)
+        return Table("WorstCase: over all unit teachers, exact up to rounding", columns)
 
 
 def _labelled(labels: Labels, shape: tuple[int, ...], columns: Mapping[str, Any]) -> dict[str, Any]:

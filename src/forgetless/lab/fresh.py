@@ -14,11 +14,11 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
-from forgetless.engines.inputs import Labels, as_schedules
-from forgetless.engines.problem import recorded_steps
-from forgetless.engines.results import Expectation, Trace
 from forgetless.ensembles.invariant import Ensemble, Gaussian, StepMoments
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless.lab.inputs import Labels, as_schedules
+from forgetless.lab.problem import recorded_steps
+from forgetless.lab.results import Expectation, Trace
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
 
@@ -76,9 +76,7 @@ def expectation(problem: FreshProblem) -> Expectation:
         values = {name: value[0] for name, value in values.items()}
     error = problem.ensemble.error + 8.0 * problem.k * float(np.finfo(float).eps)
     errors = dict.fromkeys(problem.names, min(1.0, error))
-    return Expectation(
-        problem.steps, values, problem.ensemble.method, errors, labels=problem.labels
-    )
+    return Expectation(problem.steps, values, errors, labels=problem.labels)
 
 
 def second_moments(ensemble: Ensemble, moments: StepMoments, k: int, last: int) -> Floats:

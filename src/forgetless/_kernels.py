@@ -1,0 +1,360 @@
+"""The compiled loops: ``push`` carries second moments along a chain, ``run_trials`` makes random
+runs.
+
+Everything in the laboratory that takes time happens here; the rest is NumPy on small arrays. numba
+compiles the functions at their first call and keeps the result on disk. Where numba cannot be
+imported the same functions run as they are, a hundred times slower, after one warning (and without
+one where FORGETLESS_NUMBA=never is in the environment). All release
+the GIL, so that ``in_threads`` may use several processors.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from forgetless._core.compiled import n_threads, spread
+
+_SMALL = 1500
+"""Multiplications below which a product is a loop: calling BLAS takes as long as a thousand."""
+
+_WORTH_THREADS = 3e5
+"""Multiplications from which on a second thread gains more than it costs to wake it."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _options() -> dict[str, Any]:
+    """Return the options of numba; sums may be reordered, but infinities stay what they are."""
+    fast = {"reassoc", "contract"}
+    return {"fastmath": fast, "nogil": True, "cache": True, "error_model": "numpy"}
+
+
+def _decorator() -> Callable[..., Any]:
+    """Return ``numba.njit``, or a decorator that leaves functions as they are."""
+    if os.environ.get("FORGETLESS_NUMBA") == "never":
+        return lambda **_: lambda function: function
+    try:
+        import numba
+        from numba.core import event
+    except (ImportError, RuntimeError, OSError) as error:
+        message = f"numba cannot be used ({error}); the laboratory runs some hundred times slower"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return lambda **_: lambda function: function
+
+    class Once(event.Listener):
+        """Says on stderr, at the first compilation of a process, why the call takes long."""
+
+        said = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.said:
+                sys.stderr.write("forgetless: compiling once, some ten seconds\n")
+            self.said = True
+
+        def on_end(self, event: Any) -> None:
+            """Do nothing."""
+
+    register: Any = event.register
+    register("numba:compile", Once())
+
+    def compile_lazily(**options: Any) -> Callable[[Any], Any]:
+        def decorate(function: Any) -> Any:
+            try:
+                return numba.njit(**options)(function)
+            except RuntimeError:  # there is no folder for the cache
+                return numba.njit(**{**options, "cache": False})(function)
+
+        return decorate
+
+    return compile_lazily
+
+
+_njit = _decorator()
+
+
+def _jit(**options: Any) -> Callable[[F], F]:
+    """Return the decorator of a compiled function."""
+    decorate: Callable[[F], F] = _njit(**options)
+    return decorate
+
+
+def in_threads(work: Callable[[int, int], None], n_items: int, size: float) -> None:
+    """Call ``work(low, high)`` on parts of range(n_items), in threads if ``size`` is worth them."""
+    threads = min(n_items, n_threads()) if size > _WORTH_THREADS else 1
+    spread(work, n_items, max(1, -(-n_items // max(1, threads))), threads)
+
+
+@_jit(inline="always", **_options())
+def _multiply(R: Any, X: Any, T: Any) -> None:
+    """Write T = R X, for R (n, nr) and the leading rows of X (Q, B, Q) and of T (n, B, Q)."""
+    n, nr = R.shape
+    Q, B, _ = X.shape
+    if n * nr * B * Q >= _SMALL:
+        # All schedules in one product, since they are the middle axis of X.
+        np.dot(R, X[:nr].reshape(nr, B * Q), T[:n].reshape(n, B * Q))
+        return
+    for j in range(n):
+        T[j] = 0.0
+        for x in range(nr):
+            for b in range(B):
+                for y in range(Q):
+                    T[j, b, y] += R[j, x] * X[x, b, y]
+
+
+@_jit(inline="always", **_options())
+def _learn(T: Any, mass: Any, L: Any, R: Any, phi: Any, noise: Any, p: float, K: Any) -> None:
+    """Replace the rows T of one task by p Y = p φ (T − ½ K φ L)."""
+    n, B, Q = T.shape
+    for j in range(n):
+        for b in range(B):
+            row = T[j, b]  # naming the row halves the time here; in run_trials it would cost
+            scale = p * phi[j, b]
+            for o in range(n):
+                # K_jo = R_j S R_oᵀ; label noise of one visit is independent along singular vectors,
+                # and its variance counts as often as the state is occupied.
+                product = noise[j] * mass[b] if o == j else 0.0
+                for y in range(R.shape[1]):
+                    product += R[o, y] * row[y]
+                # The ½ of Y: both A and Aᵀ carry half of Lᵀφ K φ L.
+                K[o] = -0.5 * phi[o, b] * product
+            for o in range(n):
+                for y in range(L.shape[1]):
+                    row[y] += K[o] * L[o, y]
+            for y in range(Q):
+                row[y] *= scale
+
+
+@_jit(inline="always", **_options())
+def _add_change(  # noqa: C901, PLR0912 - split, it takes twice the time
+    out: Any, stay: float, X: Any, L: Any, Y: Any, A: Any
+) -> None:
+    """Add ``stay`` · X − Lᵀ Y − Yᵀ L to the lower triangle of ``out`` (Q, B, Q)."""
+    n, nl = L.shape
+    Q, B, _ = X.shape
+    small = n * nl * B * Q < _SMALL
+    if not small:
+        # A = Lᵀ Y of all schedules in one product.
+        np.dot(L.T, Y[:n].reshape(n, B * Q), A)
+    for x in range(Q):
+        for b in range(B):
+            for y in range(x + 1):
+                # The part that the step leaves as it is.
+                out[x, b, y] += stay * X[x, b, y]
+            if small:
+                for j in range(n):
+                    # Rank-one updates of the lower triangle; beyond the columns of L only A has
+                    # entries.
+                    row = Y[j, b]
+                    along = L[j, x] if x < nl else 0.0
+                    at_x = Y[j, b, x]
+                    for y in range(min(x + 1, nl)):
+                        out[x, b, y] -= along * row[y] + L[j, y] * at_x
+                    for y in range(nl, x + 1):
+                        out[x, b, y] -= along * row[y]
+            else:
+                if x < nl:
+                    for y in range(x + 1):
+                        out[x, b, y] -= A[x, b * Q + y]
+                for y in range(min(x + 1, nl)):
+                    out[x, b, y] -= A[y, b * Q + x]
+
+
+@_jit(**_options())
+def push(  # noqa: PLR0913
+    low: int,
+    high: int,
+    S: Any,
+    new: Any,
+    moves: Any,
+    left: Any,
+    right: Any,
+    phi: Any,
+    noise: Any,
+    one: int,
+) -> None:
+    """Write Σ_e p_e M_e S_e M_eᵀ into ``new`` for the targets low..high − 1, e being their moves.
+
+    One step on a task is U ← M U with M = I − Lᵀ diag(φ) R, L and R having a row for every
+    singular vector of the task. With T = R S and K = R S Rᵀ the moment S = E[U Uᵀ] becomes
+
+        M S Mᵀ = S − A − Aᵀ,   A = Lᵀ Y,   Y = φ (T − ½ K φ L),
+
+    since A + Aᵀ = Lᵀφ T + Tᵀφ L − Lᵀφ K φ L. Only one triangle of it is computed and then
+    mirrored: an antisymmetric rounding error would never be contracted. Label noise of variance
+    n_j along singular vector j adds n_j to K_jj, times the probability of the state, which is the
+    entry ``one`` of S.
+
+    S (states, Q, B, Q) holds the moments of B schedules, with the schedules *in the middle*: both
+    large products are then single products of Q × BQ matrices, and the small ones run over
+    contiguous rows. Consecutive moves between the same two states form one run, whose tasks share
+    these products (``Moves.table``). L and R may have fewer columns than S: they act on the leading
+    coordinates.
+    """
+    runs_of, starts, source, task, probability, offsets = moves
+    Q = S.shape[1]
+    B = S.shape[2]
+    # Work arrays for the largest run of tasks, made once for all targets.
+    widest = 0
+    for run in range(runs_of[low], runs_of[high]):
+        size = offsets[task[starts[run + 1] - 1] + 1] - offsets[task[starts[run]]]
+        widest = max(widest, size)
+    T = np.empty((widest, B, Q))
+    A = np.empty((left.shape[1], B * Q))
+    K = np.empty(widest)
+    for target in range(low, high):
+        new[target] = 0.0
+        for run in range(runs_of[target], runs_of[target + 1]):
+            begin = starts[run]
+            end = starts[run + 1]
+            first = offsets[task[begin]]
+            last = offsets[task[end - 1] + 1]
+            # T = R S for all tasks of the run, which begin at the same state.
+            X = S[source[begin]]
+            total = 0.0
+            _multiply(right[first:last], X, T)
+            for e in range(begin, end):
+                p = probability[e]
+                total += p
+                lo = offsets[task[e]]
+                hi = offsets[task[e] + 1]
+                rows = T[lo - first : hi - first]
+                mass = X[one, :, one]
+                _learn(rows, mass, left[lo:hi], right[lo:hi], phi[lo:hi], noise[lo:hi], p, K)
+            # Ten times 0.1 is 1 − 1e-16: as a factor of S at every step that would be a decay.
+            stay = 1.0 if abs(total - 1.0) < 1e-9 else total
+            _add_change(new[target], stay, X, left[first:last], T, A)
+        for x in range(Q):
+            for b in range(B):
+                for y in range(x):
+                    # Mirrored, so that the result is symmetric to the last bit.
+                    new[target, y, b, x] = new[target, x, b, y]
+
+
+@_jit(**_options())
+def push_often(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
+    S: Any,
+    spare: Any,
+    moves: Any,
+    left: Any,
+    right: Any,
+    phi: Any,
+    noise: Any,
+    one: int,
+    gains: Any,
+    walk: Any,
+) -> Any:
+    """Make the steps of φ (T, Σr, B) with the same moves of one state; return the last S.
+
+    With ``gains`` (T,) the trailing half of the coordinates is the average Ū of the leading half:
+    Ū ← Ū + g (U − Ū). ``walk`` (T,) is added to the diagonal of S before every step, in the
+    coordinates before ``one``: the teacher moves.
+    """
+    for t in range(phi.shape[0]):
+        # The teacher moves before the step: E δδᵀ = walk · I, times the probability.
+        if walk[t] > 0.0:
+            for x in range(one):
+                for b in range(S.shape[2]):
+                    S[0, x, b, x] += walk[t] * S[0, one, b, one]
+        push(0, len(S), S, spare, moves, left, right, phi[t], noise, one)
+        S, spare = spare, S
+        if len(gains):
+            # Ū ← Ū + g (U − Ū) on the rows, then on the columns of E[(U, Ū)(U, Ū)ᵀ].
+            n = S.shape[1] // 2
+            g = gains[t]
+            X = S[0]
+            for x in range(n):
+                for b in range(X.shape[1]):
+                    for y in range(2 * n):
+                        X[n + x, b, y] += g * (X[x, b, y] - X[n + x, b, y])
+            for x in range(2 * n):
+                for b in range(X.shape[1]):
+                    for y in range(n):
+                        X[x, b, n + y] += g * (X[x, b, y] - X[x, b, n + y])
+    return S
+
+
+@_jit(**_options())
+def run_trials(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
+    low: int,
+    high: int,
+    w: Any,
+    order: Any,
+    phi: Any,
+    vectors: Any,
+    targets: Any,
+    offsets: Any,
+    scale: Any,
+    average: Any,
+    gains: Any,
+    visits: Any,
+    noise: Any,
+    walk: Any,
+) -> None:
+    """Make the steps of ``order`` (n, T) on the weights w (n, d) of runs low..high − 1, in place.
+
+    One step is w ← w − Vᵀ φ ∘ (V w − t), with ``noise`` (n, T, r) over s added to t; t of run i is
+    column i modulo c of ``targets``, so that several targets are runs of their own. ``walk``
+    (n, T, d) is subtracted from the weights before a step, and from their average: the teacher has
+    moved. For the metrics of a path every run has the number of visits of each task, and the mean
+    and the spread of its outputs s ∘ (V w − t) right after, by Welford's updates.
+    """
+    counts, means, spreads = visits
+    follow = counts.shape[1] > 0
+    averaged = len(gains) > 0
+    fixed = phi.shape[0] == 1
+    noisy = noise.shape[1] > 0
+    walking = walk.shape[1] > 0
+    c = targets.shape[1]
+    d = w.shape[1]
+    errors = np.empty(len(vectors))
+    shifts = np.zeros(len(vectors))
+    for group in range(low, high, 4):  # four runs in turn: the processor overlaps their steps
+        for t in range(order.shape[1]):
+            now = 0 if fixed else t
+            for i in range(group, min(group + 4, high)):
+                m = np.uint64(order[i, t])
+                a = 0 if c == 1 else i % c
+                lo = offsets[m]
+                hi = offsets[m + np.uint64(1)]
+                if walking:
+                    for x in range(d):
+                        w[i, x] -= walk[i, t, x]
+                        if averaged:
+                            average[i, x] -= walk[i, t, x]
+                for j in range(lo, hi):
+                    # The errors V w − t of the task before the step.
+                    error = -targets[j, a]
+                    for x in range(d):
+                        error += vectors[j, x] * w[i, x]
+                    errors[j - lo] = error
+                    if noisy:
+                        shifts[j - lo] = noise[i, t, j - lo] / scale[j]
+                for j in range(lo, hi):
+                    # Singular vectors are orthogonal: their steps do not disturb each other.
+                    step = phi[now, j] * (errors[j - lo] - shifts[j - lo])
+                    for x in range(d):
+                        w[i, x] -= step * vectors[j, x]
+                if averaged:
+                    for x in range(d):
+                        average[i, x] += gains[t] * (w[i, x] - average[i, x])
+                if follow:
+                    counts[i, m] += 1.0
+                    # Welford: the mean moves by change/n, the spread grows by (1 − 1/n) change².
+                    weight = 1.0 / counts[i, m]
+                    total = 0.0
+                    for j in range(lo, hi):
+                        # After the step the error is (1 − φ) e, and the noise has moved it by φ.
+                        output = (1.0 - phi[now, j]) * errors[j - lo] + phi[now, j] * shifts[j - lo]
+                        if averaged:
+                            output = -targets[j, a]
+                            for x in range(d):
+                                output += vectors[j, x] * average[i, x]
+                        change = scale[j] * output - means[i, j]
+                        means[i, j] += weight * change
+                        total += (1.0 - weight) * change * change
+                    spreads[i, m] += total

@@ -1,0 +1,162 @@
+"""The moves of one step of a chain of tasks, and those of draws, fixed orders and epochs."""
+
+import functools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """The moves of one step: arrays of one length, in increasing order of ``target``.
+
+    Parameters
+    ----------
+    source, target : arrays of int
+        The states before and after the step, each counted from 0.
+    task : array of int
+        The task that is learned.
+    probability : array of float
+        Given the source.
+    n_targets : int, default the largest target and one
+        Number of states after the step.
+
+    Examples
+    --------
+    Two tasks, each repeated with probability 0.9; the state is the last one:
+
+    >>> from forgetless.orderings import Moves
+    >>> moves = Moves([0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 1, 1], [0.9, 0.1, 0.1, 0.9])
+    >>> moves.n_targets
+    2
+    """
+
+    source: Any
+    target: Any
+    task: Any
+    probability: Any
+    n_targets: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("source", "target", "task"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64))
+        object.__setattr__(self, "probability", np.asarray(self.probability, dtype=np.float64))
+        lengths = {len(self.source), len(self.target), len(self.task), len(self.probability)}
+        if len(lengths) > 1 or np.any(np.diff(self.target) < 0):
+            raise ValueError(
+                "moves must have one source, target, task and probability each, in increasing order"
+                f" of their targets, got lengths {sorted(lengths)} and targets {self.target}"
+            )
+        n_targets = max(self.n_targets, int(np.max(self.target, initial=-1)) + 1)
+        object.__setattr__(self, "n_targets", n_targets)
+
+    def check(self, n_sources: int, n_tasks: int) -> None:
+        """Raise ValueError unless every one of the states before leads somewhere, to some task."""
+        if np.min(self.task, initial=0) < 0 or np.max(self.task, initial=0) >= n_tasks:
+            raise ValueError(f"moves must name tasks in 0..{n_tasks - 1}, got {self.task}")
+        low = np.min(self.source, initial=0)
+        # The probabilities of all moves from a state.
+        totals = np.bincount(self.source, self.probability) if low >= 0 else np.zeros(0)
+        wrong = len(totals) != n_sources or np.any(self.probability < 0)
+        if wrong or np.max(np.abs(totals - 1.0)) > 1e-9:
+            raise ValueError(
+                f"moves must have probabilities that sum to 1 from each of the {n_sources} states"
+                f" before the step, got sums {totals}"
+            )
+
+    @cached_property
+    def reversed(self) -> "Moves":
+        """The moves from targets to sources, for forms that are carried backwards."""
+        # Targets must be sorted: backwards they are the sources.
+        order = np.argsort(self.source, kind="stable")
+        return Moves(
+            self.target[order], self.source[order], self.task[order], self.probability[order]
+        )
+
+    @cached_property
+    def by_task(self) -> dict[int, "Moves"]:
+        """The moves that learn each task, to the same states; tasks without a move are left out."""
+        parts = {}
+        for m in np.unique(self.task).tolist():
+            at = np.flatnonzero(self.task == m)
+            own = (self.source[at], self.target[at], self.task[at], self.probability[at])
+            parts[m] = Moves(*own, self.n_targets)
+        return parts
+
+    @cached_property
+    def table(self) -> tuple[NDArray[Any], ...]:
+        """The arrays of ``_kernels.push``: first runs of targets, first moves of runs, the moves.
+
+        Moves of consecutive tasks between the same two states are one run: their matrix products
+        are made together.
+        """
+        # A run ends where a state changes, or where a task is left out.
+        new = (np.diff(self.source) != 0) | (np.diff(self.target) != 0) | (np.diff(self.task) != 1)
+        starts = np.concatenate([[0], np.flatnonzero(new) + 1, [len(self.source)]])
+        first = np.searchsorted(self.target[starts[:-1]], np.arange(self.n_targets + 1))
+        return first, starts, self.source, self.task, self.probability
+
+
+@functools.lru_cache
+def drawn(n_tasks: int, probabilities: tuple[float, ...] | None) -> Moves:
+    """Return the moves of independent draws."""
+    # One state, and a move for every task.
+    zeros = np.zeros(n_tasks, dtype=np.int64)
+    law = np.full(n_tasks, 1 / n_tasks) if probabilities is None else np.array(probabilities)
+    return Moves(zeros, zeros, np.arange(n_tasks), law)
+
+
+@functools.lru_cache
+def single(m: int) -> Moves:
+    """Return the only move of a fixed order."""
+    return Moves([0], [0], [m], [1.0])
+
+
+def unseen(n_tasks: int, t: int, visits: Any) -> Any:
+    """Return equal probabilities of the tasks that were not seen in the epoch of step t."""
+    # A task seen in this epoch has one visit more than the others.
+    visits_of_seen = t // n_tasks + 1.0
+    return (visits_of_seen - visits) / (visits_of_seen * n_tasks - t)
+
+
+def epoch(n_tasks: int, size: int) -> Moves:
+    """Return the moves from sets of ``size`` tasks to sets of one more."""
+    # Those of larger collections take more memory than time.
+    return _kept_moves(n_tasks, size) if n_tasks <= _FEW else _added(n_tasks, size)
+
+
+_FEW = 12
+"""Tasks up to which the moves between their sets are kept: 2^12 sets are a megabyte."""
+
+
+def _added(n_tasks: int, size: int) -> Moves:
+    """Return the moves that add a task to a set of ``size`` tasks.
+
+    A set c_0 < c_1 < … has the number Σ_i C(c_i, i + 1) among the sets of its size (the
+    combinatorial number system). Taking c_j away leaves Σ_{i<j} C(c_i, i + 1) + Σ_{i>j} C(c_i, i).
+    """
+    after = np.zeros((1, 0), dtype=np.int64)
+    for count in range(1, size + 2):
+        # The sets of ``count`` tasks with the largest task m: those of one task less before m.
+        parts = []
+        for m in range(count - 1, n_tasks):
+            fewer = after[: math.comb(m, count - 1)]
+            parts.append(np.column_stack([fewer, np.full(len(fewer), m)]))
+        after = np.concatenate(parts)
+    numbers = np.array([[math.comb(m, i) for i in range(size + 2)] for m in range(n_tasks)])
+    # C(c_i, i + 1) of tasks that keep their position, C(c_i, i) of those behind.
+    position = np.arange(size + 1)
+    kept = numbers[after, position + 1]
+    shifted = numbers[after, position]
+    before = np.cumsum(kept, axis=1) - kept
+    behind = shifted.sum(axis=1, keepdims=True) - np.cumsum(shifted, axis=1)
+    target = np.repeat(np.arange(len(after)), size + 1)
+    law = np.full(target.size, 1 / (n_tasks - size))
+    return Moves((before + behind).ravel(), target, after.ravel(), law)
+
+
+_kept_moves = functools.lru_cache(maxsize=256)(_added)

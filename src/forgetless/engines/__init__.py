@@ -1,1 +1,0 @@
-"""Engines: simulation and exact expectations of schedules on tasks."""

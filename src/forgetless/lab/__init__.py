@@ -1,0 +1,1 @@
+"""The laboratory: exact expectations and simulations of learners of one task after another."""
