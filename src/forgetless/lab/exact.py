@@ -46,7 +46,7 @@ from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Expectation, WorstCase
 from forgetless.lab.rounding import relative_errors
-from forgetless.lab.simulate import trials_along
+from forgetless.lab.simulate import followed
 from forgetless.metrics import Metric, check_walk, quantity, resolve
 from forgetless.orderings import Moves
 from forgetless.tasks import TaskCollection
@@ -191,7 +191,7 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
 
 def _along_one_order(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
     """Return curves (B, n_steps, …) of a fixed order: one run, faster and more accurate."""
-    parts = [trials_along(problem, b, metrics) for b in range(len(problem.filters))]
+    parts = [followed(problem, b, metrics, 1, 0) for b in range(len(problem.filters))]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -321,7 +321,7 @@ def backward(
     n_tasks = problem.tasks.n_tasks
     ordering = problem.ordering
     averaged = problem.average is not None
-    check_states(problem, len(form) * (2 if averaged else 1))
+    check_states(problem, len(form) * (1 + averaged))
     V = _last_form(problem, form, last)
     # Backwards the maps are exchanged, and neither noise nor a walk contributes to V.
     zeros = np.zeros_like(c.maps.noise)
@@ -493,7 +493,7 @@ class Adjoint:
         (1/ε)-norm of all q: at most a factor q^ε above, and smooth where several teachers are
         equally bad.
         """
-        problem = _with_filter(self.problem, filter_)
+        problem = replace(self.problem, filters=[filter_])
         k = problem.k
         if not self.c.q:
             # All tasks are zero: nothing is learned, and every teacher has loss 0.
@@ -546,11 +546,6 @@ class Adjoint:
             p = probability[begin:end][own - task[begin]]
             slopes[rows] -= p * np.sum((L @ V[moves.target[begin], :, 0]) * moved, axis=1)
         return slopes
-
-
-def _with_filter(problem: Problem, filter_: Filter) -> Problem:
-    """Return the problem of another filter."""
-    return replace(problem, filters=[filter_])
 
 
 def _softened(values: Floats, softness: float) -> tuple[float, Floats]:

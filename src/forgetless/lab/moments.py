@@ -98,7 +98,7 @@ class Coordinates:
         first = np.reshape(origin, shape) if labels else np.zeros(shape)
         self.basis = tasks.span
         self.reference = np.reshape(tasks.teacher(origin), shape) if labels else np.zeros(shape)
-        missing = self._missing(first)
+        missing = self._missing()
         # D = V B: what a coordinate does to the error along a singular vector.
         D = tasks.singular_vectors @ self.basis
         start = self.basis.T @ (first - self.reference)
@@ -127,7 +127,7 @@ class Coordinates:
         variances = c * (noise / tasks.singular_values) ** 2
         self.maps = Maps(left, right, tasks.offsets, variances, self.q if self.affine else 0)
 
-    def _missing(self, first: Floats) -> Floats:
+    def _missing(self) -> Floats:
         """Return e of the reference w⋆: exactly zero if one model fits all tasks up to rounding."""
         tasks = self.tasks
         if not self.labels:

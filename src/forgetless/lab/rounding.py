@@ -76,6 +76,7 @@ class _Errors:
         self.linear = maps._replace(right=right)
         self.sums = np.zeros((1, self.run.Q, 2 * self.B, self.run.Q))  # E, then F
         self.sums[0, maps.one, self.B :, maps.one] = 1.0
+        self.largest = np.zeros((2, self.B))  # losses of E and F at any step, for averages
         norms = np.array([np.linalg.norm(task.y) for task in problem.tasks])
         self.labels = norms[problem.tasks.owners]
         self.floor = 0.5 * float(np.mean(norms**2))  # the size of what floors are computed from
@@ -89,7 +90,8 @@ class _Errors:
         errors = [self._error()]
         powers = None
         if self.problem.steps[-1] > _FOLLOWED:
-            powers = Powers.if_faster(self._doubled(), self._noisy(), int(self.problem.steps[-1]))
+            both = replace(self.problem, filters=2 * self.problem.filters)
+            powers = Powers.if_faster(both, self._noisy(), int(self.problem.steps[-1]))
         for first, last, recorded in self.problem.windows():
             near = last if powers is None else min(max(first, _FOLLOWED), last)
             for phi in self.problem.factors(first, near) if near > first else ():
@@ -110,13 +112,21 @@ class _Errors:
             share = moves.probability[:, None] * made[:, :, x]
             np.add.at(self.sums[:, x, : self.B, x], moves.target, share)
         self.run.advance(phi[None])
+        if self.problem.average is not None:
+            # An average is a convex combination of iterates: their largest errors bound its own.
+            self.largest = np.maximum(self.largest, self._losses_of_sums())
+
+    def _losses_of_sums(self) -> Floats:
+        """Return |½⟨H, E⟩| and |½⟨H, F⟩|, of shape (2, B)."""
+        one = self.c.maps.one
+        E = self.sums[:, :, : self.B].sum(0)
+        F = self.sums[:, :, self.B :].sum(0)
+        F[one:, :, one:] = 0.0  # that is the probability of a state
+        return np.stack([self._loss(E), self._loss(F)])
 
     def _noisy(self) -> Maps:
         """Return the maps of E and F, with the uncertainty of the data as label noise."""
         return self.linear._replace(noise=self._unsure() ** 2)
-
-    def _doubled(self) -> Problem:
-        return replace(self.problem, filters=[*self.problem.filters, *self.problem.filters])
 
     def _jump(self, powers: Powers, n_steps: int) -> None:
         """Make many equal steps, the errors made in each being those of the first."""
@@ -157,20 +167,17 @@ class _Errors:
         """Return the absolute error (B,) now; filter factors, too, are known to eps at any step."""
         run = self.run
         tasks = self.c.tasks
-        one = self.c.maps.one
         k = max(1, run.done)
         low = run.size - run.Q
         S = run.S[:, low:, :, low:].sum(0)
-        E = self.sums[:, :, : self.B].sum(0)
-        F = self.sums[:, :, self.B :].sum(0)
-        F[one:, :, one:] = 0.0  # that is the probability of a state
+        of_steps, of_data = np.maximum(self.largest, self._losses_of_sums())
         losses = self._loss(S)
         terms = np.abs(self.c.maps.right) @ np.sqrt(np.maximum(np.einsum("xbx->xb", S), 0.0))
         weights = tasks.singular_values**2 / (2 * tasks.n_tasks)
         # Errors of the steps, of the last product, and of the factors φ.
-        rounded = self._loss(E) + EPS * (weights @ terms**2 + k * losses + self.floor)
+        rounded = of_steps + EPS * (weights @ terms**2 + k * losses + self.floor)
         # Errors of the data are the same at every visit: they add up before they are squared.
-        shifted = self._loss(F) * k + weights @ self._unsure() ** 2
+        shifted = of_data * k + weights @ self._unsure() ** 2
         total: Floats = SAFETY * (rounded + 2 * np.sqrt(losses * shifted) + shifted)
         return total
 

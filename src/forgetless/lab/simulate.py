@@ -117,7 +117,7 @@ def simulate(  # noqa: PLR0913
         wanted = [*wanted, _WEIGHTS]
     _check_size(problem, n_trials, wanted)
     common = _shared(seed)
-    parts = [_followed(problem, b, wanted, n_trials, common) for b in range(len(problem.filters))]
+    parts = [followed(problem, b, wanted, n_trials, common) for b in range(len(problem.filters))]
     values = {}
     for each in wanted:
         curves = [part[each.name] for part in parts]
@@ -146,18 +146,13 @@ def _check_size(problem: Problem, n_trials: int, metrics: list[Metric]) -> None:
 
 # Threads of a product spin for a while and would slow down the steps after it.
 @one_blas_thread()
-def _followed(
+def followed(
     problem: Problem, b: int, metrics: list[Metric], n_trials: int, seed: Any
 ) -> dict[str, Floats]:
     """Return the metrics (n_trials, n_steps, …) of schedule number b."""
     blocks = draws(problem.ordering, problem.tasks.n_tasks, problem.k, n_trials, seed)
     trials = Trials(problem, n_trials, metrics, seed)
     return _recorded(trials, b, track(blocks, "steps", total=-(-problem.k // BLOCK)), metrics)
-
-
-def trials_along(problem: Problem, b: int, metrics: list[Metric]) -> dict[str, Floats]:
-    """Return the metrics (1, n_steps, …) of schedule number b along the only order there is."""
-    return _followed(problem, b, metrics, 1, 0)
 
 
 def _recorded(

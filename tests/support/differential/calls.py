@@ -109,8 +109,8 @@ def expected_and_simulated(case, metrics, **options):
     sampling = {"n_trials": TRIALS, "seed": case["seed"], "record": "all"}
     trace = fl.simulate(*problem, metrics=metrics, **sampling, **options)
     return {
-        **prefixed("expect", values_of(exact, metrics)),
-        **prefixed("simulate", values_of(trace, metrics)),
+        **prefixed("expect", values_of(exact, exact.values)),
+        **prefixed("simulate", values_of(trace, trace.values)),
         "weights": trace.weights,
         "unit": unit_of(problem[0]),
     }
@@ -174,6 +174,12 @@ def disturbed_before(case):
 
 def loss_on(case):
     """Return the loss on other tasks."""
+    metric = fl.metrics.loss_on(tasks_of(case["others"]), "average_loss")
+    return expected_and_simulated(case, (metric,), ordering=ordering_of(case))
+
+
+def loss_on_before(case):
+    """Return the same of the old commit."""
     options = {"ordering": ordering_of(case), "evaluate": tasks_of(case["others"])}
     return expected_and_simulated(case, ("average_loss",), **options)
 
@@ -363,7 +369,7 @@ CALLS = {
     "average": (average, average),
     "loss_gradient": (loss_gradient, loss_gradient),
     "disturbed": (disturbed_before, disturbed),
-    "loss_on": (loss_on, loss_on),
+    "loss_on": (loss_on_before, loss_on),
     "ensemble": (ensemble, ensemble),
     "regressor": (regressor, regressor),
     "upper_bound": (upper_bound, upper_bound),
