@@ -7,27 +7,19 @@ from torch import nn
 from torch.nn import functional
 
 OPTIMIZERS = {
-    "sgd": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr),
-    "sgd foreach": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, foreach=True),
-    "sgd fused": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8, fused=True),
-    "momentum": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8),
-    "dampening": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8, dampening=0.3),
-    "nesterov": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8, nesterov=True),
-    "adam": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr),
-    "adam foreach": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr, foreach=True),
-    "adam fused": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr, fused=True),
-    "amsgrad": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr, amsgrad=True),
-    "adam, lr a tensor": lambda params, lr=0.05: torch.optim.Adam(params, lr=torch.tensor(lr), foreach=False),
-    "adamw": lambda params, lr=0.05: torch.optim.AdamW(params, lr=lr, weight_decay=0.0),
-    "adamw fused": lambda params, lr=0.05: torch.optim.AdamW(params, lr=lr, weight_decay=0.0, fused=True),
-}
-
-SLOWER = {  # of other metrics; they take more steps to rest
-    "nadam": lambda params, lr=0.05: torch.optim.NAdam(params, lr=lr),
-    "radam": lambda params, lr=0.05: torch.optim.RAdam(params, lr=lr),
-    "rmsprop": lambda params, lr=0.01: torch.optim.RMSprop(params, lr=lr),
-    "rmsprop, momentum": lambda params, lr=0.005: torch.optim.RMSprop(params, lr=lr, momentum=0.5),
-    "adagrad": lambda params, lr=0.5: torch.optim.Adagrad(params, lr=lr),
+    "sgd": lambda params: torch.optim.SGD(params, lr=0.1),
+    "sgd foreach": lambda params: torch.optim.SGD(params, lr=0.1, foreach=True),
+    "sgd fused": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8, fused=True),
+    "momentum": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8),
+    "dampening": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8, dampening=0.3),
+    "nesterov": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8, nesterov=True),
+    "adam": lambda params: torch.optim.Adam(params, lr=0.05),
+    "adam foreach": lambda params: torch.optim.Adam(params, lr=0.05, foreach=True),
+    "adam fused": lambda params: torch.optim.Adam(params, lr=0.05, fused=True),
+    "amsgrad": lambda params: torch.optim.Adam(params, lr=0.05, amsgrad=True),
+    "adam, lr a tensor": lambda params: torch.optim.Adam(params, lr=torch.tensor(0.05), foreach=False),
+    "adamw": lambda params: torch.optim.AdamW(params, lr=0.05, weight_decay=0.0),
+    "adamw fused": lambda params: torch.optim.AdamW(params, lr=0.05, weight_decay=0.0, fused=True),
 }
 
 
@@ -54,3 +46,9 @@ def train(net, optimizer, data, before_step=lambda: None):
 
 def weights(net):
     return torch.cat([p.detach().ravel() for p in net.parameters()])
+
+
+def shown(net, continual):
+    """Return the weights that are evaluated."""
+    with continual.evaluation():
+        return weights(net)
