@@ -42,6 +42,14 @@ RECIPES = {  # functions of the number of tasks and of the steps of one
 }
 
 
+DRAWN = (
+    "nothing",
+    "Average(steps of one task)",
+    "Proximal(1/8, fisher)",
+    "Proximal(1/8, fisher), Average(steps/4)",
+)
+
+
 def tasks_of(stream, seed, k):
     """Return k tasks, each a pair of training and test rows with labels."""
     X, y = load_digits(return_X_y=True)
@@ -84,6 +92,33 @@ def accuracies(stream, seed, make, k):
     return 100 * np.array(found)
 
 
+def draw(curves, path):
+    """Write the picture: the mean accuracy over the tasks so far, by stream and recipe."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    import matplotlib.pyplot as plt
+
+    import forgetless as fl
+
+    style = {"svg.hashsalt": "forgetless", "svg.fonttype": "none", "savefig.facecolor": "white", "lines.linewidth": 1.8}
+    style |= {f"{part}.labelsize": 11 for part in ("axes", "xtick", "ytick")}
+    style |= {"legend.fontsize": 10, "axes.titlesize": 11}
+    with fl.plots.publication(), mpl.rc_context(style):
+        figure, axes = plt.subplots(1, 3, figsize=(6.2, 3.6), sharey=True)
+        for ax, stream in zip(axes, STREAMS, strict=True):
+            for i, recipe in enumerate(DRAWN):
+                means = [np.mean(curves[recipe, stream][:, t, : t + 1]) for t in range(curves[recipe, stream].shape[1])]
+                t = np.arange(1, len(means) + 1)
+                ax.plot(t, means, color=fl.plots.COLOURS[i], linestyle=fl.plots.STYLES[i], label=recipe)
+            ax.set(title=stream, xticks=t, ylim=(0, 100))
+        axes[0].set_ylabel("accuracy on tasks so far, %")
+        axes[1].set_xlabel("tasks learned")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=2, frameon=False)
+        figure.subplots_adjust(left=0.11, right=0.99, top=0.92, bottom=0.34, wspace=0.08)
+        figure.savefig(path, format="svg", metadata={"Date": None})
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=8)
@@ -91,20 +126,20 @@ def main():
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    rows = []
-    ends = {}
+    curves, rows = {}, []
     for name, make in RECIPES.items():
-        row = [name]
         for stream in STREAMS:
-            scores = [accuracies(stream, seed, make, options.tasks) for seed in range(options.seeds)]
-            ends[name, stream] = np.array([each[-1].mean() for each in scores])
-            gain = ends[name, stream] - ends["nothing", stream]
-            error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
-            row.append(f"{ends[name, stream].mean():.1f}" + (f" ({gain.mean():+.1f} ± {error:.1f})" if rows else ""))
-        rows.append(row)
-        print(row, flush=True)
+            found = [accuracies(stream, seed, make, options.tasks) for seed in range(options.seeds)]
+            curves[name, stream] = np.array(found)  # (seeds, after task, of task)
+        ends = np.array([curves[name, stream][:, -1].mean(1) for stream in STREAMS])
+        nothing = np.array([curves["nothing", stream][:, -1].mean(1) for stream in STREAMS])
+        gains, errors = (ends - nothing).mean(1), (ends - nothing).std(1, ddof=1) / options.seeds**0.5
+        cells = [f"{end:.1f} ({gain:+.1f} ± {e:.1f})" for end, gain, e in zip(ends.mean(1), gains, errors, strict=True)]
+        rows.append([name, *(cells if name != "nothing" else (f"{end:.1f}" for end in ends.mean(1)))])
     command = f"python benchmarks/digits.py --seeds {options.seeds} --tasks {options.tasks}"
-    print(table("Digits, accuracy in percent", command, ["recipe", *STREAMS], rows))
+    print(table("Digits: accuracy in percent, gain over nothing ± standard error", command, ["recipe", *STREAMS], rows))
+    if options.picture:
+        draw(curves, options.picture)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,24 @@ def test_synaptic_intelligence_by_definition(name):
         assert float(wanted.max()) > 0
 
 
+def test_a_step_with_a_closure_is_one_without():
+    """As Lightning steps: gradients are computed within the step."""
+    results = []
+    for closed in (False, True):
+        net, optimizer, continual = begin(*all_mechanisms(flt.si))
+        for task in range(3):
+            for x, y in batches(3, seed=task):
+
+                def closure(x=x, y=y, net=net, optimizer=optimizer):
+                    optimizer.zero_grad()
+                    functional.cross_entropy(net(x), y).backward()
+
+                optimizer.step(closure) if closed else (closure(), optimizer.step())
+            continual.next_task()
+        results.append(shown(net, continual))
+    assert torch.equal(*results)
+
+
 def test_past_the_planned_tasks_nothing_moves():
     net, optimizer, continual = begin(flt.Proximal([1.0, 1.0]), flt.StepSize(flt.cosine(2)), name="sgd")
     learn(net, optimizer, continual, [0, 1])

@@ -71,7 +71,7 @@ class Control(Twice):
     """Control flow that depends on data, which vmap cannot follow."""
 
     def forward(self, x):
-        return super().forward(x) if float(x.detach().sum()) > 0 else self.head(x)
+        return super().forward(x) if bool((x.abs() < 1e9).all()) else x
 
 
 MODELS = {  # builder, shape of a sample, how it is done

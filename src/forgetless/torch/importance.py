@@ -168,8 +168,8 @@ class SynapticIntelligence(Mechanism):
 
     def before_step(self, run: Any, optimizer: Any) -> None:
         """Keep the weights."""
-        params = [pair for _, own in run.groups(optimizer) for pair in own.items()]
-        self._before = {name: p.detach().clone() for name, p in params}
+        # Of all parameters: where the step is given a closure, gradients are not there yet.
+        self._before = {name: p.detach().clone() for name, p in run.params.items()}
 
     def after_step(self, run: Any, optimizer: Any) -> None:
         """Add −g·Δw; the proximal step comes later and is no part of Δw."""

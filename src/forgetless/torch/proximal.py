@@ -305,7 +305,10 @@ def _shares(metric: Any, omegas: Sequence[Any], load: Any) -> list[Any]:
     else:
         shares = metric
         torch._foreach_div_(shares, omegas)
-    torch._foreach_div_(shares, load)
+    if isinstance(load, float):
+        torch._foreach_div_(shares, load)
+    else:  # on a device, where a product does not wait for it
+        torch._foreach_mul_(shares, load.reciprocal())
     torch._foreach_add_(shares, 1.0)
     torch._foreach_reciprocal_(shares)
     return shares
