@@ -15,10 +15,14 @@ from forgetless.filters import Filter
 from forgetless.guarantees import _majorant, exchangeable
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
-from forgetless.lab.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.metrics import quantity as quantity_of
-from forgetless.orderings import WithoutReplacement, WithReplacement
-from forgetless.schedules import resolve
+from forgetless.orderings import (
+    OrderingLike,
+    WithoutReplacement,
+    WithReplacement,
+    as_ordering,
+)
+from forgetless.schedules import ScheduleLike, resolve
 
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
 
@@ -181,7 +185,7 @@ def upper_bound(
             " with replacement"
         )
     validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
-    filter_ = in_units(resolve(as_schedule(schedule), k, radius), radius)
+    filter_ = in_units(resolve(schedule, k, radius), radius)
     if independent:
         half = half_supremum(filter_, k, goal, average)
         unit = half.per_unit
