@@ -11,7 +11,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.epochs import FIRST_EPOCH, epoch
 from forgetless.filters import Filter, Projection, Ridge
-from forgetless.schedules import Named, resolve
+from forgetless.schedules import resolve
 
 
 def strengths(schedule: Any, n_tasks: int) -> tuple[float, ...]:
@@ -148,7 +148,7 @@ def budgets(schedule: Any, n_tasks: int) -> tuple[float, ...]:
 
 def filter_of(schedule: Any, n_tasks: int) -> Filter | None:
     """Return the filter of a schedule; None for numbers and for functions of the task."""
-    if isinstance(schedule, Filter | Named):
+    if isinstance(schedule, Filter):
         return resolve(schedule, n_tasks, 1.0)
     if not callable(schedule):
         return None
