@@ -33,6 +33,7 @@ RECIPES = {  # functions of the number of tasks and of the steps of one
     "Proximal(1/8, mas)": lambda *_: [flt.Proximal(1 / 8, flt.mas)],
     "Proximal(1/8)": lambda *_: [flt.Proximal(1 / 8)],
     "Average(steps of one task)": lambda _, steps: [flt.Average(steps)],
+    "Average(all steps)": lambda *_: [flt.Average(1e9)],
     "Proximal(1/8, fisher), Average(steps/4)": lambda _, n: [flt.Proximal(1 / 8, flt.fisher), flt.Average(n / 4)],
     "Merge(1)": lambda *_: [flt.Merge(1.0)],
     "Merge(2)": lambda *_: [flt.Merge(2.0)],
@@ -105,7 +106,7 @@ def draw(curves, path):
     style |= {f"{part}.labelsize": 11 for part in ("axes", "xtick", "ytick")}
     style |= {"legend.fontsize": 10, "axes.titlesize": 11}
     with fl.plots.publication(), mpl.rc_context(style):
-        figure, axes = plt.subplots(1, 3, figsize=(6.2, 3.6), sharey=True)
+        figure, axes = plt.subplots(1, 3, figsize=(6.2, 3.6), sharey=True, layout="none")
         for ax, stream in zip(axes, STREAMS, strict=True):
             for i, recipe in enumerate(DRAWN):
                 means = [np.mean(curves[recipe, stream][:, t, : t + 1]) for t in range(curves[recipe, stream].shape[1])]
@@ -115,7 +116,7 @@ def draw(curves, path):
         axes[0].set_ylabel("accuracy on tasks so far, %")
         axes[1].set_xlabel("tasks learned")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="lower center", ncols=2, frameon=False)
-        figure.subplots_adjust(left=0.11, right=0.99, top=0.92, bottom=0.34, wspace=0.08)
+        figure.subplots_adjust(left=0.11, right=0.99, top=0.92, bottom=0.32, wspace=0.08)
         figure.savefig(path, format="svg", metadata={"Date": None})
 
 

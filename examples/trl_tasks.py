@@ -58,18 +58,27 @@ def train(model, tokens, data, n_steps, rate, callbacks=()):
             seed=0,
         )
         trainer = SFTTrainer(
-            model, arguments, data, processing_class=tokens, callbacks=list(callbacks)
+            model=model,
+            args=arguments,
+            train_dataset=data,
+            processing_class=tokens,
+            callbacks=list(callbacks),
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
+
+
+def ids(tokens, data):
+    """Return the first 58 bytes of every piece, as numbers."""
+    return torch.tensor([tokens(text)["input_ids"][:58] for text in data["text"]])
 
 
 @torch.no_grad()
 def bits(model, tokens, data):
     """Return the bits per byte on pieces of text."""
     model.eval()
-    rows = torch.tensor([tokens(text)["input_ids"][:58] for text in data["text"]])
-    return model(input_ids=rows.to(model.device), labels=rows.to(model.device)).loss.item() / 0.6931
+    rows = ids(tokens, data).to(model.device)
+    return model(input_ids=rows, labels=rows).loss.item() / 0.6931
 
 
 def main():
@@ -84,13 +93,7 @@ def main():
     texts = {"prose": "\n".join(topics.topics.values()), "code": inspect.getsource(inspect)}
     data = {name: pieces(text) for name, text in (texts | {"sums": sums}).items()}
     train(pretrained, tokens, data["prose"], 200, 2e-3)
-    old = [
-        {
-            "input_ids": torch.tensor(
-                [tokens(text)["input_ids"] for text in data["prose"]["text"][:64]]
-            )
-        }
-    ]
+    old = [{"input_ids": ids(tokens, data["prose"])[:64]}]
     recipes = {
         "nothing": [],
         "Proximal(1/8, fisher)": [flt.Proximal(1 / 8, partial(flt.fisher, max_samples=64))],

@@ -1,13 +1,10 @@
-"""On a GPU: the weights of the processor, no wait for the device, skipped steps, the time of a proximal step."""
+"""On a GPU: the weights of the processor, no wait for the device, skipped steps."""
 
-import itertools
 import math
-import time
 import warnings
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional
 
 import forgetless.torch as flt
@@ -98,44 +95,3 @@ def test_importances_are_those_of_the_processor():
         for name, value in here.items():
             torch.testing.assert_close(there[name].cpu(), value, rtol=1e-9, atol=1e-14)
         net.cpu()
-
-
-@pytest.mark.parametrize(
-    "importance", [None, lambda net, _: {n: torch.rand_like(p) for n, p in net.named_parameters()}]
-)
-@pytest.mark.parametrize("name", ["sgd", "adam", "adam fused"])
-def test_the_time_of_a_proximal_step(name, importance, capsys):
-    """Printed, not judged: a test does not depend on the machine's speed."""
-
-    def training(proximal):
-        torch.manual_seed(0)
-        sizes = (784, 800, 450, 10)
-        net = nn.Sequential(*(nn.Linear(a, b) for a, b in itertools.pairwise(sizes))).cuda()
-        optimizer = OPTIMIZERS[name](list(net.parameters()))
-        mechanisms = [flt.Proximal(1.0, importance)] if proximal else []
-        continual = flt.Continual(net, mechanisms, pretrained=[1]) if proximal else None
-        x, y = torch.randn(128, 784, device="cuda"), torch.randint(10, (128,), device="cuda")
-
-        def steps():
-            for _ in range(20):
-                optimizer.zero_grad()
-                functional.cross_entropy(net(x), y).backward()
-                optimizer.step()
-            torch.cuda.synchronize()
-            return continual
-
-        return steps
-
-    runs, ratios = (training(False), training(True)), []
-    for run_steps in runs:
-        run_steps()
-    for _ in range(15):
-        times = []
-        for run_steps in runs:
-            begun = time.perf_counter()
-            run_steps()
-            times.append(time.perf_counter() - begun)
-        ratios.append(times[1] / times[0])
-    with capsys.disabled():
-        print(f"\n{name}, {'weighted' if importance else 'identity'}: {sorted(ratios)[7]:.3f} × plain training")
-    assert min(ratios) > 0

@@ -119,9 +119,3 @@ def test_mixed_precision_and_a_compiled_module(tmp_path, options):
         trainer(tmp_path, callback, **options).fit(module, loader(task))
     assert callback.continual.task == 3
     assert bool(torch.isfinite(weights(module.net)).all())
-
-
-def test_another_module_is_noticed(tmp_path):
-    _, callback = begin(MECHANISMS["EWC"])
-    with pytest.raises(RuntimeError, match="no optimizer has stepped this model"):
-        trainer(tmp_path, callback).fit(Module(), loader(0))

@@ -11,7 +11,7 @@ from torch import nn
 import forgetless as fl
 import forgetless.torch as flt
 from forgetless.torch.proximal import METRICS
-from support.deep.networks import OPTIMIZERS, batches, mlp, train, weights
+from support.deep.networks import OPTIMIZERS, Lion, batches, mlp, train, weights
 
 D, N, K = 5, 3, 3
 
@@ -182,21 +182,6 @@ def test_clipping_does_not_see_the_proximal_step():
         train(net, OPTIMIZERS["sgd"](net.parameters()), batches(1), clip)
         assert continual.task == 2
     assert norms[0] == norms[1] > 0.01
-
-
-class Lion(torch.optim.Optimizer):
-    """Chen et al. (2023): steps by the sign of an interpolated momentum."""
-
-    def __init__(self, params, lr=0.02):
-        super().__init__(params, {"lr": lr})
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        for group in self.param_groups:
-            for p in group["params"]:
-                momentum = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
-                p.sub_(group["lr"] * torch.lerp(p.grad, momentum, 0.9).sign())
-                momentum.lerp_(p.grad, 0.01)
 
 
 def test_any_optimizer_decoupled_or_by_a_metric_of_its_own(monkeypatch):

@@ -39,6 +39,15 @@ class Question:
     reduce: Callable[[Any], Any]
 
 
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer: its inputs (samples, …, features) and results (samples, …, outputs)."""
+
+    name: str
+    inputs: Any
+    results: Any
+
+
 def logits_of(outputs: Any) -> Any:
     """Return the outputs of a model that are a tensor, or the ``logits`` of an object."""
     if isinstance(outputs, Mapping):
@@ -55,7 +64,9 @@ def logits_of(outputs: Any) -> Any:
 
 def forward(model: Any, x: Tensors) -> Any:
     """Return the outputs of a model for a batch."""
-    return logits_of(model(x[POSITIONAL]) if POSITIONAL in x else model(**x))
+    if POSITIONAL in x:
+        return logits_of(model(x[POSITIONAL]))
+    return logits_of(model(**x))
 
 
 def n_rows(x: Tensors) -> int:
@@ -80,9 +91,7 @@ def linear_layers(model: Any, x: Tensors, question: Question) -> Tensors | None:
     """Return the linear layers with trained parameters, by name, if they determine all gradients.
 
     None where other layers have trained parameters, where one is used twice, its weight is used
-    outside of it, or samples of a batch are mixed. The last two show by comparison with autograd:
-    Σ_n s_n δ_n x_nᵀ must be the gradient of Σ_n s_n value_n, with different factors s_n, so that
-    gradients do not cancel where the model is trained.
+    outside of it, or samples of a batch are mixed.
     """
     layers: Tensors = {}
     for name, module in model.named_modules():
@@ -94,20 +103,7 @@ def linear_layers(model: Any, x: Tensors, question: Question) -> Tensors | None:
     if not _fits(layers, calls, x):
         return None
     values = question.value(outputs, question.probes[0][0])
-    factors = torch.cos(torch.arange(len(values), device=values.device)).to(values.dtype)
-    params, results = trained(model), [result for _, _, result in calls]
-    options = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
-    wanted = torch.autograd.grad((factors * values).sum(), list(params.values()), **options)
-    deltas = torch.autograd.grad(values.sum(), results, **options)
-    found = {name: torch.zeros_like(p) for name, p in params.items()}
-    for (name, inputs, _), delta in zip(calls, deltas, strict=True):
-        rows = (factors.view(-1, *[1] * (delta.ndim - 1)) * delta).flatten(0, -2)
-        _add(found, name, rows.T @ inputs.flatten(0, -2), rows.sum(0))
-    tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
-    for mine, gradient in zip(found.values(), wanted, strict=True):
-        if not float((mine - gradient).norm()) <= tolerance * float(gradient.norm()) + 1e-30:
-            return None
-    return layers
+    return layers if _agree(trained(model), calls, values) else None
 
 
 def by_layers(layers: Tensors, model: Any, x: Tensors, question: Question, total: Tensors) -> bool:
@@ -115,31 +111,29 @@ def by_layers(layers: Tensors, model: Any, x: Tensors, question: Question, total
     outputs, calls = _record(layers, model, x)
     if not _fits(layers, calls, x):
         return False
-    results = [result for _, _, result in calls]
     # Of layers on rows the weighted sum over probes of reduce(δ), for one product at the end.
-    sums = [torch.zeros_like(result) for result in results]
+    sums = [torch.zeros_like(call.results) for call in calls]
     for target, weight in question.probes:
-        value = question.value(outputs, target).sum()
-        deltas = torch.autograd.grad(value, results, retain_graph=True, materialize_grads=True)
-        for i, delta in enumerate(deltas):
+        deltas = _deltas(calls, question.value(outputs, target))
+        for call, own, delta in zip(calls, sums, deltas, strict=True):
             if delta.ndim == 2:
-                sums[i] += weight[:, None] * question.reduce(delta)
+                own += weight[:, None] * question.reduce(delta)
             else:
-                name, inputs, _ = calls[i]
-                _add_sequences(total, name, (inputs, delta, weight), question.reduce)
-    for (name, inputs, _), own in zip(calls, sums, strict=True):
+                _add_sequences(total, call, delta, weight, question.reduce)
+    for call, own in zip(calls, sums, strict=True):
         if own.ndim == 2:
-            _add(total, name, own.T @ question.reduce(inputs), own.sum(0))
+            matrix = own.T @ question.reduce(call.inputs)
+            _add(total, call.name, matrix, own.sum(0))
     return True
 
 
-def _record(layers: Tensors, model: Any, x: Tensors) -> tuple[Any, list[tuple[str, Any, Any]]]:
-    """Return the outputs of a model, and name, input and output of every call of its layers."""
-    calls: list[tuple[str, Any, Any]] = []
+def _record(layers: Tensors, model: Any, x: Tensors) -> tuple[Any, list[Call]]:
+    """Return the outputs of a model, and every call of its layers."""
+    calls: list[Call] = []
     names = {module: name for name, module in layers.items()}
 
     def record(module: Any, inputs: Any, output: Any) -> Any:
-        calls.append((names[module], inputs[0].detach(), output))
+        calls.append(Call(names[module], inputs[0].detach(), output))
         return output.clone()  # what follows may work in place
 
     hooks = [module.register_forward_hook(record) for module in layers.values()]
@@ -150,22 +144,56 @@ def _record(layers: Tensors, model: Any, x: Tensors) -> tuple[Any, list[tuple[st
             hook.remove()
 
 
-def _fits(layers: Tensors, calls: Sequence[Any], x: Tensors) -> bool:
+def _fits(layers: Tensors, calls: Sequence[Call], x: Tensors) -> bool:
     """Return whether every layer was called once, with one row or one sequence per sample."""
-    once = sorted(name for name, _, _ in calls) == sorted(layers)
-    return once and all(len(result) == n_rows(x) for _, _, result in calls)
+    if sorted(call.name for call in calls) != sorted(layers):
+        return False
+    return all(len(call.results) == n_rows(x) for call in calls)
 
 
-def _add_sequences(total: Tensors, name: str, parts: tuple[Any, Any, Any], reduce: Any) -> None:
+def _deltas(calls: Sequence[Call], values: Any) -> Any:
+    """Return δ = ∂value/∂z of every call: samples do not mix, so that one pass has all of them."""
+    results = [call.results for call in calls]
+    return torch.autograd.grad(values.sum(), results, retain_graph=True, materialize_grads=True)
+
+
+def _agree(params: Tensors, calls: Sequence[Call], values: Any) -> bool:
+    """Return whether inputs and deltas give the gradients that autograd gives.
+
+    Σ_n s_n δ_n x_nᵀ must be the gradient of Σ_n s_n value_n. The factors s_n differ, so that
+    gradients do not cancel where the model is trained, and samples that mix are noticed.
+    """
+    factors = torch.cos(torch.arange(len(values), device=values.device)).to(values.dtype)
+    weighted = (factors * values).sum()
+    wanted = torch.autograd.grad(
+        weighted, list(params.values()), retain_graph=True, materialize_grads=True
+    )
+    found = {name: torch.zeros_like(p) for name, p in params.items()}
+    for call, delta in zip(calls, _deltas(calls, values), strict=True):
+        scaled = delta.transpose(0, -1) * factors  # (outputs, …, samples)
+        rows = scaled.transpose(0, -1).flatten(0, -2)
+        _add(found, call.name, rows.T @ call.inputs.flatten(0, -2), rows.sum(0))
+    # What rounding leaves of sums in another order, and far less than a forgotten term.
+    tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
+    for mine, gradient in zip(found.values(), wanted, strict=True):
+        apart = float((mine - gradient).norm())
+        if not apart <= tolerance * float(gradient.norm()) + 1e-30:
+            return False
+    return True
+
+
+def _add_sequences(total: Tensors, call: Call, delta: Any, weight: Any, reduce: Any) -> None:
     """Add the sum over samples of a layer that sees every sample at several places."""
-    inputs, delta, weight = parts
     delta = delta.flatten(1, -2)
-    inputs = inputs.flatten(1, -2)
+    inputs = call.inputs.flatten(1, -2)
     size = max(1, AT_ONCE // (delta.shape[2] * inputs.shape[2]))
-    for d, x, w in zip(delta.split(size), inputs.split(size), weight.split(size), strict=True):
-        gradients = d.transpose(1, 2) @ x  # (samples, outputs, inputs)
-        matrix = torch.tensordot(w, reduce(gradients), dims=1)
-        _add(total, name, matrix, w @ reduce(d.sum(1)))
+    for first in range(0, len(delta), size):
+        rows = slice(first, first + size)
+        # Σ_time δxᵀ of each sample: (samples, outputs, inputs).
+        gradients = delta[rows].transpose(1, 2) @ inputs[rows]
+        matrix = torch.tensordot(weight[rows], reduce(gradients), dims=1)
+        vector = weight[rows] @ reduce(delta[rows].sum(1))
+        _add(total, call.name, matrix, vector)
 
 
 def _add(total: Tensors, name: str, matrix: Any, vector: Any) -> None:
@@ -182,11 +210,11 @@ def _add(total: Tensors, name: str, matrix: Any, vector: Any) -> None:
 def by_vmap(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
     """Add the answer for any model of one input, by the gradients of a chunk of samples."""
     params = {name: p.detach() for name, p in trained(model).items()}
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     rest = {name: each.detach() for name, each in tensors.items() if name not in params}
 
     def scalar(params: Tensors, row: Any, target: Any) -> Any:
-        outputs = torch.func.functional_call(model, {**params, **rest}, (row[None],))
+        outputs = torch.func.functional_call(model, params | rest, (row[None],))
         return question.value(logits_of(outputs), target[None])[0]
 
     gradient = torch.func.vmap(torch.func.grad(scalar), in_dims=(None, 0, 0))
@@ -205,13 +233,15 @@ def by_vmap(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
 def by_loop(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
     """Add the answer for any model, one sample at a time."""
     params = trained(model)
+    weights = list(params.values())
     for i in range(n_rows(x)):
         row = slice(i, i + 1)
         outputs = forward(model, rows_of(x, row))
         for target, weight in question.probes:
             value = question.value(outputs, target[row]).sum()
+            # The graph is kept for the next target; a parameter that is not used counts as 0.
             gradients = torch.autograd.grad(
-                value, list(params.values()), retain_graph=True, materialize_grads=True
+                value, weights, retain_graph=True, materialize_grads=True
             )
             for name, gradient in zip(params, gradients, strict=True):
                 total[name] += weight[i] * question.reduce(gradient)

@@ -179,6 +179,7 @@ class Continual:
                 for mechanism in self.mechanisms:
                     mechanism.end_task(self, data)
         except BaseException:
+            # Mechanisms assign new objects, so that the old attributes are still what they were.
             set_weights(self.params, weights)
             for mechanism, attributes in zip(self.mechanisms, before, strict=True):
                 vars(mechanism).update(attributes)
@@ -197,6 +198,7 @@ class Continual:
 
     def _check(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Raise ValueError unless saved states are of these mechanisms and of this model."""
+        # Of every mechanism its class, and the names of what it saves.
         own = [(each["kind"], *sorted(each)) for each in (m.state_dict() for m in self.mechanisms)]
         saved = [(each["kind"], *sorted(each)) for each in states]
         if saved != own:
@@ -235,14 +237,13 @@ class Continual:
 
     def _hook(self) -> None:
         """Ask torch for calls around the steps of all optimizers, while this object lives."""
+        # The hooks hold this object weakly, and with it the model; they go when it goes.
         own = weakref.ref(self)
+        before = optimizers.register_optimizer_step_pre_hook
+        after = optimizers.register_optimizer_step_post_hook
         handles = (
-            optimizers.register_optimizer_step_pre_hook(
-                lambda each, *_: _call(own, "before", each)
-            ),
-            optimizers.register_optimizer_step_post_hook(
-                lambda each, *_: _call(own, "after", each)
-            ),
+            before(lambda optimizer, *_: _call(own, "before", optimizer)),
+            after(lambda optimizer, *_: _call(own, "after", optimizer)),
         )
         self._finalizers = [weakref.finalize(self, handle.remove) for handle in handles]
         _ALIVE.add(self)
@@ -251,6 +252,7 @@ class Continual:
         self._restore()  # what a step that failed has left
         if self._only is not None and optimizer is not self._only:
             return
+        # A new optimizer, or one with other parameters, may come with a model that has changed.
         held = [id(p) for group in optimizer.param_groups for p in group["params"]]
         if self._known.get(optimizer) != held:
             self._look_up()
@@ -258,6 +260,7 @@ class Continual:
         if not any(each in self._named for each in held):
             return
         self._stepping = optimizer
+        # For the time of the step StepSize may change the rates.
         self._rates = [(group, group["lr"]) for group in optimizer.param_groups]
         for mechanism in self.mechanisms:
             mechanism.before_step(self, optimizer)
@@ -292,6 +295,7 @@ def _ordered(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
                 f"mechanisms must be a list of Proximal, StepSize, Average, Merge or your own"
                 f" Mechanism, got {each!r}; give [flt.Proximal(1/8, flt.fisher)]"
             )
+    # Synaptic intelligence follows the steps, so that it is a mechanism of its own.
     paths = [getattr(each, "importance", None) for each in mechanisms]
     every = [*mechanisms, *(path for path in paths if isinstance(path, Mechanism))]
     if len({type(each) for each in every}) < len(every):

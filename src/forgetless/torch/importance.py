@@ -197,6 +197,7 @@ class SynapticIntelligence(Mechanism):
         self._values = {}
         for name, p in run.params.items():
             if name in self.path:
+                # A path that went up is no merit: its importance is 0.
                 change = (p - self.start[name]).square_()
                 self._values[name] = self.path[name].clamp(min=0) / change.add_(self.damping)
             else:
@@ -229,6 +230,7 @@ def _ones(outputs: Any) -> Any:
 def _log_likelihood(outputs: Any, y: Any) -> Any:
     """Return log p(y) of every sample, of sequences the sum over positions; −100 does not count."""
     logs = outputs.log_softmax(-1).gather(-1, y.clamp(min=0)[..., None])[..., 0]
+    # Labels of positions are independent given the inputs, so that log likelihoods add up.
     return (logs * (y != -100)).reshape(len(y), -1).sum(1)
 
 
@@ -273,6 +275,7 @@ def _expected(outputs: Any) -> Question:
             " use labels='sampled'"
         )
     index = torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
+    # E_y (∂ log p(y)/∂w)² = Σ_c p(c) (∂ log p(c)/∂w)²
     probabilities = outputs.softmax(1)
     probes = [(index + c, probabilities[:, c]) for c in range(outputs.shape[1])]
     return Question(_log_likelihood, probes, torch.square)
@@ -281,6 +284,7 @@ def _expected(outputs: Any) -> Question:
 def _sampled(outputs: Any, generator: Any) -> Any:
     """Return labels that are drawn from the model."""
     if generator is None:
+        # One of its own: a run with importances draws the same batches as one without.
         generator = torch.Generator(outputs.device).manual_seed(0)
     probabilities = outputs.softmax(-1).reshape(-1, outputs.shape[-1])
     return torch.multinomial(probabilities, 1, generator=generator).view(outputs.shape[:-1])
@@ -318,6 +322,7 @@ def _mean(
             with torch.no_grad():
                 question = ask(per_sample.forward(model, x), y, x.get("attention_mask"))
             if n_seen == 0:
+                # What the first batch shows is true of all: it is the model that decides.
                 layers = per_sample.linear_layers(model, x, question)
             if not layers or not per_sample.by_layers(layers, model, x, question, total):
                 _without_layers(model, x, question, total)

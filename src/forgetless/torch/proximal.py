@@ -42,6 +42,7 @@ def sgd(_: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> float:
 def adam(states: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> list[Any]:
     """Return D = √v̂ + ε of Adam and AdamW, v̂ = v/(1 − β^t), one new tensor for each state."""
     key = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
+    # All parameters of a group by one call for each operation: on a GPU its launches cost most.
     metrics: list[Any] = torch._foreach_sqrt([state[key] for state in states])
     corrections = [_correction(state["step"], group["betas"][1]) for state in states]
     torch._foreach_div_(metrics, corrections)
@@ -164,29 +165,35 @@ class Proximal(Mechanism):
         strength = self.strength(run.task)
         if strength == 0.0 or not self.center:
             return
-        metric = self._metric_of(optimizer)
+        metric_of_group = self._metric_of(optimizer)
         for group, params in run.groups(optimizer):
+            # A parameter that is new in this task has no center, and is free.
             names = [name for name in params if name in self.center]
             if not names:
                 continue
-            states = [optimizer.state[params[name]] for name in names]
-            load = _rate(group) * strength
-            shares = _shares(metric(states, group), [self.omega[name] for name in names], load)
-            if run.kept is not None:
+            metric = metric_of_group([optimizer.state[params[name]] for name in names], group)
+            omegas = [self.omega[name] for name in names]
+            shares = _shares(metric, omegas, _rate(group) * strength)
+            if run.kept is not None:  # 0 where a GradScaler has skipped the step
                 torch._foreach_mul_(shares, run.kept.to(shares[0].device, shares[0].dtype))
+            # w ← w + s(a − w)
             weights = [params[name].detach() for name in names]
-            torch._foreach_lerp_(weights, [self.center[name] for name in names], shares)
+            centers = [self.center[name] for name in names]
+            torch._foreach_lerp_(weights, centers, shares)
 
     def end_task(self, run: Any, data: Any) -> None:
         """Take the weights as the next center, and include the importance of the task in Ω."""
         values = self._importances(run, data)
         n = self.learned + 1
-        # A mean over all n tasks: those of which a parameter knows nothing count as 0, before a
-        # parameter was new and while it was frozen.
+        # Ω_n = (1 − 1/n) Ω_{n−1} + F_n/n, the mean of the importances F of all n tasks. With λ_t =
+        # c(t − 1) the penalty is then c times their sum, as in online EWC. Tasks before a parameter
+        # was new, and those in which it was frozen, count as 0.
         omega = {name: value * (1.0 - 1.0 / n) for name, value in self.omega.items()}
         for name, value in values.items():
             omega[name] = omega.get(name, 0.0) + value / n
-        self.center = self.center | {name: p.detach().clone() for name, p in run.params.items()}
+        weights = {name: p.detach().clone() for name, p in run.params.items()}
+        # New dictionaries, so that Continual can go back to the old ones.
+        self.center = self.center | weights
         self.omega = omega
         self.learned = n
         coarse = {p.dtype for p in run.params.values()} & {torch.bfloat16, torch.float16}
@@ -211,10 +218,8 @@ class Proximal(Mechanism):
     def _importances(self, run: Any, data: Any) -> Tensors:
         """Return the importance of the task by parameter name, the mean over processes."""
         if self.importance is None:
-            return {
-                name: torch.ones((), device=p.device, dtype=p.dtype)
-                for name, p in run.params.items()
-            }
+            # One number for all entries of a parameter.
+            return {name: p.detach().new_ones(()) for name, p in run.params.items()}
         if data is None and not isinstance(self.importance, Mechanism):
             raise ValueError(
                 f"{name_of(self.importance)} is computed from data: call next_task(data), and for a"
@@ -231,6 +236,7 @@ class Proximal(Mechanism):
         if not self.relative:
             return values
         if self.unit is None:
+            # The mean of the first Ω becomes 1, and later importances keep their proportion to it.
             total = float(sum(value.sum() for value in values.values()))
             if not total > 0:
                 raise ValueError(
@@ -299,16 +305,19 @@ def _shares(metric: Any, omegas: Sequence[Any], load: Any) -> list[Any]:
 
     In this form s is 0 for Ω = 0 and 1 for a λ of 1e38. Nothing here waits for a device.
     """
+    # D/Ω, which is infinite for Ω = 0,
     if isinstance(metric, float):
         shares: list[Any] = torch._foreach_reciprocal(omegas)
         torch._foreach_mul_(shares, metric)
     else:
         shares = metric
         torch._foreach_div_(shares, omegas)
+    # over γλ, which may be 0 in a warmup,
     if isinstance(load, float):
         torch._foreach_div_(shares, load)
     else:  # on a device, where a product does not wait for it
         torch._foreach_mul_(shares, load.reciprocal())
+    # and 1/(1 + that).
     torch._foreach_add_(shares, 1.0)
     torch._foreach_reciprocal_(shares)
     return shares

@@ -97,8 +97,9 @@ def search(
     trials += [[Proximal(strength, importance), *beside] for strength in strengths]
     scores = {}
     for mechanisms in track(trials, "training runs"):
+        # Mechanisms are printed as the code that makes them.
         recipe = repr(mechanisms)
-        # Mechanisms learn: every trial begins with fresh ones.
+        # They learn: every trial begins with fresh ones.
         scores[recipe] = float(experiment(copy.deepcopy(mechanisms)))
     return Search(scores)
 

@@ -23,6 +23,21 @@ OPTIMIZERS = {
 }
 
 
+class Lion(torch.optim.Optimizer):
+    """Chen et al. (2023): steps by the sign of an interpolated momentum."""
+
+    def __init__(self, params, lr=0.02):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                momentum = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.sub_(group["lr"] * torch.lerp(p.grad, momentum, 0.9).sign())
+                momentum.lerp_(p.grad, 0.01)
+
+
 def mlp(seed=0, sizes=(6, 8, 3)):
     torch.manual_seed(seed)
     layers = [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())]
