@@ -17,8 +17,8 @@ from forgetless.torch.continual import Continual
 from forgetless.torch.importance import fisher, mas, si
 from forgetless.torch.mechanism import Mechanism
 from forgetless.torch.proximal import Proximal
+from forgetless.torch.recipes import Search, search
 from forgetless.torch.schedules import cosine, increasing, inverse
-from forgetless.torch.search import Search, search
 
 __all__ = [
     "Average",
