@@ -108,14 +108,3 @@ def test_evaluations_use_averaged_weights(tmp_path):
     assert not torch.equal(weights(module.net), average)
     fit.test(module, loader(1), verbose=False)
     assert torch.equal(module.evaluated[-1], average)
-
-
-@pytest.mark.parametrize("options", [{"precision": "bf16-mixed"}, {}], ids=["bfloat16", "compiled"])
-def test_mixed_precision_and_a_compiled_module(tmp_path, options):
-    module, callback = begin(MECHANISMS["all"])
-    if not options:
-        module.net.compile(backend="aot_eager")
-    for task in range(2):
-        trainer(tmp_path, callback, **options).fit(module, loader(task))
-    assert callback.continual.task == 3
-    assert bool(torch.isfinite(weights(module.net)).all())

@@ -10,7 +10,14 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch.mechanism import Mechanism, Tensors, name_of, precise, set_weights
+from forgetless.torch.mechanism import (
+    Mechanism,
+    Tensors,
+    check_rates,
+    name_of,
+    precise,
+    set_weights,
+)
 from forgetless.torch.schedules import per_task
 
 
@@ -54,13 +61,8 @@ class StepSize(Mechanism):
     def before_step(self, run: Any, optimizer: Any) -> None:
         """Scale the learning rates; ``Continual`` restores them after the step."""
         factor = self.factor(run.task)
+        check_rates(optimizer)
         for group in optimizer.param_groups:
-            if group["lr"] is None:
-                raise TypeError(
-                    f"{type(optimizer).__name__} has lr=None and chooses its learning rate itself,"
-                    " so that StepSize cannot scale it; give lr (Adafactor: relative_step=False),"
-                    " or use Average or Merge"
-                )
             group["lr"] = group["lr"] * factor
 
     def __repr__(self) -> str:

@@ -247,6 +247,8 @@ class Continual:
         )
         self._finalizers = [weakref.finalize(self, handle.remove) for handle in handles]
         _ALIVE.add(self)
+        for mechanism in self.mechanisms:
+            mechanism.in_use = True
 
     def _before(self, optimizer: Any) -> None:
         self._restore()  # what a step that failed has left
@@ -294,6 +296,11 @@ def _ordered(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
             raise TypeError(
                 f"mechanisms must be a list of Proximal, StepSize, Average, Merge or your own"
                 f" Mechanism, got {each!r}; give [flt.Proximal(1/8, flt.fisher)]"
+            )
+        if each.in_use:
+            raise ValueError(
+                f"{each} has learned in another Continual; give every Continual mechanisms of its"
+                " own"
             )
     # Synaptic intelligence follows the steps, so that it is a mechanism of its own.
     paths = [getattr(each, "importance", None) for each in mechanisms]

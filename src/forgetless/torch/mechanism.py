@@ -49,6 +49,7 @@ class Mechanism:
 
     rank: ClassVar[int] = 3
     state: ClassVar[tuple[str, ...]] = ()
+    in_use = False
 
     def before_step(self, run: Any, optimizer: Any) -> None:
         """Act before an optimizer step; an error here leaves the weights as they are."""
@@ -100,6 +101,16 @@ def unwrapped(model: Any) -> Any:
     while hasattr(model, "_orig_mod") or isinstance(model, wrappers):
         model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
     return model
+
+
+def check_rates(optimizer: Any) -> None:
+    """Raise TypeError if an optimizer chooses its learning rate itself, so that none is known."""
+    if any(group["lr"] is None for group in optimizer.param_groups):
+        raise TypeError(
+            f"{type(optimizer).__name__} has lr=None and chooses its learning rate itself, so that"
+            " Proximal and StepSize cannot follow it; give lr (Adafactor: relative_step=False), or"
+            " use Average or Merge"
+        )
 
 
 def precise(p: Any) -> Any:

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 
 from forgetless._core import validate
-from forgetless.torch.mechanism import Mechanism, Tensors, name_of
+from forgetless.torch.mechanism import Mechanism, Tensors, check_rates, name_of
 from forgetless.torch.schedules import Schedule, per_task
 
 Metric = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any]], Any]
@@ -153,12 +153,7 @@ class Proximal(Mechanism):
         """Raise, before the weights change, if the proximal step cannot be made."""
         self.strength(run.task)
         self._metric_of(optimizer)
-        if any(group["lr"] is None for group in optimizer.param_groups):
-            raise TypeError(
-                f"{type(optimizer).__name__} has lr=None and chooses its learning rate itself, so"
-                " that a proximal step cannot follow it; give lr (Adafactor: relative_step=False),"
-                " or use Average or Merge"
-            )
+        check_rates(optimizer)
 
     def after_step(self, run: Any, optimizer: Any) -> None:
         """Make the proximal step."""

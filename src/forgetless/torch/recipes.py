@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forgetless._core import validate
 from forgetless._progress import track
 from forgetless.torch.importance import fisher
 from forgetless.torch.mechanism import Mechanism
@@ -91,8 +90,6 @@ def search(
     [Proximal(8.0)]       -1.027
     best: flt.Continual(model, [Proximal(1.0)])
     """
-    for strength in strengths:
-        validate.number("strengths", strength, "give positive numbers", positive=True)
     trials: list[list[Mechanism]] = [[*beside]]
     trials += [[Proximal(strength, importance), *beside] for strength in strengths]
     scores = {}
