@@ -148,12 +148,6 @@ def test_errors_name_the_cure():
             call()
 
 
-def test_wrappers_do_not_change_names():
-    model, x, _, _ = made("mlp")
-    wrapped = nn.DataParallel(torch.compile(model, backend="eager"))
-    assert flt.fisher(wrapped, x).keys() == dict(model.named_parameters()).keys()
-
-
 # ------------------------------------------------------------------------------------------------------ sequences
 
 

@@ -79,6 +79,7 @@ class Continual:
         self._only = None if optimizer is None else _inner(optimizer)
         self._rates: list[tuple[dict[str, Any], Any]] = []
         self._stepping: Any = None
+        self._warned = False
         if any(other.model is self.model for other in _ALIVE):
             raise ValueError(
                 "model has a Continual already, and two would act twice; call remove() of the first"
@@ -104,8 +105,7 @@ class Continual:
                 " acted; was another model trained, a copy of this one, or one whose parameters are"
                 " flattened (FSDP, DeepSpeed)?"
             )
-        if self.task == 1:
-            self._warn_of_statistics()
+        self._warn_of_statistics()
         self._close(data)
 
     @contextlib.contextmanager
@@ -224,6 +224,9 @@ class Continual:
                         raise ValueError(f"{where} must be finite; the file is damaged")
 
     def _warn_of_statistics(self) -> None:
+        if self._warned:
+            return
+        self._warned = True
         for name, module in self.model.named_modules():
             if module.training and getattr(module, "running_mean", None) is not None:
                 warnings.warn(

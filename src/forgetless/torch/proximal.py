@@ -166,7 +166,8 @@ class Proximal(Mechanism):
             names = [name for name in params if name in self.center]
             if not names:
                 continue
-            metric = metric_of_group([optimizer.state[params[name]] for name in names], group)
+            states = [optimizer.state.get(params[name], {}) for name in names]
+            metric = metric_of_group(states, group)
             omegas = [self.omega[name] for name in names]
             shares = _shares(metric, omegas, _rate(group) * strength)
             if run.kept is not None:  # 0 where a GradScaler has skipped the step

@@ -31,7 +31,8 @@ class Search:
     @property
     def best(self) -> str:
         """The recipe with the best score; one that diverged is worse than any other."""
-        return max(self.scores, key=lambda recipe: _counted(self.scores[recipe]))
+        scores = self.scores
+        return max(scores, key=lambda recipe: (math.isfinite(scores[recipe]), scores[recipe]))
 
     def __str__(self) -> str:
         width = max(len(recipe) for recipe in self.scores)
@@ -99,7 +100,3 @@ def search(
         # They learn: every trial begins with fresh ones.
         scores[recipe] = float(experiment(copy.deepcopy(mechanisms)))
     return Search(scores)
-
-
-def _counted(score: float) -> float:
-    return score if math.isfinite(score) else -math.inf
