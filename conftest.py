@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parent
 DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "tests/support/deep")]
 DEEP += [
-    ROOT / f"tests/benchmarks/test_{name}.py" for name in ("benchmark", "language", "protocol")
+    ROOT / f"tests/benchmarks/test_{name}.py"
+    for name in ("benchmark", "digits", "language", "protocol")
 ]
 
 TRAINERS = ("avalanche", "lightning", "transformers")
