@@ -73,7 +73,7 @@ def gradient(d, M, r, k):
 
 
 def loop_of_solves(d, M, n, k, n_trials):
-    """One dense solve a step: seconds for all trials, from some steps."""
+    """Make one dense solve a step: seconds for all trials, from some steps."""
     pairs, w, n_steps = data(M, d, n), np.zeros(d), 3 if d >= 1000 else 100 if d >= 100 else 1000
     begin = time.perf_counter()
     for t in range(n_steps):
@@ -83,7 +83,7 @@ def loop_of_solves(d, M, n, k, n_trials):
 
 
 def loop_of_maps(d, M, r, k, n_schedules=1):
-    """The second moments as Σ L S L with dense L: seconds for all steps, from some of them."""
+    """Follow the second moments as Σ L S L with dense L: seconds for all steps, from some of them."""
     maps = [np.linalg.inv(X.T @ X + np.eye(d)) for X, _ in data(M, d, r)]
     S, n_steps = np.eye(d), 1 if d >= 1000 else 20
     begin = time.perf_counter()
@@ -93,7 +93,7 @@ def loop_of_maps(d, M, r, k, n_schedules=1):
 
 
 def loop_of_sets(d, M):
-    """The moments of all sets of tasks in a dictionary: seconds for all, from those of nine tasks."""
+    """Follow the moments of all sets of tasks in a dictionary: seconds for all, from those of nine tasks."""
     maps, few = [np.linalg.inv(X.T @ X + np.eye(d)) for X, _ in data(M, d, 1)], 9
     S = {0: np.eye(d)}
     begin = time.perf_counter()

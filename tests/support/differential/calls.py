@@ -146,7 +146,8 @@ def run_from_a_start(case):
     """Return all metrics from another start."""
     tasks = tasks_of(case["tasks"]).shifted(start_of(case))
     values = expected_and_simulated(case, METRICS, tasks, ordering=ordering_of(case))
-    return {**values, "weights": values["weights"] + start_of(case)}
+    unit = unit_of(tasks_of(case["tasks"]))
+    return {**values, "unit": unit, "weights": values["weights"] + start_of(case)}
 
 
 def run_from_a_start_before(case):
