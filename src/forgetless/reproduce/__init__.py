@@ -11,7 +11,6 @@ from forgetless import schedules
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
 from forgetless.filters import Projection
-from forgetless.guarantees.upper import upper_bound
 from forgetless.lab.exact import expect, worst_case
 from forgetless.lab.simulate import simulate
 from forgetless.metrics import METRICS
@@ -24,6 +23,7 @@ from forgetless.theory.constructions import rare_tasks
 from forgetless.theory.last_iterate import descend, linear_decay
 from forgetless.theory.surrogates import surrogate
 from forgetless.theory.two_tasks import two_task_optimum
+from forgetless.theory.upper import upper_bound
 
 __all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes"]
 
@@ -114,7 +114,7 @@ def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
     for name, loss in zip(
         SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True
     ):
-        bound = min(0.5, catalogue[_PUBLISHED[name]].evaluate(k, 1.0, 1.0))
+        bound = min(0.5, catalogue[_PUBLISHED[name]].at(k))
         rows.append(
             {"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound}
         )
@@ -299,22 +299,20 @@ def optimal(exponents: range = range(2, 11)) -> Table:
 def _rows_of(k: int) -> list[dict[str, Any]]:
     """Return all lines for k steps, in the order of the legend."""
     paper, minimax = schedules.increasing(), schedules.minimax()
-    published = catalogue["increasing"].evaluate(k, 1.0, 1.0)
-    half = catalogue["minimax, next task"].evaluate(k, 1.0, 1.0, eta=1.0)
+    published = catalogue["increasing"].at(k)
+    half = catalogue["minimax, next task"].at(k, eta=1.0)
     weights = (1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
     values = {
         WITH: {
             f"{PAPER}, published": published,
-            f"{PAPER}, computed": catalogue["increasing, every k"].evaluate(k, 1.0, 1.0),
+            f"{PAPER}, computed": catalogue["increasing, every k"].at(k),
             f"{PAPER}, bad collection": rare_tasks(k).claim(paper, k),
             f"{MINIMAX}, proved": half,
             f"{MINIMAX}, computed": upper_bound(minimax, k).value,
             f"{MINIMAX}, bad collection": max(
                 rare_tasks(k, 1, each).claim(minimax, k) for each in weights
             ),
-            "any algorithm, at least": (
-                catalogue["any algorithm, one task more"].evaluate(k, 1.0, 1.0)
-            ),
+            "any algorithm, at least": (catalogue["any algorithm, one task more"].at(k)),
         },
         WITHOUT: {
             f"{PAPER}, published": published,  # its proof holds here, too
@@ -322,7 +320,7 @@ def _rows_of(k: int) -> list[dict[str, Any]]:
             f"{PAPER}, bad collection": repeated_row(paper(k, 1.0).table(1.0)),
             f"{MINIMAX}, proved": half,
             f"{MINIMAX}, bad collection": repeated_row(minimax(k, 1.0).table(1.0)),
-            "any algorithm, at least": catalogue["any algorithm, next task"].evaluate(k, 1.0, 1.0),
+            "any algorithm, at least": catalogue["any algorithm, next task"].at(k),
         },
     }
     return [

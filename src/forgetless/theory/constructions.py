@@ -26,6 +26,7 @@ __all__ = [
     "seen_task_probability",
     "two_tasks",
     "unseen_task",
+    "unseen_task_loss",
 ]
 
 
@@ -279,6 +280,11 @@ def seen_task(k: int, start: Any = None) -> Construction:
         statement="a lower bound of the expected seen-task loss from the given start",
         claim=claim,
     )
+
+
+def unseen_task_loss(k: int, n_tasks: int) -> float:
+    """Return (1 − 1/M)^k/(2M): one of M tasks was not drawn, and its label is a guess."""
+    return float((1 - 1 / n_tasks) ** k / (2 * n_tasks))
 
 
 def seen_task_probability(k: int) -> float:
