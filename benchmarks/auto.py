@@ -16,6 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 
 import forgetless as fl
 from forgetless.estimators import evidence
+from forgetless.estimators.strength import Auto
 from harness import table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
@@ -91,7 +92,7 @@ STREAMS = {
     "slow drift, rows of breast cancer": lambda: walked(19, load_breast_cancer, 10, 0.3, drift=0.1),
     "a jump": lambda: made(21, 200, 8, 30, 0.5) + made(22, 200, 8, 30, 0.5),
 }
-NEXT = fl.schedules.auto(objective="next")
+NEXT = Auto(objective="next")
 
 
 def run(tasks, **options):

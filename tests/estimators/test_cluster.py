@@ -8,6 +8,7 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.estimators import rules
+from forgetless.estimators.strength import Auto, Steady
 from forgetless.solvers import one_task, remote
 from support.collections import random_pairs
 
@@ -22,9 +23,9 @@ MODELS = {
     "average": lambda **o: fl.ContinualRidge(alpha=0.7, average=2, **o),
     "auto": lambda **o: fl.ContinualRidge(**{"fit_intercept": False, "standardize": False, **o}),
     "next": lambda **o: fl.ContinualRidge(
-        **{"schedule": fl.schedules.auto(objective="next"), "fit_intercept": False, "standardize": False, **o}
+        **{"schedule": Auto(objective="next"), "fit_intercept": False, "standardize": False, **o}
     ),
-    "steady": lambda **o: fl.ContinualRidge(schedule="steady:0.5,0.1", **o),
+    "steady": lambda **o: fl.ContinualRidge(schedule=Steady(0.5, 0.1), **o),
     "descent": lambda **o: fl.ContinualGD(n_steps=40, **o),
     "few steps": lambda **o: fl.ContinualGD(n_steps=3, **o),
     "joint": lambda **o: fl.JointRidge(alpha=0.5, **o),

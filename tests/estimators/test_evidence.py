@@ -12,6 +12,7 @@ from sklearn.linear_model import RidgeCV
 import forgetless as fl
 from forgetless.estimators.evidence import PRIORS
 from forgetless.estimators.statistics import STRENGTHS
+from forgetless.estimators.strength import Auto
 
 D = 5
 
@@ -169,7 +170,7 @@ def test_features_are_clipped_near_the_range_seen(rng):
     np.testing.assert_allclose(model.predict(far), model.predict(edge), rtol=1e-12)
     for rows in (X, edge):
         np.testing.assert_allclose(model.predict(rows), rows @ model.coef_ + model.intercept_, rtol=1e-9)
-    linear = fl.ContinualRidge(schedule=fl.schedules.auto(clip=None)).partial_fit(X, y)
+    linear = fl.ContinualRidge(schedule=Auto(clip=None)).partial_fit(X, y)
     np.testing.assert_allclose(linear.predict(far), far @ linear.coef_ + linear.intercept_, rtol=1e-9)
     for rows in (far, X[:3]):
         np.testing.assert_allclose(model.predict(sparse.csr_array(rows)), model.predict(rows), rtol=1e-9)
@@ -191,7 +192,7 @@ def test_a_column_that_hardly_varied_does_no_harm_with_any_schedule(rng):
         "default": fl.ContinualRidge(),
         "memory": fl.ContinualRidge(alpha=1.0, memory=full, **options),
         "weights": fl.ContinualRidge(alpha=1.0, **options),
-        "increasing": fl.ContinualRidge(schedule="increasing:0.1", n_tasks=10, **options),
+        "increasing": fl.ContinualRidge(schedule=fl.schedules.increasing(0.1), n_tasks=10, **options),
         "joint": fl.JointRidge(alpha=1.0, **options),
     }
     for name, model in models.items():

@@ -9,12 +9,13 @@ from scipy import sparse
 import forgetless as fl
 from forgetless.estimators import evidence, tracking
 from forgetless.estimators.statistics import mean_variance
+from forgetless.estimators.strength import Auto, Steady
 
 D = 5
 
 
 def following(**options):
-    return fl.ContinualRidge(schedule=fl.schedules.auto(objective="next"), **options)
+    return fl.ContinualRidge(schedule=Auto(objective="next"), **options)
 
 
 def drawn(rng, n_tasks=6, n=4, d=D, targets=(), drift=0.3, noise=0.2):
@@ -160,7 +161,7 @@ def test_new_features_and_a_file_change_nothing(rng, tmp_path):
 
 
 def test_new_classes_start_from_zero(rng):
-    model = fl.ContinualRidgeClassifier(schedule=fl.schedules.auto(objective="next"))
+    model = fl.ContinualRidgeClassifier(schedule=Auto(objective="next"))
     X = rng.standard_normal((20, 3))
     model.partial_fit(X, np.where(X[:, 0] > 0, "b", "d"))
     before = model._state.memory.trackers.weights
@@ -176,7 +177,7 @@ def test_the_other_objective_has_no_trackers_and_either_can_follow(rng):
     for X, y in tasks[:3]:
         model.partial_fit(X, y)
     assert len(model._state.memory.trackers.inverses) == 0
-    model.set_params(schedule=fl.schedules.auto(objective="next")).partial_fit(*tasks[3])
+    model.set_params(schedule=Auto(objective="next")).partial_fit(*tasks[3])
     memory = model._state.memory
     np.testing.assert_array_equal(memory.trackers.weights[0], memory.statistics.weights)
     model.partial_fit(*tasks[4])
@@ -184,14 +185,14 @@ def test_the_other_objective_has_no_trackers_and_either_can_follow(rng):
     assert model._state.memory.shares.shape == (2,)
 
 
-# --- schedules.steady ---
+# --- Steady ---
 
 
 @pytest.mark.parametrize("options", [{}, {"fit_intercept": True}, {"distance": 3.0}, {"drift": 0.0}])
 @pytest.mark.parametrize("n", [1, 3, 9])
 def test_steady_is_its_recursion(rng, n, options):
     noise, drift, distance = 0.5, options.pop("drift", 0.1), options.pop("distance", 1.0)
-    model = fl.ContinualRidge(schedule=fl.schedules.steady(noise, drift, distance), **options)
+    model = fl.ContinualRidge(schedule=Steady(noise, drift, distance), **options)
     w, inverse, strengths = 0.0, 0.0, []
     for X, y in drawn(rng, n=n):
         model.partial_fit(X, y)
@@ -207,20 +208,20 @@ def test_steady_is_its_recursion(rng, n, options):
 
 def test_steady_without_noise_is_the_projection(rng):
     X, y = drawn(rng, n_tasks=1, n=3)[0]
-    model = fl.ContinualRidge(schedule=fl.schedules.steady(0.0)).partial_fit(X, y)
+    model = fl.ContinualRidge(schedule=Steady(0.0)).partial_fit(X, y)
     np.testing.assert_allclose(X @ model.coef_, y, rtol=1e-9)
 
 
 def test_steady_on_a_large_task_uses_a_bound_of_the_factor(rng, monkeypatch):
     X, y = drawn(rng, n_tasks=1, n=9)[0]
-    exact = fl.ContinualRidge(schedule="steady:0.5").partial_fit(X, y)._state.inverse_strength
+    exact = fl.ContinualRidge(schedule=Steady(0.5)).partial_fit(X, y)._state.inverse_strength
     monkeypatch.setattr(tracking, "SPECTRUM_SIDE", 2)
-    bound = fl.ContinualRidge(schedule="steady:0.5").partial_fit(X, y)._state.inverse_strength
+    bound = fl.ContinualRidge(schedule=Steady(0.5)).partial_fit(X, y)._state.inverse_strength
     value, unit = np.sum(X**2) / D, D * 0.25
     assert bound == pytest.approx((1 - value / (value + unit)) / unit, rel=1e-12)
     assert bound < exact
 
 
 def test_budgets_have_no_steady_schedule(rng):
-    with pytest.raises(ValueError, match="use it with expect, simulate or ContinualRidge"):
-        fl.ContinualGD(schedule=fl.schedules.steady(0.5)).partial_fit(*drawn(rng, n_tasks=1)[0])
+    with pytest.raises(TypeError, match="schedule must be a name, a filter or a callable"):
+        fl.ContinualGD(schedule=Steady(0.5)).partial_fit(*drawn(rng, n_tasks=1)[0])

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 import forgetless as fl
+from forgetless.estimators.strength import Auto, Steady
 from golden.inputs import stream
 
 RIDGES = {
@@ -18,8 +19,8 @@ RIDGES = {
     "average": {"alpha": 0.0, "average": 2.0},
     "standardize": {"alpha": 0.5, "standardize": True, "fit_intercept": True},
     "auto": {},
-    "auto-next": {"schedule": fl.schedules.auto(objective="next")},
-    "steady": {"schedule": "steady:0.5,0.1"},
+    "auto-next": {"schedule": Auto(objective="next")},
+    "steady": {"schedule": Steady(0.5, 0.1)},
     "auto-rank-3": {"memory": fl.LowRankMemory(3, dtype="float64")},
 }
 

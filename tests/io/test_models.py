@@ -9,6 +9,7 @@ from sklearn.base import clone, is_classifier
 
 import forgetless as fl
 from forgetless.errors import ConvergenceError, FileError
+from forgetless.estimators.strength import Auto, Steady
 from forgetless.io import read, write
 from support.campaigns import SEED, seed_for
 
@@ -18,8 +19,8 @@ MODELS = {
     "coefficients": fl.ContinualRidge(schedule=fl.Ridge(np.arange(1.0, 21.0))),
     "average": fl.ContinualRidge(alpha=1.0, average=2, standardize=True, fit_intercept=True),
     "auto": fl.ContinualRidge(schedule="auto"),
-    "next": fl.ContinualRidge(schedule=fl.schedules.auto(objective="next")),
-    "steady": fl.ContinualRidge(schedule=fl.schedules.steady(0.5, 0.1)),
+    "next": fl.ContinualRidge(schedule=Auto(objective="next")),
+    "steady": fl.ContinualRidge(schedule=Steady(0.5, 0.1)),
     "memory": fl.ContinualRidge(alpha=1.0, memory=fl.LowRankMemory(2, diagonal=True, decay=0.1), fit_intercept=True),
     "budget": fl.ContinualGD(3, schedule="increasing", n_tasks=99),
     "joint": fl.JointRidge(0.2, fit_intercept=True),

@@ -26,10 +26,10 @@ from forgetless.cli.shared import (
     print_lines,
     schedule_of,
     unreadable_notes,
+    usage,
     with_options,
 )
-from forgetless.schedules.base import OBJECTIVES
-from forgetless.schedules.names import usage
+from forgetless.estimators.strength import OBJECTIVES, Auto
 from forgetless.tables.pipeline import FORM_OF_FIT
 from forgetless.tables.task_files import ORDERS
 
@@ -478,7 +478,7 @@ def _model(
     options["fit_intercept"] = options.pop("intercept")
     ridge: Any = fl.ContinualRidgeClassifier if classes else fl.ContinualRidge
     if schedule == "auto":
-        auto = "auto" if objective == OBJECTIVES[0] else fl.schedules.auto(objective)
+        auto = "auto" if objective == OBJECTIVES[0] else Auto(objective)
         return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
     memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
     chosen = schedule_of(schedule, n_tasks)

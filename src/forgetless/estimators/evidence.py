@@ -20,9 +20,9 @@ from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.rules import Options, Rule
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.statistics import TINY, Statistics, Sums, mean_variance
+from forgetless.estimators.strength import Auto
 from forgetless.estimators.tracking import DRIFTS, Trackers
 from forgetless.io import Fields
-from forgetless.schedules.base import Auto
 from forgetless.solvers.rows import Rows, is_sparse, sum_of_grams
 
 DEFAULT_RANK = 100

@@ -4,7 +4,6 @@ they are read.
 Rows that a model was trained on are not among them.
 """
 
-import dataclasses
 import math
 import warnings
 from collections.abc import Mapping
@@ -13,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from forgetless import schedules
 from forgetless._core.text import printable
+from forgetless._schedule import NAMES, Named
 from forgetless.estimators._units import Units
 from forgetless.estimators.history import COLUMNS, INVERSES, Calibration, History
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.state import Iterate, Origin, State
+from forgetless.estimators.strength import Auto, Steady
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.io import Document, Fields, write
-from forgetless.schedules.base import Auto
-from forgetless.schedules.names import describe, from_plain
 
 STATES = ("learn", "predict")
 
@@ -34,7 +35,7 @@ CLASSES = {
 }
 """Modules of the classes that files hold."""
 
-PLAIN = {"Auto": Auto, "LowRankMemory": LowRankMemory}
+FIELDS = (Auto, LowRankMemory, Steady, GradientDescent, Projection, Ridge)
 """Classes of parameters that are stored as their fields."""
 
 
@@ -281,12 +282,21 @@ def _encoded(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, Auto | LowRankMemory):
-        return {"kind": type(value).__name__, **dataclasses.asdict(value)}
-    try:
-        return describe(value)
-    except TypeError:
+    if hasattr(value, "coefficients"):  # the result of optimal_schedule
+        value = schedules.from_coefficients(value.coefficients)
+    if isinstance(value, Named) and value.name in (*NAMES, "constant"):
+        kind = value.name
+        values = value.arguments
+    elif isinstance(value, FIELDS):
+        kind = type(value).__name__
+        values = vars(value)
+    else:
         return {"not_stored": repr(value)}
+    plain = {
+        name: _encoded(each) if isinstance(each, Filter) else np.asarray(each).tolist()
+        for name, each in values.items()
+    }
+    return {"kind": kind, **plain}
 
 
 def _decoded(value: Any, name: str) -> Any:
@@ -302,6 +312,17 @@ def _decoded(value: Any, name: str) -> Any:
         raise ValueError(f"{name} is a list")
     if not isinstance(value, dict):
         return value
-    if value.get("kind") in PLAIN:
-        return PLAIN[value["kind"]](**{key: each for key, each in value.items() if key != "kind"})
-    return from_plain(value)
+    makers = {kind.__name__: kind for kind in FIELDS}
+    makers |= {kind: getattr(schedules, kind) for kind in (*NAMES, "constant")}
+    kind = value.get("kind")
+    if kind not in makers:
+        raise ValueError(f"{name} must name one of {', '.join(makers)}, got {kind!r}")
+    values = {
+        key: _decoded(each, key) if isinstance(each, dict) else each
+        for key, each in value.items()
+        if key != "kind"
+    }
+    try:
+        return makers[kind](**values)
+    except TypeError as error:
+        raise ValueError(f"{kind} has the wrong parameters ({error})") from None

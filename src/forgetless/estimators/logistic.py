@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from forgetless._core import validate
+from forgetless._schedule import as_schedule
 from forgetless.estimators._input import triple
 from forgetless.estimators.classifier import StreamingClassifier
 from forgetless.estimators.low_rank import LowRankMemory
@@ -14,7 +15,6 @@ from forgetless.estimators.rules import Rule, Strength
 from forgetless.estimators.softmax import CURVATURES, SoftmaxStep
 from forgetless.estimators.state import State
 from forgetless.filters import Ridge
-from forgetless.schedules.names import from_name
 from forgetless.solvers.rows import is_sparse
 
 
@@ -102,7 +102,7 @@ class ContinualLogistic(StreamingClassifier):
             )
         schedule = self.schedule
         if isinstance(schedule, str):
-            schedule = from_name(schedule)
+            schedule = as_schedule(schedule, self.n_tasks)
         elif schedule is None:
             schedule = Ridge(validate.number("alpha", self.alpha, "use e.g. 3.0", positive=True))
         strength = Strength(schedule, self.n_tasks, n_groups)

@@ -8,17 +8,17 @@ from typing import Any
 
 from sklearn.base import RegressorMixin
 
+from forgetless import schedules
 from forgetless._core import validate
+from forgetless._schedule import Named, as_schedule
 from forgetless.estimators.evidence import DEFAULT_RANK, Evidence
 from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
 from forgetless.estimators.rules import HalfStep, Options, Rule, Scheduled, Strength
 from forgetless.estimators.state import Learned
+from forgetless.estimators.strength import Auto, Steady
 from forgetless.estimators.tracking import SteadyRule
 from forgetless.filters import GradientDescent, Ridge
-from forgetless.schedules.base import Auto
-from forgetless.schedules.names import from_name
-from forgetless.schedules.optimal import Steady
 
 
 class ExplicitL2(StreamingRegressor):
@@ -59,13 +59,13 @@ class ExplicitL2(StreamingRegressor):
             auto = schedule if isinstance(schedule, Auto) else Auto()
             return Evidence(options, memory, auto, classes=self._has_classes)
         if isinstance(schedule, str):
-            schedule = from_name(schedule)
+            schedule = as_schedule(schedule, self.n_tasks)
         elif schedule is None:
             schedule = Ridge(validate.number("alpha", self.alpha, "use 0 for no regularization"))
         if isinstance(schedule, Steady):
             if schedule.noise > 0:
                 return SteadyRule(schedule, options, memory)
-            schedule = Ridge(0.0)  # as ``Steady.for_spectrum``
+            schedule = Ridge(0.0)  # as ``schedules.steady``
         return Scheduled(Strength(schedule, self.n_tasks, n_groups), options, memory)
 
 
@@ -85,8 +85,8 @@ class ContinualRidge(RegressorMixin, ExplicitL2):  # type: ignore[misc]
         scikit-learn's ``Ridge``.
     schedule : str, schedule, filter or callable, optional
         λ_t from a schedule of :mod:`forgetless.schedules`, e.g.
-        ``schedules.increasing(scale=0.01)`` or by its name, ``"increasing:0.01"``, or any callable
-        ``(k, radius) → filter``. ``"auto"`` or :func:`forgetless.schedules.auto`, the default if
+        ``schedules.increasing(scale=0.01)`` or by its name, ``"increasing"``, or any callable
+        ``(k, radius) → filter``. ``"auto"`` or ``estimators.strength.Auto``, the default if
         there is no ``alpha``, needs neither a horizon nor scaled features.
     n_tasks : int, optional
         The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and
@@ -253,8 +253,11 @@ class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
 
     def _schedule(self) -> Any:
         if isinstance(self.schedule, str):
-            short = {"fixed": "fixed-budget", "increasing": "increasing-budget"}
-            return from_name(short.get(self.schedule, self.schedule), n_steps=self.n_steps)
+            short = {"fixed": "fixed_budget", "increasing": "increasing_budget"}
+            named = as_schedule(short.get(self.schedule, self.schedule), self.n_tasks)
+            if isinstance(named, Named) and named.name.endswith("budget"):
+                return getattr(schedules, named.name)(n_steps=self.n_steps)
+            return named
         if self.schedule is not None:
             return self.schedule
         if self.step_size is not None:

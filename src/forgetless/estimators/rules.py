@@ -14,13 +14,12 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, nbytes
+from forgetless._core.epochs import FIRST_EPOCH, epoch
+from forgetless._schedule import NAMES
 from forgetless.estimators.low_rank import LowRankMemory, Subspace, squared_norm
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.schedules import resolve
-from forgetless.schedules.base import FIRST_EPOCH, epoch, own_horizon
-from forgetless.schedules.names import PROPORTIONAL
-from forgetless.schedules.presets import Constant
+from forgetless.schedules import Named, resolve
 from forgetless.solvers.one_task import SMALL_SIDE, Solution, learn, task_norm
 from forgetless.solvers.rows import Limits, OneTask
 from forgetless.solvers.stacked import Stacked, columns_divided
@@ -64,8 +63,9 @@ class Strength:
                 f" {schedule!r}; e.g. schedule='increasing', or alpha=1.0 for a constant"
                 " coefficient"
             )
-        self.schedule = schedule.filter if isinstance(schedule, Constant) else schedule
-        self.listed = own_horizon(self.schedule)
+        self.name = schedule.name if isinstance(schedule, Named) else ""
+        self.schedule = schedule.arguments["filter"] if self.name == "constant" else schedule
+        self.listed = getattr(self.schedule, "horizon", None)
         self.n_tasks = groups if self.listed is None else self.listed
         if n_tasks is not None:
             self.n_tasks = validate.integer(
@@ -85,15 +85,13 @@ class Strength:
 
     def at(self, task: int, radius: float) -> Filter:
         """Return the filter of task number ``task`` ≥ 1."""
-        if self.constant:
+        if isinstance(self.schedule, Filter) and self.listed is None:
             return self.schedule
         if isinstance(self.schedule, HalfStep):
             return self.schedule(1, radius)
         self._check_horizon(task)
         k, t = epoch(task, FIRST_EPOCH if self.n_tasks is None else self.n_tasks)
-        proportional = (
-            type(self.schedule) in PROPORTIONAL.values() and 0.0 < radius * radius < math.inf
-        )
+        proportional = self.name in NAMES and 0.0 < radius * radius < math.inf
         at = 1.0 if proportional else radius
         first = (t - 1) // CHUNK * CHUNK
         if self._resolved[0] != (k, at, first):

@@ -22,9 +22,9 @@ from forgetless.estimators.low_rank import LowRankMemory, leading, squared_norm
 from forgetless.estimators.rules import Options, Rule, Scheduled, Strength
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.estimators.statistics import Statistics, mean_variance
+from forgetless.estimators.strength import Steady
 from forgetless.filters import Ridge
 from forgetless.io import Fields
-from forgetless.schedules.optimal import Steady
 from forgetless.solvers.rows import Rows
 
 DRIFTS = np.array([0.01, 0.1])

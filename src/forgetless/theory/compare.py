@@ -9,10 +9,12 @@ from typing import Any, overload
 import numpy as np
 
 from forgetless._progress import track
+from forgetless._schedule import Schedules, several
 from forgetless.errors import NoExactLawError
 from forgetless.lab.exact import expect, worst_case
-from forgetless.lab.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.lab.problem import Problem, check_tasks, has_next, with_few_threads
+from forgetless.orderings import OrderingLike
+from forgetless.schedules import ScheduleLike
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bound import Bound
 from forgetless.theory.bounds import catalogue
@@ -84,7 +86,7 @@ def compare_bounds(
     ('computed', 0.003094, 1.69)
     """
     check_tasks(tasks)
-    schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
+    schedules, labels = several(schedule, k)
     tried = catalogue if bounds is None else tuple(bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
     parts = [_comparison(each, start, tried) for each in problems]

@@ -20,9 +20,8 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.filters import Filter, GradientDescent
-from forgetless.lab.inputs import OrderingLike, as_ordering
 from forgetless.lab.problem import check_tasks, has_next
-from forgetless.orderings import Ordering, WithoutReplacement
+from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering
 from forgetless.schedules import minimax, minimax_budget, resolve
 from forgetless.tasks import TaskCollection
 

@@ -13,10 +13,9 @@ from typing import Any
 from forgetless._core import averages, validate
 from forgetless._core.threads import one_blas_thread
 from forgetless.filters import Filter
-from forgetless.lab.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.metrics import quantity as quantity_of
-from forgetless.orderings import WithoutReplacement, WithReplacement
-from forgetless.schedules import resolve
+from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering
+from forgetless.schedules import ScheduleLike, resolve
 from forgetless.theory import exchangeable, majorants
 from forgetless.theory.majorants import PER_DECADE, Mesh
 from forgetless.theory.one_filter import one_filter
@@ -189,7 +188,7 @@ def upper_bound(
             " with replacement"
         )
     validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
-    filter_ = in_units(resolve(as_schedule(schedule), k, radius), radius)
+    filter_ = in_units(resolve(schedule, k, radius), radius)
     if independent:
         unit, theorem = independent_draws(filter_, k, goal, average)
     else:
