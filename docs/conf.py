@@ -50,6 +50,7 @@ autosummary_context = {
         "forgetless.upper_bound": ["forgetless.theory.upper.UpperBound"],
         "forgetless.oracle_bound": ["forgetless.theory.oracle.OracleBound"],
         "forgetless.theory.surrogate": ["forgetless.theory.Surrogate"],
+        "forgetless.theory.check_reduction": ["forgetless.theory.surrogates.ReductionCheck"],
         "forgetless.evaluate_stream": ["forgetless.estimators.evaluation.StreamResult"],
         "forgetless.torch.advise": ["forgetless.torch.MechanismAdvice"],
         "forgetless.torch.freeze_statistics": ["forgetless.torch.FrozenStatistics"],
