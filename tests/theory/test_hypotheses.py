@@ -8,7 +8,8 @@ import pytest
 
 import forgetless as fl
 from forgetless.theory import hypotheses
-from forgetless.theory.hypotheses import Setting
+from forgetless.theory import setting as settings
+from forgetless.theory.setting import Setting
 
 s = fl.schedules
 
@@ -148,7 +149,7 @@ def test_what_is_said_about_orderings():
 @pytest.mark.parametrize("at_once", [1, 5, 2**20])
 def test_the_filter_factors_of_all_steps(at_once, monkeypatch):
     """Smallest and largest φ at the different eigenvalues, 1/4 and 1 in units of R², in parts of any length."""
-    monkeypatch.setattr(hypotheses, "_AT_ONCE", at_once)
+    monkeypatch.setattr(settings, "_AT_ONCE", at_once)
     pairs = [([[2.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0]), ([[2.0, 0.0]], [1.0])]
     varying = setting(pairs, fl.Ridge([4.0, 1.0, 12.0, 2.0]), 4)
     np.testing.assert_allclose(varying.eigenvalues, [0.25, 1.0])

@@ -22,7 +22,8 @@ from forgetless._core import validate
 from forgetless.metrics import quantity
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
-from forgetless.theory.hypotheses import Failure, Hypothesis, Setting
+from forgetless.theory.hypotheses import Failure, Hypothesis
+from forgetless.theory.setting import Setting
 
 PAPER = "Levinstein et al. (2025)"
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")

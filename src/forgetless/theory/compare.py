@@ -3,8 +3,8 @@ others do not.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, overload
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -14,34 +14,14 @@ from forgetless.errors import NoExactLawError
 from forgetless.lab.exact import expect, worst_case
 from forgetless.lab.problem import Problem, check_tasks, has_next, with_few_threads
 from forgetless.orderings import OrderingLike
-from forgetless.schedules import ScheduleLike
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bound import Bound
 from forgetless.theory.bounds import catalogue
 from forgetless.theory.comparisons import BoundCheck, BoundComparison, BoundComparisons
-from forgetless.theory.hypotheses import REALIZABLE, Failure, Setting
+from forgetless.theory.hypotheses import REALIZABLE, Failure
+from forgetless.theory.setting import Setting
 
 
-@overload
-def compare_bounds(
-    tasks: TaskCollection,
-    schedule: ScheduleLike,
-    k: int,
-    *,
-    ordering: OrderingLike | None = ...,
-    start: Any = ...,
-    bounds: Iterable[Bound] | None = ...,
-) -> BoundComparison: ...
-@overload
-def compare_bounds(
-    tasks: TaskCollection,
-    schedule: list[ScheduleLike] | tuple[ScheduleLike, ...] | Mapping[str, ScheduleLike],
-    k: int,
-    *,
-    ordering: OrderingLike | None = ...,
-    start: Any = ...,
-    bounds: Iterable[Bound] | None = ...,
-) -> BoundComparisons: ...
 @with_few_threads
 def compare_bounds(
     tasks: TaskCollection,
@@ -51,7 +31,7 @@ def compare_bounds(
     ordering: OrderingLike | None = None,
     start: Any = None,
     bounds: Iterable[Bound] | None = None,
-) -> BoundComparison | BoundComparisons:
+) -> Any:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others
     do not.
 

@@ -4,13 +4,16 @@ import math
 
 import numpy as np
 
+from forgetless._core.arrays import Floats
+from forgetless.filters import Filter
 from forgetless.theory import exchangeable
 from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound
 from forgetless.theory.derived import FREE, OPTIMAL, UPPER
-from forgetless.theory.hypotheses import Hypothesis, Setting
+from forgetless.theory.hypotheses import Hypothesis
 from forgetless.theory.oracle import RightSide, next_probabilities
-from forgetless.theory.steps import failure_at, in_units, overshooting, steps_of
+from forgetless.theory.setting import Setting
+from forgetless.theory.steps import EIGENVALUES, TRUSTED, in_units, overshooting, parts, steps_of
 from forgetless.theory.upper import independent_draws
 
 _MOST = 10_000
@@ -37,7 +40,34 @@ def _refusal(s: Setting) -> str:
         steps = steps_of(filter_, s.k)
     except ValueError as error:
         return str(error)
-    return failure_at(filter_, s.k, s.eigenvalues) or "" if steps.assumes else ""
+    return _failure_at(filter_, s.k, s.eigenvalues) if steps.assumes else ""
+
+
+def _failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str:
+    """Return the hypothesis that a custom filter violates at eigenvalues of tasks, in units of R²;
+    nothing if it holds.
+
+    Only there the theorems need κξ ≤ φ ≤ κ, and the bounds of the cells if filters differ.
+    """
+    xi = np.unique(np.clip(eigenvalues, 0.0, 1.0))
+    xi = xi[xi > 0.0]
+    cell = np.searchsorted(EIGENVALUES, xi) - 1
+    for part in parts(1 if filter_.horizon is None else k):
+        phi = filter_[part].table(xi)
+        ends = filter_[part].table(EIGENVALUES)
+        kappa = ends[:, -1:]
+        wrong = (phi > kappa * (1 + TRUSTED)) | (phi < kappa * xi * (1 - TRUSTED))
+        if filter_.horizon is not None:
+            steep = np.full_like(phi, np.inf)  # at zero it was estimated
+            np.divide(ends[:, cell], EIGENVALUES[cell], out=steep, where=cell > 0)
+            wrong |= (phi > ends[:, cell + 1] * (1 + TRUSTED)) | (phi / xi > steep * (1 + TRUSTED))
+        if wrong.any():
+            at = xi[np.argmax(wrong.any(axis=0))]
+            return (
+                f"the bound needs a concave filter, which {type(filter_).__name__} is not"
+                f" near ξ = {at:.6g} R²"
+            )
+    return ""
 
 
 def _exchangeable_refusal(s: Setting) -> str:

@@ -12,22 +12,9 @@ from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection
-from forgetless.theory.jump_chains import JumpChain, jump_chain, jump_chain_limit
-
-__all__ = [
-    "Construction",
-    "JumpChain",
-    "jump_chain",
-    "jump_chain_limit",
-    "orthonormal_rows",
-    "rare_tasks",
-    "seen_task",
-    "seen_task_loss",
-    "seen_task_probability",
-    "two_tasks",
-    "unseen_task",
-    "unseen_task_loss",
-]
+from forgetless.theory.jump_chains import JumpChain as JumpChain
+from forgetless.theory.jump_chains import jump_chain as jump_chain
+from forgetless.theory.jump_chains import jump_chain_limit as jump_chain_limit
 
 
 class Construction(TaskCollection):

@@ -64,13 +64,8 @@ class OracleBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        names = ("value", "eta", "loss", "distance", "k", "radius", "status")
-        values = {name: getattr(self, name) for name in names}
-        return {
-            **values,
-            "schedule": repr(self.schedule),
-            "weights": self.weights.tolist(),
-        }
+        shown = {"schedule": repr(self.schedule), "weights": self.weights.tolist()}
+        return {**vars(self), **shown}
 
     def __repr__(self) -> str:
         text = (
