@@ -145,8 +145,8 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
 
     References
     ----------
-    Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower; the exact value is
-    derived.
+    Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower,
+    ``thm:any_algorithm_lower_bound``; the exact value is derived.
     """
     k = validate.integer("k", k, 2, "the bound needs at least two tasks")
     if sign not in (1, -1):

@@ -1,8 +1,8 @@
 """Incremental gradient descent on time-varying functions, and its last-iterate guarantee.
 
-Reference: Levinstein et al. (2025), Algorithm 3 and Lemma "SGD bound for time-varying
-distributions", Section 4.2 and Appendix E. Two misprints are corrected: the decay is (k−t+2)/(k+1),
-and c_t has the factor (1 + η_tβ).
+Reference: Levinstein et al. (2025), Scheme 3 (IGD, ``schm:igd``), Lemma “SGD bound for time-varying
+distributions”, Section 4.2 (``thm:relaxed_sgd``), and Appendix E (``thm:timevarying_frenchmen``,
+``lem:c_t``). Two misprints are corrected: the decay is (k−t+2)/(k+1), and c_t has (1 + η_tβ).
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +41,8 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
 def descend(
     gradient: _Function, order: Sequence[int], step_sizes: Sequence[float], start: Any
 ) -> NDArray[np.float64]:
-    """Return the iterates w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t).
+    """Return the iterates w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t) of Scheme 3, incremental gradient
+    descent (IGD).
 
     Parameters
     ----------

@@ -9,8 +9,10 @@ with g(0) = 0,
 
     (1/g'(0)) f(w)  ≤  L(w) − min L  ≤  (R²/g(R²)) f(w),   and f is convex and g(R²)-smooth.
 
-Reference: Levinstein et al. (2025), Reductions 1 and 2 of Section 3, and Lemma "General reduction
-properties", Appendix C. Their proof prints g(R²) as 1/β; it equals β.
+Reference: Levinstein et al. (2025), Reduction 1 (``reduc:regularized_to_sgd``) and Reduction 2
+(``reduc:early_to_sgd``) of Section 3, Lemma “Properties of the IGD objectives”
+(``lem:reg_function_properties``), and Lemma “General reduction properties”, Appendix C
+(``lem:general_reduction_properties``). Their proof prints g(R²) as 1/β; it equals β.
 """
 
 from dataclasses import dataclass

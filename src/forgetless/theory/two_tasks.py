@@ -130,7 +130,7 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
 
     References
     ----------
-    The quantity in the figure of Levinstein et al. (2025), Appendix A.
+    The quantity in Figure 2 of Levinstein et al. (2025), Appendix A, ``fig:emp_fixed_schedule``.
     """
     theta, k = np.broadcast_arrays(np.asarray(theta, float), np.asarray(k, float))
     two_task_loss(theta, 0.0, k)
