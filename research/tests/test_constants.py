@@ -280,7 +280,7 @@ def fl_setting(tasks, schedule, k, ordering=None):
     from forgetless.lab.problem import Problem
     from forgetless.theory.compare import setting_of
 
-    return setting_of(Problem.of(tasks, schedule, k, ordering, "last"), None)
+    return setting_of(Problem.of(tasks, schedule, k, ordering, "last"))
 
 
 # The command ------------------------------------------------------------------------------------------------------

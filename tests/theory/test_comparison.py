@@ -132,7 +132,7 @@ def check_one_collection(number):
     start = rng.standard_normal(d) * 10.0 ** rng.uniform(-2, 2)
     for name, (schedule, expected) in PRESETS.items():
         whole = number % 5 == 0  # bounds computed from the schedule cost more than all the rest
-        comparison = fl.compare_bounds(tasks, schedule, k, start=start, bounds=None if whole else FORMULAS)
+        comparison = fl.compare_bounds(tasks.shifted(start), schedule, k, bounds=None if whole else FORMULAS)
         assert_consistent(comparison)
         uppers = {check.name for check in applying(comparison, "upper")}
         more = COMPUTED | (ORACLE if name == "minimax budget" else set()) if whole else set()
@@ -175,7 +175,7 @@ def test_no_comparison_is_below_the_exact_loss_of_contradictory_tasks(batch):
         bounds = None if number % 4 == 0 else FORMULAS
         overshoot = fl.GradientDescent(1, 1.5 / tasks.radius**2)
         for schedule in (fl.Projection(), s.increasing(), s.fixed(), overshoot, s.minimax(), s.minimax_budget(1, 0.5)):
-            comparison = fl.compare_bounds(tasks, schedule, k, start=start, bounds=bounds)
+            comparison = fl.compare_bounds(tasks.shifted(start), schedule, k, bounds=bounds)
             exact = exact_losses(comparison)
             for check in applying(comparison, "upper"):
                 assert min(check.value, check.published) >= exact[check.quantity] * (1 - 1e-9), (number, check)
@@ -189,10 +189,10 @@ def test_contradictions_are_seen_per_target_and_from_the_start():
     assert tasks.residual == pytest.approx(1.0)
     noisy = fl.TaskCollection([(X[0], [1.0]), (X[1], [1.0 + 1e-10])])
     assert noisy.is_realizable()
-    assert not noisy.is_realizable(start=[1.0, 0.0])
-    assert not names(fl.compare_bounds(noisy, s.increasing(), 10, start=[1.0, 0.0]), "upper")
+    assert not noisy.shifted([1.0, 0.0]).is_realizable()
+    assert not names(fl.compare_bounds(noisy.shifted([1.0, 0.0]), s.increasing(), 10), "upper")
     assert "increasing" in names(fl.compare_bounds(noisy, s.increasing(), 10))
-    far = fl.compare_bounds(noisy, s.increasing(), 10, start=[1.0 + 1e-8, 0.0]).bounds[0]
+    far = fl.compare_bounds(noisy.shifted([0.94, 0.0]), s.increasing(), 10**5, bounds=CATALOGUE).bounds[0]
     assert "contradict each other by a part of the distance" in far.reason
 
 
@@ -224,7 +224,7 @@ def test_many_steps_on_as_many_tasks_need_no_square_of_them():
     tasks = fl.theory.constructions.unseen_task(k)
     problem = Problem.of(tasks, s.increasing(), k, None, "last")
     tracemalloc.start()
-    setting = setting_of(problem, None)
+    setting = setting_of(problem)
     found = {bound.name: bound.failures(setting) for bound in FORMULAS}
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -266,7 +266,7 @@ def test_lower_bounds_are_losses_of_their_constructions(name, k, rng):
         (made.unseen_task(k, -1), None, ["any algorithm", "any filter"]),
         (made.seen_task(k, start), start, ["seen tasks, explicit", "seen tasks, explicit, tight"] * explicit),
     ]:
-        comparison = fl.compare_bounds(tasks, schedule, k, start=origin)
+        comparison = fl.compare_bounds(tasks if origin is None else tasks.shifted(origin), schedule, k)
         assert_consistent(comparison)
         found = {check.name: check for check in applying(comparison, "lower")}
         exact = exact_losses(comparison)
@@ -321,7 +321,7 @@ def test_degenerate_settings_do_not_crash():
     one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [1.0])])
     assert_consistent(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
     assert "fixed, any filter" not in names(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
-    assert_consistent(fl.compare_bounds(one, fl.Ridge(1.0), 3, start=[1.0, 0.0]))
+    assert_consistent(fl.compare_bounds(one.shifted([1.0, 0.0]), fl.Ridge(1.0), 3))
 
 
 def test_equal_settings_are_recognised_in_other_dress(rng):

@@ -45,7 +45,6 @@ def optimal_schedule(
     *,
     objective: str | TaskCollection = "average_loss",
     ordering: OrderingLike | None = None,
-    start: Any = None,
     monotone: bool = False,
 ) -> OptimalSchedule:
     """Return coefficients λ_1..λ_k at a local minimum of the exact loss after k random draws.
@@ -68,8 +67,6 @@ def optimal_schedule(
         As in ``advise``; for ensembles "average_loss", "next_loss" or "distance".
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with ``moves``.
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     monotone : bool, default False
         Whether the coefficients must not decrease.
 
@@ -92,17 +89,17 @@ def optimal_schedule(
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     if isinstance(tasks, Ensemble):
-        check_unused(ordering=(ordering, None), start=(start, None), monotone=(monotone, False))
+        check_unused(ordering=(ordering, None), monotone=(monotone, False))
         return ensembles.optimal(tasks, k, quantity("objective", objective, ensembles.OBJECTIVES))
     check_tasks(tasks)
     goal = checked_objective(objective, tasks, ("average_loss", "worst_case"))
     order = checked_ordering(ordering, tasks, k)
-    losses = losses_on(tasks, k, goal, order, start)
+    losses = losses_on(tasks, k, goal, order)
     candidates = [each for each in standard_shapes(tasks, k, order) if each.title in _STARTS]
     curves = search(candidates, losses, rounds=3)
     starts = {curve.shape.title: curve.shape.make(curve.best) for curve in curves}
     coordinates = _coordinates(tasks, k, monotone)
-    problem = Problem.of(tasks, 1.0, k, order, "last").varied(start, 0.0, 0.0)
+    problem = Problem.of(tasks, 1.0, k, order, "last")
     other = None if isinstance(goal, str) else goal
     descent = _Descent(Adjoint(problem, worst=goal == "worst_case", other=other), coordinates)
     # The descent begins at the best schedule of every shape.

@@ -46,7 +46,6 @@ def advise(
     *,
     objective: str | TaskCollection = "average_loss",
     ordering: OrderingLike | None = None,
-    start: Any = None,
     also: Mapping[str, ScheduleLike] | None = None,
 ) -> Advice:
     """Return schedules ranked by their exact loss on these tasks, each shape at its best scale.
@@ -73,8 +72,6 @@ def advise(
         The average loss over all tasks, over the tasks seen so far, over all tasks for the worst
         unit teacher (for any labels), or over held-out tasks; always averaged over orderings.
     ordering : Ordering or its name, default ``WithReplacement()``
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     also : dict of schedules, filters, names or numbers by label, optional
         Further candidates, without a search for scales.
 
@@ -100,12 +97,12 @@ def advise(
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     if isinstance(tasks, Ensemble):
-        check_unused(ordering=(ordering, None), start=(start, None))
+        check_unused(ordering=(ordering, None))
         return _on_ensemble(tasks, k, objective, also)
     check_tasks(tasks)
     order = checked_ordering(ordering, tasks, k)
     goal = checked_objective(objective, tasks, OBJECTIVES)
-    losses = losses_on(tasks, k, goal, order, start)
+    losses = losses_on(tasks, k, goal, order)
     standard = standard_shapes(tasks, k, order)
     own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
     curves = search([*standard, *own], losses)
@@ -113,7 +110,7 @@ def advise(
     # Of an average of iterates only the loss over all tasks is exact.
     averaged = None
     if goal in ("average_loss", "worst_case"):
-        averaged = float(losses_on(tasks, k, goal, order, start, _POWER)([Projection()])[0])
+        averaged = float(losses_on(tasks, k, goal, order, _POWER)([Projection()])[0])
     return Advice(ranked(options), name_of(goal), k, tasks.radius, averaged)
 
 
@@ -158,7 +155,6 @@ def losses_on(
     k: int,
     objective: str | TaskCollection,
     ordering: Ordering,
-    start: Any = None,
     average: float | None = None,
 ) -> Losses:
     """Return the function from schedules to their exact objectives on these tasks."""
@@ -168,7 +164,7 @@ def losses_on(
     def batch(schedules: Sequence[Any]) -> Any:
         if metric == "worst_case":
             return worst_case(tasks, schedules, k, **common).loss
-        result = expect(tasks, schedules, k, metrics=metric, start=start, **common)
+        result = expect(tasks, schedules, k, metrics=metric, **common)
         return next(iter(result.values.values()))[:, 0]
 
     def losses(schedules: Sequence[Any]) -> Floats:

@@ -12,7 +12,7 @@ from forgetless._progress import track
 from forgetless._schedule import Schedules, several
 from forgetless.errors import NoExactLawError
 from forgetless.lab.exact import expect, worst_case
-from forgetless.lab.problem import Problem, check_tasks, has_next, with_few_threads
+from forgetless.lab.problem import Problem, check_still, has_next, with_few_threads
 from forgetless.orderings import OrderingLike
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bound import Bound
@@ -29,7 +29,6 @@ def compare_bounds(
     k: int,
     *,
     ordering: OrderingLike | None = None,
-    start: Any = None,
     bounds: Iterable[Bound] | None = None,
 ) -> Any:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others
@@ -45,8 +44,6 @@ def compare_bounds(
         A number is a fixed coefficient λ; the keys of a dict are labels.
     k : int
     ordering : Ordering or its name, default ``WithReplacement()``
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     bounds : iterable of Bound, optional
         The bounds to try, by default all; add your own as ``[*fl.theory.catalogue, mine]``.
 
@@ -65,17 +62,17 @@ def compare_bounds(
     >>> best.name, round(best.value, 6), round(best.ratio, 2)
     ('computed', 0.003094, 1.69)
     """
-    check_tasks(tasks)
+    check_still(tasks)
     schedules, labels = several(schedule, k)
     tried = catalogue if bounds is None else tuple(bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
-    parts = [_comparison(each, start, tried) for each in problems]
+    parts = [_comparison(each, tried) for each in problems]
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...]) -> BoundComparison:
+def _comparison(problem: Problem, tried: tuple[Bound, ...]) -> BoundComparison:
     """Return the comparison for the only schedule of a problem."""
-    setting = setting_of(problem, start)
+    setting = setting_of(problem)
     exact, worst, notes, errors = _exact(problem, setting)
     applying = [(bound, bound.failures(setting)) for bound in track(tried, "bounds")]
     values = [None if failures else loss_of(bound, setting) for bound, failures in applying]
@@ -146,15 +143,12 @@ def _check(
     return BoundCheck(*facts, value, loss, ratio, failures, citation, bound.status)
 
 
-def setting_of(problem: Problem, start: Any) -> Setting:
+def setting_of(problem: Problem) -> Setting:
     """Return the setting of the hypotheses, for the only schedule of a problem."""
     tasks = problem.tasks
-    origin = tasks.start(start)
-    teacher = tasks.teacher(start)
-    distance = float(np.linalg.norm(origin - teacher))
-    return Setting(
-        tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance
-    )
+    teacher = tasks.teacher()
+    distance = float(np.linalg.norm(teacher))
+    return Setting(tasks, problem.filters[0], problem.k, problem.ordering, teacher, distance)
 
 
 _Maybe = float | None
@@ -179,7 +173,7 @@ def _exact(
             return None
 
     def loss(name: str) -> float:
-        found = expect(tasks, setting.filter, **common, start=setting.start, metrics=name)
+        found = expect(tasks, setting.filter, **common, metrics=name)
         errors[name] = found.errors[name]
         return float(found.values[name][0])
 

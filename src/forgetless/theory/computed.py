@@ -121,7 +121,7 @@ def _oracle(s: Setting) -> float:
     if math.isnan(s.eta):
         return math.nan
     p = next_probabilities(s.tasks, s.ordering, s.k)
-    return RightSide(s.tasks, s.filter, s.k, s.eta, p, s.start).value
+    return RightSide(s.tasks, s.filter, s.k, s.eta, p).value
 
 
 COMPUTED = [

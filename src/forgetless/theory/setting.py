@@ -28,9 +28,8 @@ class Setting:
     filter: Filter  # the schedule for k steps
     k: int
     ordering: Ordering
-    start: Any  # w₀
-    teacher: Any  # w⋆, the joint solution nearest to w₀
-    distance: float  # D = ‖w₀ − w⋆‖
+    teacher: Any  # w⋆, the joint solution nearest to the origin, where learning begins
+    distance: float  # D = ‖w⋆‖
 
     @property
     def radius(self) -> float:

@@ -266,6 +266,7 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
         squares, curvatures, out=np.full_like(squares, np.inf), where=curvatures > 0
     )
     first = surrogates[0]
+    teacher = tasks.teacher()
     return ReductionCheck(
         smoothness=first.smoothness,
         largest_curvature=float(curvatures.max(initial=0.0)),
@@ -274,6 +275,6 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
         upper=first.upper,
         smallest_ratio=float(ratios.min()) if len(ratios) else float("nan"),
         largest_ratio=float(ratios.max()) if len(ratios) else float("nan"),
-        largest_value_at_teacher=max(each.value(tasks.teacher()) for each in surrogates),
-        largest_value_at_start=max(each.value(tasks.start()) for each in surrogates),
+        largest_value_at_teacher=max(each.value(teacher) for each in surrogates),
+        largest_value_at_start=max(each.value(np.zeros_like(teacher)) for each in surrogates),
     )
