@@ -10,7 +10,7 @@ import numpy as np
 from forgetless import schedules
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
-from forgetless.filters import Projection
+from forgetless.filters import Projection, Ridge
 from forgetless.lab.exact import expect, worst_case
 from forgetless.lab.simulate import simulate
 from forgetless.metrics import METRICS
@@ -25,7 +25,7 @@ from forgetless.theory.surrogates import surrogate
 from forgetless.theory.two_tasks import two_task_optimum
 from forgetless.theory.upper import upper_bound
 
-__all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes"]
+__all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes", "unregularized"]
 
 _ANGLES = {
     "π/64": np.pi / 64,
@@ -277,6 +277,28 @@ def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:
             )
         path.append(w)
     return np.array(path)
+
+
+def unregularized(exponents: range = range(2, 11)) -> Table:
+    """Return k·loss/(R²D²) for tasks drawn with replacement: what is proved for every collection,
+    and what some collections have.
+    """
+    free = Projection()
+    lines: dict[str, Callable[[int], float]] = {
+        "increasing,\npublished": catalogue["increasing"].at,
+        "increasing,\nscale 1": lambda k: upper_bound(schedules.increasing(1.0), k).value,
+        "no\nregularization": lambda k: upper_bound(free, k).value,
+        "fixed,\nλ = 3R²/7": lambda k: upper_bound(Ridge(3 / 7), k).value,
+        "no regularization,\nsome tasks": lambda k: max(
+            constructions.jump_chain(levels, k).claim(free, k) for levels in range(1, 6)
+        ),
+        "any algorithm,\nsome tasks": catalogue["any algorithm, one task more"].at,
+    }
+    columns: dict[str, list[Any]] = {"k": [2**n for n in exponents]}
+    for name, loss in lines.items():
+        columns[name] = [k * loss(k) for k in columns["k"]]
+    fact = "without regularization at most 0.315 R²D²/k for every k: derived here, not published"
+    return Table("Is regularization needed? k·loss/(R²D²), with replacement", columns, (fact,))
 
 
 WITH, WITHOUT = "with replacement", "without replacement"
