@@ -41,10 +41,10 @@ class Bound:
     rate : str
         The value in words, over R²D².
     hypotheses : tuple of Hypothesis
-    citation : str
-        The publication, or the page of these docs.
     place : str
-        Where in it: title, part, section, label.
+        Where it is: title, part, section, label.
+    citation : str
+        The publication, by default the paper, or the page of these docs.
     status : str
         "paper"; "paper, tight" (the constant that its proof ends with); "derived" (proved in this
         project, not published); "literature"; or "elementary".
@@ -59,9 +59,9 @@ class Bound:
     name: str
     rate: str
     hypotheses: tuple[Hypothesis, ...]
-    citation: str
     place: str
-    status: str
+    citation: str = PAPER
+    status: str = "paper"
     value: Callable[[Setting], float] | None = field(default=None, repr=False)
     kind: str = "upper"
     quantity: str = "average_loss"

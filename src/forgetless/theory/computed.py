@@ -9,7 +9,7 @@ from forgetless.filters import Filter
 from forgetless.theory import exchangeable
 from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound
-from forgetless.theory.derived import FREE, OPTIMAL, UPPER
+from forgetless.theory.derived import OPTIMAL, PAGE, UPPER
 from forgetless.theory.hypotheses import Hypothesis
 from forgetless.theory.oracle import RightSide, next_probabilities
 from forgetless.theory.setting import Setting
@@ -130,7 +130,7 @@ COMPUTED = [
         rate="computed",
         hypotheses=(h.REALIZABLE, h.INDEPENDENT, CONCAVE_STEPS, _at_most(_MOST)),
         value=lambda s: _independent(s, "average_loss"),
-        citation=f"{UPPER}, {FREE}",
+        citation=f"{UPPER}, {PAGE}",
         place="Theorems 1 to 4, or Theorem F; by fl.upper_bound",
         status="derived",
     ),
@@ -140,7 +140,7 @@ COMPUTED = [
         hypotheses=(h.REALIZABLE, h.INDEPENDENT, CONCAVE_STEPS, _at_most(_MOST)),
         value=lambda s: _independent(s, "seen_loss"),
         quantity="seen_loss",
-        citation=f"{UPPER}, {FREE}",
+        citation=f"{UPPER}, {PAGE}",
         place="Theorem 5, or Corollary S; by fl.upper_bound",
         status="derived",
     ),

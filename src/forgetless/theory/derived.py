@@ -7,9 +7,9 @@ from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound
 from forgetless.theory.hypotheses import of_scale, steps
 from forgetless.theory.one_filter import every_k
-from forgetless.theory.published import RANDOM, SHUFFLED
+from forgetless.theory.published import FREE, RANDOM, SHUFFLED
 
-FREE = "docs/unregularized.md"
+PAGE = "docs/unregularized.md"
 UPPER = "docs/upper-bounds.md"
 OPTIMAL = "docs/optimal-schedule.md"
 
@@ -20,27 +20,27 @@ ONE_FILTER = [
     Bound(
         name="unregularized, by hand",
         rate="1/(2k)",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         value=lambda s: 1 / (2 * s.k),
-        citation=FREE,
+        citation=PAGE,
         place="Theorem U, c = 1, without a computer",
         status="derived",
     ),
     Bound(
         name="unregularized, one third",
         rate="1/(3k)",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         value=lambda s: 1 / (3 * s.k),
-        citation=FREE,
+        citation=PAGE,
         place="Theorem U, c = 2/3, with 6 polynomials checked in integers",
         status="derived",
     ),
     Bound(
         name="unregularized, every k",
         rate="0.315/k",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         value=lambda s: 0.315 / s.k,
-        citation=FREE,
+        citation=PAGE,
         place="Theorem U, c = 0.63, with 160 polynomials checked in integers",
         status="derived",
     ),
@@ -48,10 +48,10 @@ ONE_FILTER = [
     Bound(
         name="unregularized, seen tasks",
         rate="2/(3(k−1)) + 1/k",
-        hypotheses=(*RANDOM, h.UNREGULARIZED, steps(2)),
+        hypotheses=(*FREE, steps(2)),
         value=lambda s: 2 / (3 * (s.k - 1)) + 1 / s.k,
         quantity="seen_loss",
-        citation=FREE,
+        citation=PAGE,
         place="Corollary S",
         status="derived",
     ),
@@ -61,7 +61,7 @@ ONE_FILTER = [
         rate="C(κ)/(2κk)",
         hypotheses=(*RANDOM, h.FIXED, h.BETWEEN, h.BELOW_TWO),
         value=lambda s: every_k(s.kappa) / s.k,
-        citation=FREE,
+        citation=PAGE,
         place="Theorem F",
         status="derived",
     ),

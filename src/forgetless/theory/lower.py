@@ -1,14 +1,14 @@
 """Lower bounds: some collection has at least this loss, so no guarantee for all is below it."""
 
 from forgetless.theory import hypotheses as h
-from forgetless.theory.bound import PAPER, Bound
+from forgetless.theory.bound import Bound
 from forgetless.theory.constructions import (
     jump_chain_limit,
     seen_task_loss,
     seen_task_probability,
     unseen_task_loss,
 )
-from forgetless.theory.derived import FREE, OPTIMAL
+from forgetless.theory.derived import OPTIMAL, PAGE
 from forgetless.theory.hypotheses import steps
 from forgetless.theory.published import TABLE
 
@@ -26,9 +26,7 @@ LOWER = [
         rate="1/(16k)",
         hypotheses=(h.UNIFORM, steps(2)),
         value=lambda s: 1 / (16 * s.k),
-        citation=PAPER,
         place=_ANY,
-        status="paper",
     ),
     # The same tasks from w₀ = 0: filters never guess, and the probability is (1 − 1/k)^k.
     Bound(
@@ -37,7 +35,6 @@ LOWER = [
         rate="(1 − 1/k)^k/(2k) ≥ 1/(8k)",
         hypotheses=(h.UNIFORM, steps(2)),
         value=lambda s: unseen_task_loss(s.k, s.k),
-        citation=PAPER,
         place=f"{_ANY}, on its construction",
         status="derived",
     ),
@@ -48,7 +45,6 @@ LOWER = [
         rate="k^k/(2(k+1)^{k+1}) ≥ 1/(2e(k+1))",
         hypotheses=(h.UNIFORM,),
         value=lambda s: unseen_task_loss(s.k, s.k + 1),
-        citation=PAPER,
         place=f"{_ANY}, with k + 1 tasks and the exact probability",
         status="derived",
     ),
@@ -83,9 +79,7 @@ LOWER = [
         hypotheses=(h.UNIFORM, h.EXPLICIT, steps(9)),
         value=lambda s: 1 / (576 * s.k),
         quantity="seen_loss",
-        citation=PAPER,
         place=_SEEN,
-        status="paper",
     ),
     # The exact probability, and the least loss over the case split of the proof.
     Bound(
@@ -95,7 +89,6 @@ LOWER = [
         hypotheses=(h.UNIFORM, h.EXPLICIT, steps(2)),
         value=lambda s: seen_task_probability(s.k) * seen_task_loss(s.k),
         quantity="seen_loss",
-        citation=PAPER,
         place=_SEEN,
         status="derived",
     ),
@@ -105,7 +98,7 @@ LOWER = [
         kind="lower",
         rate=f"{jump_chain_limit():.6f}/k as k → ∞",
         hypotheses=(h.UNIFORM, h.UNREGULARIZED),
-        citation=FREE,
+        citation=PAGE,
         place="Proposition J, with one evaluated 8 × 8 exponential",
         status="derived",
     ),

@@ -6,12 +6,13 @@ One paragraph is one result; what is said above it is what a reader of the paper
 import math
 
 from forgetless.theory import hypotheses as h
-from forgetless.theory.bound import PAPER, Bound
+from forgetless.theory.bound import Bound
 from forgetless.theory.hypotheses import steps
 from forgetless.theory.last_iterate import last_iterate_weights
 
 RANDOM = (h.REALIZABLE, h.UNIFORM)
 SHUFFLED = (h.REALIZABLE, h.EXCHANGEABLE)
+FREE = (*RANDOM, h.UNREGULARIZED)
 
 
 def last_iterate_rate(k: int, kappa: float) -> float:
@@ -65,9 +66,7 @@ FIXED_STRENGTH = [
         rate="e/(2κ(2−κ)) · k^{−1+κ(1−κ/4)}",
         hypotheses=(*RANDOM, h.EXPLICIT, h.FIXED, h.INSIDE),
         value=lambda s: last_iterate_rate(s.k, s.kappa),
-        citation=PAPER,
         place=_LEMMA.format("(i)"),
-        status="paper",
     ),
     # (ii) N gradient steps of size γ < 1/R²: κ = 1 − (1 − γR²)^N.
     Bound(
@@ -75,9 +74,7 @@ FIXED_STRENGTH = [
         rate="e/(2κ(2−κ)) · k^{−1+κ(1−κ/4)}",
         hypotheses=(*RANDOM, h.BUDGET, h.FIXED, h.INSIDE),
         value=lambda s: last_iterate_rate(s.k, s.kappa),
-        citation=PAPER,
         place=_LEMMA.format("(ii)"),
-        status="paper",
     ),
     # The same proof for any filter: it uses the smoothness κ/η and the upper half of the sandwich.
     Bound(
@@ -85,7 +82,6 @@ FIXED_STRENGTH = [
         rate="e/(2κ(2−κ)) · k^{−1+κ(1−κ/4)}",
         hypotheses=(*RANDOM, h.FIXED, h.BETWEEN, h.INSIDE),
         value=lambda s: last_iterate_rate(s.k, s.kappa),
-        citation=PAPER,
         place=_LEMMA.format("through Appendix C, lem:general_reduction_properties"),
         status="paper, tight",
     ),
@@ -104,9 +100,7 @@ FIXED_STRENGTH = [
         name="fixed, without replacement",
         rate="k^{−1+κ(1−κ/4)}",
         hypotheses=(h.REALIZABLE, h.WITHOUT, h.FIXED, h.BETWEEN),
-        citation=PAPER,
         place="Remark “Extension to without replacement orderings”, Section 4.1, rem:ext_to_wor",
-        status="paper",
     ),
     # λ = R²(ln k − 1), or the budget with κ = 1/ln k. Printed for k ≥ 2, where λ < 0.
     Bound(
@@ -114,9 +108,7 @@ FIXED_STRENGTH = [
         rate="5 ln k / k",
         hypotheses=(*RANDOM, h.FIXED, h.BETWEEN, h.INVERSE_LOG, steps(3)),
         value=lambda s: 5 * math.log(s.k) / s.k,
-        citation=PAPER,
         place=_COROLLARY,
-        status="paper",
     ),
     # e^{2−1/(4 ln k)}/(2(2 − 1/ln k)): 2.70 at k = 3, 2.12 at 10, 1.85 as k → ∞.
     Bound(
@@ -124,7 +116,6 @@ FIXED_STRENGTH = [
         rate="C(k) ln k / k → (e²/4) ln k / k",
         hypotheses=(*RANDOM, h.FIXED, h.BETWEEN, h.INVERSE_LOG, steps(3)),
         value=lambda s: last_iterate_rate(s.k, 1 / math.log(s.k)),
-        citation=PAPER,
         place=_COROLLARY,
         status="paper, tight",
     ),
@@ -146,9 +137,7 @@ INCREASING_STRENGTH = [
         rate="20/(k+1)",
         hypotheses=(*RANDOM, h.THEOREM, steps(2)),
         value=lambda s: 20 / (s.k + 1),
-        citation=PAPER,
         place=_THEOREM,
-        status="paper",
     ),
     # What the proof has before it rounds: 8.25 at k = 2, 18.9 at 100.
     Bound(
@@ -156,7 +145,6 @@ INCREASING_STRENGTH = [
         rate="v₀²/(2c_{k+1}) → 19.5/(k+1)",
         hypotheses=(*RANDOM, h.THEOREM, steps(2)),
         value=lambda s: float(last_iterate_weights(s.k, 3 / 13, 1.0).bound),
-        citation=PAPER,
         place=f"{_THEOREM}, proof",
         status="paper, tight",
     ),
@@ -166,9 +154,7 @@ INCREASING_STRENGTH = [
         rate="4.5c/(k+1)",
         hypotheses=(*RANDOM, h.AT_LEAST, steps(2)),
         value=lambda s: 4.5 * s.scale / (s.k + 1),
-        citation=PAPER,
         place=_SGD,
-        status="paper",
     ),
     # λ₁ → 0: the first step does not move w₁ away from w⋆; k − 1 steps of a larger scale follow.
     Bound(
@@ -176,7 +162,6 @@ INCREASING_STRENGTH = [
         rate="19.5(k+1)/k²",
         hypotheses=(*RANDOM, h.FIRST_FREE, steps(3)),
         value=lambda s: 19.5 * (s.k + 1) / s.k**2,
-        citation=PAPER,
         place="Remark “Unregularized first task”, Section 2; the constant is derived",
         status="derived",
     ),
@@ -186,9 +171,7 @@ INCREASING_STRENGTH = [
         hypotheses=(*RANDOM, h.THEOREM, steps(2)),
         value=lambda s: 87 / (s.k + 1),
         quantity="seen_loss",
-        citation=PAPER,
         place=_SEEN,
-        status="paper",
     ),
     # 20/(η(k+1)) with η = 1/(cR²).
     Bound(
@@ -197,9 +180,7 @@ INCREASING_STRENGTH = [
         hypotheses=(*RANDOM, h.AT_LEAST, steps(2)),
         value=lambda s: 20 * s.scale / (s.k + 1),
         quantity="seen_loss",
-        citation=PAPER,
         place=_SEEN,
-        status="paper",
     ),
     # Its proof without the slips: 2·19.5 from the loss and 8·3/13 from stability, lem:wr_stability.
     Bound(
@@ -208,7 +189,6 @@ INCREASING_STRENGTH = [
         hypotheses=(*RANDOM, h.THEOREM, steps(2)),
         value=lambda s: (39 + 24 / 13) / (s.k + 1),
         quantity="seen_loss",
-        citation=PAPER,
         place=_SEEN,
         status="derived",
     ),
@@ -219,7 +199,6 @@ INCREASING_STRENGTH = [
         hypotheses=(*SHUFFLED, h.THEOREM, steps(2)),
         value=lambda s: 20 / (s.k + 1),
         quantity="next_loss",
-        citation=PAPER,
         place=f"{_THEOREM}, whose proof holds for exchangeable orders",
         status="derived",
     ),
@@ -233,7 +212,7 @@ OTHERS = [
     Bound(
         name="unregularized, dimension-free",
         rate="(e/2) k^{−1/4}",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         value=lambda s: math.e / 2 * s.k**-0.25,
         citation="Evron et al. (2025), arXiv 2504.04579",
         place=f"Theorem 5.1 at step size 1/β, {TABLE}",
@@ -242,7 +221,7 @@ OTHERS = [
     Bound(
         name="unregularized, by rank",
         rate="√(d − r̄)/k",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         citation="Evron et al. (2025), arXiv 2504.04579",
         place=TABLE,
         status="literature",
@@ -250,7 +229,7 @@ OTHERS = [
     Bound(
         name="unregularized, by total rank",
         rate="√(M r̄)/k",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         citation="Evron et al. (2025), arXiv 2504.04579",
         place=TABLE,
         status="literature",
@@ -258,7 +237,7 @@ OTHERS = [
     Bound(
         name="unregularized, by dimension",
         rate="(d − r̄)/k",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         citation="Evron et al. (2022)",
         place=TABLE,
         status="literature",
@@ -267,7 +246,7 @@ OTHERS = [
     Bound(
         name="unregularized, half",
         rate="6.5/√k",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         value=lambda s: 6.5 / math.sqrt(s.k),
         citation="Attia et al. (NeurIPS 2025), arXiv 2507.11274",
         place="main theorem, quoted by Tsipory et al. (NeurIPS 2025), Section 5",
@@ -276,7 +255,7 @@ OTHERS = [
     Bound(
         name="unregularized, three quarters",
         rate="k^{−3/4}",
-        hypotheses=(*RANDOM, h.UNREGULARIZED),
+        hypotheses=FREE,
         citation="Dereziński & Dong (COLT 2026), arXiv 2604.09909",
         place="main theorem, of which the abstract was read",
         status="literature",
