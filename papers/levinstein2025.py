@@ -4,7 +4,7 @@
 Problem: tasks that one model fits, drawn with replacement, squared loss ½‖Xw − y‖², after k steps.
 R is the largest norm of a task and D the distance to the solution. Table 1 and the theorems, in
 units of R²D²: an upper bound is above the loss of bad tasks, a lower bound below that of its
-construction. Read in the LaTeX source; docs/paper.md has all statements, and what is wrong in print.
+construction. Read in the LaTeX source; docs/paper.md has all statements and the errata.
 """
 
 import math
