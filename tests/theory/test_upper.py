@@ -273,6 +273,20 @@ def test_computed_bounds_are_shown_where_they_hold(rng):
 
 
 @dataclass(frozen=True, eq=False)
+class Nothing(fl.Filter):
+    """A filter that learns nothing."""
+
+    def factors(self, eigenvalues):
+        return 0.0 * eigenvalues
+
+
+def test_a_filter_that_learns_nothing_has_the_trivial_bound():
+    for quantity in ("average_loss", "seen_loss"):
+        assert fl.upper_bound(Nothing(), 5, quantity=quantity).value == 0.5
+    assert 0.49 < fl.upper_bound(fl.Ridge(1e140), 5).value <= 0.5
+
+
+@dataclass(frozen=True, eq=False)
 class Dip(fl.Filter):
     """Concave wherever one happens to look, but not at ξ = 0.9651."""
 

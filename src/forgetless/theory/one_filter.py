@@ -43,8 +43,8 @@ _PIECES = 160
 _SMALLEST = 1e-3
 """Of κ/k: the end of the first piece, below which F_k is a thousandth of its maximum."""
 
-_ROUNDED = 2.0**-49
-"""κ = φ(R²) is computed with fewer than 16 roundings, and taken larger by so many."""
+_ROUNDED = 2.0**-47
+"""κ = φ(R²) is computed with fewer than 64 roundings, and taken larger by so many."""
 
 _DEGREE = 5
 """Degree of a chord times e³(κ − e)."""
