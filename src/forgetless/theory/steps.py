@@ -77,8 +77,8 @@ class Steps:
     @property
     def one_filter(self) -> bool:
         """Whether all steps have the same filter, and learn something."""
-        same = bool(np.all(self.kappa == self.kappa[0]))
-        return self.proportional and same and bool(self.kappa[0] > 0)
+        first = self.kappa[:1]
+        return self.proportional and bool(np.all((self.kappa == first) & (first > 0)))
 
 
 def least_m(kappa: float) -> float:
