@@ -49,10 +49,9 @@ def simulation(repeats):
         times = medians(
             {
                 "loop": loop(d, n, k, n_trials),
-                "simulate": lambda e=ensemble, k=k, o=options: fl.simulate(
-                    e, 3.0, k, record="last", metrics="distance", keep_weights=False, **o
+                "simulate": lambda e=ensemble, k=k, o=options: e.simulate(3.0, k, record="last", metrics="distance", keep_weights=False, **o
                 ),
-                "default": lambda e=ensemble, k=k, o=options: fl.simulate(e, 3.0, k, **o),
+                "default": lambda e=ensemble, k=k, o=options: e.simulate(3.0, k, **o),
                 "numbers": lambda s=(k, n_trials, n, d): np.random.default_rng(0).standard_normal(s),
             },
             repeats,
@@ -69,7 +68,7 @@ def expectation(repeats):
     for d, n, k in ((100, 20, 10), (100, 20, 100), (100, 20, 1000)):
         ensemble = Gaussian(d, n, 0.5, teachers.walk(1.0, 0.1))
         contestants = {
-            f"{schedule}, {label}": lambda e=ensemble, s=schedule, k=k, m=names: fl.expect(e, s, k, metrics=m)
+            f"{schedule}, {label}": lambda e=ensemble, s=schedule, k=k, m=names: e.expect(s, k, metrics=m)
             for schedule in (5.0, "increasing")
             for label, names in (("average loss", ("average_loss",)), ("all metrics", metrics))
             if k <= 100 or label == "average loss"
@@ -95,7 +94,7 @@ def schedules():
     rows = []
     for n, variance, k in ERRORS:
         ensemble = Gaussian(100, n, variance**0.5)
-        optimal = fl.optimal_schedule(ensemble, k, objective="distance")
+        optimal = ensemble.optimal_schedule(k, objective="distance")
         linear = fl.schedules.from_coefficients(100 * variance + n * np.arange(k))
         several = {
             "none": "none",
@@ -104,7 +103,7 @@ def schedules():
             "minimax": "minimax",
             "l": linear,
         }
-        errors = fl.expect(ensemble, several, k, metrics="distance").distance[:, 0] / optimal.loss
+        errors = ensemble.expect(several, k, metrics="distance").distance[:, 0] / optimal.loss
         cells = [errors[0], optimal.best_constant_loss / optimal.loss, *errors[1:]]
         cells.append(full_memory(n, 100, variance, k) / optimal.loss)
         ends = f"{optimal.coefficients[0]:.3g} → {optimal.coefficients[-1]:.4g}"

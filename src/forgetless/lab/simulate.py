@@ -14,8 +14,6 @@ from forgetless._core.threads import one_blas_thread
 from forgetless._core.validate import check_memory
 from forgetless._progress import track
 from forgetless._schedule import Schedules
-from forgetless.ensembles import Ensemble
-from forgetless.lab import fresh
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.lab.results import Trace
 from forgetless.metrics import METRICS, Metric, Outputs, check_walk, resolve
@@ -32,7 +30,7 @@ _WEIGHTS = Metric("weights", lambda now: now.weights, affine=True, axes=("featur
 
 
 def simulate(  # noqa: PLR0913
-    tasks: TaskCollection | Ensemble,
+    tasks: TaskCollection,
     schedule: Schedules,
     k: int,
     *,
@@ -54,8 +52,7 @@ def simulate(  # noqa: PLR0913
 
     Parameters
     ----------
-    tasks : TaskCollection or Ensemble
-        For an ensemble (``fl.ensembles``) every trial has fresh random tasks.
+    tasks : TaskCollection
     schedule : schedule, filter, name or number; or a list or a dict of these
         A callable (k, radius) → filter, a filter for all steps, a name such as "increasing", or
         a fixed coefficient λ. Several are run on the same orders; the keys of a dict are their
@@ -100,11 +97,6 @@ def simulate(  # noqa: PLR0913
     ((50, 30), True)
     """
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
-    if isinstance(tasks, Ensemble):
-        fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
-        fresh.check_unused(noise=(noise, 0.0), walk=(walk, 0.0))
-        own = fresh.FreshProblem.of(tasks, schedule, k, record, metrics)
-        return fresh.fresh_trials(own, n_trials, _shared(seed), keep_weights)
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     problem = problem.varied(start, noise, walk)
     # A walking teacher has no drift: the labels themselves move.
@@ -116,7 +108,7 @@ def simulate(  # noqa: PLR0913
     if keep_weights:
         wanted = [*wanted, _WEIGHTS]
     _check_size(problem, n_trials, wanted)
-    common = _shared(seed)
+    common = shared_seed(seed)
     parts = [followed(problem, b, wanted, n_trials, common) for b in range(len(problem.filters))]
     values = {}
     for each in wanted:
@@ -128,7 +120,7 @@ def simulate(  # noqa: PLR0913
     return Trace(problem.steps, values, weights, labels=problem.labels)
 
 
-def _shared(seed: Any) -> Any:
+def shared_seed(seed: Any) -> Any:
     """Return a seed that gives every schedule the same orders."""
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
