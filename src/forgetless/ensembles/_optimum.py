@@ -13,7 +13,7 @@ cover decades: from 1e-15 R², which is as good as none, to 1e9 k R², with whic
 import math
 
 import numpy as np
-from scipy.optimize import brentq, minimize, minimize_scalar
+import scipy
 
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
@@ -115,7 +115,9 @@ def _best_constant(objective: Objective, low: float, high: float) -> tuple[Filte
     grid = np.arange(low, high)
     best = grid[np.argmin([loss(each) for each in grid])]
     bounds = (max(best - 1.0, low), best + 1.0)
-    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-7})
+    found = scipy.optimize.minimize_scalar(
+        loss, bounds=bounds, method="bounded", options={"xatol": 1e-7}
+    )
     if unregularized <= found.fun:
         return Projection(), unregularized
     return Ridge(math.exp(found.x)), float(found.fun)
@@ -128,7 +130,9 @@ def _descended(objective: Objective, low: float, high: float, constant: float) -
     starts = [np.clip(middle + slope * ramp, low, high) for slope in (0.0, 1.0, -1.0)]
     bounds = [(low, high)] * objective.k
     ends = [
-        minimize(objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS)
+        scipy.optimize.minimize(
+            objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS
+        )
         for x in track(starts, "starts")
     ]
     return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
@@ -160,4 +164,8 @@ def limit(law: Law, walk: float) -> float:
     def excess(logarithm: float) -> float:
         return math.log(law.mean_factor(math.exp(logarithm))) - logarithm - target
 
-    return math.exp(brentq(excess, -600.0, 600.0, xtol=1e-13)) if excess(-600.0) > 0 else 0.0
+    return (
+        math.exp(scipy.optimize.brentq(excess, -600.0, 600.0, xtol=1e-13))
+        if excess(-600.0) > 0
+        else 0.0
+    )

@@ -16,8 +16,8 @@ from forgetless.ensembles._trials import simulated
 from forgetless.ensembles.spectra import Spectrum, of_matrix, wishart
 from forgetless.ensembles.teachers import Teachers, matrix, one
 from forgetless.lab.results import Expectation, Trace
-from forgetless.lab.simulate import shared_seed
 from forgetless.metrics import quantity
+from forgetless.orderings import shared_seed
 
 
 class Ensemble(Law):

@@ -17,7 +17,7 @@ from forgetless._schedule import Schedules
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.lab.results import Trace
 from forgetless.metrics import METRICS, Metric, Outputs, check_walk, resolve
-from forgetless.orderings import BLOCK, TRIALS, Indices, OrderingLike, draws
+from forgetless.orderings import BLOCK, TRIALS, Indices, OrderingLike, draws, shared_seed
 from forgetless.tasks import TaskCollection
 
 _FACTORS = 2**17
@@ -118,13 +118,6 @@ def simulate(  # noqa: PLR0913
     if weights is not None:
         weights = weights.reshape(*weights.shape[:-1], *tasks.target_shape)
     return Trace(problem.steps, values, weights, labels=problem.labels)
-
-
-def shared_seed(seed: Any) -> Any:
-    """Return a seed that gives every schedule the same orders."""
-    if isinstance(seed, np.random.Generator):
-        return int(seed.integers(2**63))
-    return np.random.SeedSequence() if seed is None else seed
 
 
 def _check_size(problem: Problem, n_trials: int, metrics: list[Metric]) -> None:
