@@ -218,6 +218,7 @@ def test_per_task_metrics_average_to_the_others():
         (lambda: Gaussian(5, 5, 0.1).expect(1e-17, 2), ValueError, "at least 1e-15"),
         (lambda: Gaussian(5, 2).expect(fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
         (lambda: Gaussian(5, 2).expect(1.0, 0), ValueError, "k must be at least 1"),
+        (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="weights"), ValueError, "use simulate"),
         (lambda: Gaussian(5, 2).optimal_schedule(2, objective="worst_case"), ValueError, "objective must be one of"),
         (lambda: fl.schedules.steady(Gaussian(5, 2), 1e-170)(3, 1.0), ValueError, "ratios of squares"),
         (lambda: teachers.given("a"), TypeError, "vectors must be an array of numbers"),

@@ -18,7 +18,7 @@ import scipy
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
 from forgetless.advice.results import OptimalSchedule
-from forgetless.ensembles._law import Law, second_moments
+from forgetless.ensembles._law import Law, StepMoments, second_moments
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.schedules import Named, steady
@@ -32,28 +32,27 @@ class Objective:
     def __init__(self, law: Law, k: int, name: str) -> None:
         self.law = law
         self.k = k
-        order = law.teachers.order(k + 1)
-        self.order = order[:k]
+        self.counted, self.factor, self.floor = law.counted(name, k, k)
         self.distances = law.teachers.distances(k + 1)
-        self.goals = {"average_loss": order[:k], "next_loss": order[k:]}.get(name, order[k - 1 : k])
-        self.factor = 1.0
-        self.floor = 0.0
-        if name != "distance":
-            self.factor = law.spectrum.trace / law.n_features / 2.0
-            self.floor = law.n_rows * law.noise**2 / 2.0
+
+    def of(self, errors: Floats) -> float:
+        """Return the objective of mean squares E_0..E_k."""
+        return self.factor * float(errors[-1, self.counted].mean()) + self.floor
+
+    def errors(self, moments: StepMoments) -> Floats:
+        """Return E_0..E_k, of shape (k + 1, P + 1)."""
+        return second_moments(self.law, moments, self.k + 1, self.k)
 
     def value(self, filter_: Filter) -> float:
         """Return the objective of a filter."""
-        errors = second_moments(self.law, self.law.moments(filter_), self.k + 1, self.k)
-        return self.factor * float(errors[-1, self.goals].mean()) + self.floor
+        return self.of(self.errors(self.law.moments(filter_)))
 
     def __call__(self, logarithms: Floats) -> tuple[float, Floats]:
         """Return ln(objective) and its derivative with respect to every ln λ_t."""
         law = self.law
         filter_ = Ridge(np.exp(logarithms))
         moments = law.moments(filter_)
-        errors = second_moments(law, moments, self.k + 1, self.k)
-        loss = self.factor * float(errors[-1, self.goals].mean()) + self.floor
+        errors = self.errors(moments)
         xi = law.spectrum.singular_values**2
         factors = filter_.table(xi)
         slopes = factors * (factors - 1.0)  # ∂φ/∂ln λ
@@ -61,16 +60,17 @@ class Objective:
         by_a2 = law.spectrum.sum(2.0 * factors * slopes) / law.n_features
         by_noise = law.noise**2 * law.spectrum.sum(2.0 * factors * slopes / xi)
         gradient = np.empty(self.k)
-        V = np.bincount(self.goals, minlength=len(self.distances)) / len(self.goals)
+        order = law.teachers.order(self.k)
+        V = np.bincount(self.counted, minlength=len(self.distances)) / len(self.counted)
         for t in range(self.k - 1, -1, -1):
-            v = self.order[t]
+            v = order[t]
             error = errors[t, v]
             total = V.sum()
             along_a = V @ (self.distances[v] - errors[t]) - total * error
             gradient[t] = by_a[t] * along_a + (by_a2[t] * error + by_noise[t]) * total
             V *= 1.0 - moments.learned[t]
             V[v] -= (moments.learned[t] - moments.squared[t]) * total
-        loss = max(loss, np.finfo(float).tiny)
+        loss = max(self.of(errors), np.finfo(float).tiny)
         return math.log(loss), self.factor / loss * gradient
 
 

@@ -20,7 +20,8 @@ from forgetless._core.arrays import Floats
 __all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "walk"]
 
 
-Normal = Callable[[int], Floats]
+Normal = Callable[..., Floats]
+"""A function of a shape that draws standard normal numbers (n_trials, *shape)."""
 
 
 class Teachers(ABC):
@@ -35,11 +36,8 @@ class Teachers(ABC):
         """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
 
     @abstractmethod
-    def sample(self, k: int, normal: Normal) -> Floats:
-        """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks.
-
-        ``normal(q)`` draws arrays (n_trials, q, d) of Gaussian vectors with mean squared norm 1.
-        """
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks."""
 
     def check(self, n_features: int) -> None:  # noqa: B027
         """Raise ValueError where the teachers do not have so many features."""
@@ -69,10 +67,11 @@ class Exchangeable(Teachers):
         np.fill_diagonal(distances, 0.0)
         return distances
 
-    def sample(self, k: int, normal: Normal) -> Floats:
-        common = np.sqrt(self.similarity) * normal(1)
-        own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max())
-        return np.concatenate([np.zeros_like(common), self.norm * (common + own)], axis=1)
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        common = np.sqrt(self.similarity) * normal(1, d)
+        own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max(), d)
+        points = self.norm / np.sqrt(d) * (common + own)
+        return np.concatenate([np.zeros_like(common), points], axis=1)
 
 
 @dataclass(frozen=True)
@@ -92,9 +91,9 @@ class Walk(Teachers):
         distances[0, 1:] = distances[1:, 0] = self.norm**2 + self.step**2 * steps
         return distances
 
-    def sample(self, k: int, normal: Normal) -> Floats:
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
         sizes = np.array([0.0, self.norm, *[self.step] * (k - 1)])
-        return np.cumsum(sizes[:, None] * normal(k + 1), axis=1)
+        return np.cumsum(sizes[:, None] / np.sqrt(d) * normal(k + 1, d), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +109,7 @@ class Given(Teachers):
     def _points(self, k: int) -> Floats:
         return np.vstack([self.start, self.vectors[: self.order(k).max()]])
 
-    def sample(self, k: int, normal: Normal) -> Floats:
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
         points = self._points(k)
         return np.broadcast_to(points, (len(normal(0)), *points.shape))
 
