@@ -112,9 +112,9 @@ def _best_constant(objective: Objective, low: float, high: float) -> tuple[Filte
 
     unregularized = objective.value(Projection())
     # Near the best point of a grid the loss has one minimum.
-    grid = np.arange(low, high)
+    grid = np.arange(low, high, 2.0)
     best = grid[np.argmin([loss(each) for each in grid])]
-    bounds = (max(best - 1.0, low), best + 1.0)
+    bounds = (max(best - 2.0, low), best + 2.0)
     found = scipy.optimize.minimize_scalar(
         loss, bounds=bounds, method="bounded", options={"xatol": 1e-7}
     )

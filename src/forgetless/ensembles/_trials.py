@@ -12,7 +12,7 @@ from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
 from forgetless.ensembles._law import Problem
-from forgetless.filters import Filter, Projection, Ridge
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 
 _NUMBERS = 2**20
 """Numbers of X in one batch: they stay in the cache between the products of a step."""
@@ -70,7 +70,10 @@ def _recorded(
     order = law.teachers.order(problem.k + 1)
 
     def normal(*shape: int) -> Floats:
-        return np.concatenate([rng.standard_normal((group, *shape)) for rng in generators])
+        numbers = np.empty((len(generators), group, *shape))
+        for rng, part in zip(generators, numbers, strict=True):
+            rng.standard_normal(out=part)
+        return numbers.reshape(-1, *shape)
 
     # The start and the teachers (N, P + 1, d); weights of shape (B, N, d)
     points = law.teachers.sample(problem.k + 1, law.n_features, normal)
@@ -105,15 +108,20 @@ def stepped(w: Floats, X: Floats, y: Floats, filter_: Filter, *, full_rank: bool
     """Return the weights (N, d) after one step of every trial on its own task: w − φ(XᵀX)(w −
     X⁺y).
     """
+    transposed = np.swapaxes(X, 1, 2)
+    if isinstance(filter_, GradientDescent) and filter_.n_steps <= X.shape[1]:
+        for _ in range(int(filter_.n_steps)):
+            w = w - filter_.step_size * _product(transposed, _product(X, w) - y)
+        return w
     # The change is Xᵀ g(XXᵀ) r = g(XᵀX) Xᵀ r with g(ξ) = φ(ξ)/ξ; the smaller of both matrices.
     tall = X.shape[1] > X.shape[2]
-    transposed = np.swapaxes(X, 1, 2)
     gram = transposed @ X if tall else X @ transposed
     residual = y - _product(X, w)
     right = _product(transposed, residual) if tall else residual
     if isinstance(filter_, Ridge | Projection) and (full_rank or filter_.strength() > 0):
         # g(G) = (G + λ)⁻¹
-        gram += filter_.strength() * np.eye(gram.shape[1])
+        diagonal = np.arange(gram.shape[1])
+        gram[:, diagonal, diagonal] += filter_.strength()
         change = np.asarray(np.linalg.solve(gram, right[:, :, None])[:, :, 0])
     else:
         change = _by_eigenvalues(gram, right, filter_)
