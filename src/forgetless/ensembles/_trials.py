@@ -73,7 +73,7 @@ def _recorded(
         numbers = np.empty((len(generators), group, *shape))
         for rng, part in zip(generators, numbers, strict=True):
             rng.standard_normal(out=part)
-        return numbers.reshape(-1, *shape)
+        return numbers.reshape(len(generators) * group, *shape)
 
     # The start and the teachers (N, P + 1, d); weights of shape (B, N, d)
     points = law.teachers.sample(problem.k + 1, law.n_features, normal)
