@@ -23,8 +23,6 @@ from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.schedules import Named, steady
 
-_OPTIONS = {"maxiter": 500, "maxfun": 1000, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
-
 
 class Objective:
     """The objective of k steps, with its gradient for ridge coefficients."""
@@ -70,8 +68,8 @@ class Objective:
             gradient[t] = by_a[t] * along_a + (by_a2[t] * error + by_noise[t]) * total
             V *= 1.0 - moments.learned[t]
             V[v] -= (moments.learned[t] - moments.squared[t]) * total
-        loss = max(self.of(errors), np.finfo(float).tiny)
-        return math.log(loss), self.factor / loss * gradient
+        loss = max(self.of(errors), 1e-290)  # a loss of 0 has no logarithm
+        return math.log(loss), gradient * (self.factor / loss)
 
 
 def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
@@ -82,7 +80,9 @@ def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     constant, least = _best_constant(objective, low, high)
     closed = closed_form(law, name)
     if closed is None:
-        found = np.exp(_descended(objective, low, high, float(constant.strength())))
+        # From λ = 0 nothing descends: its logarithm has no slope.
+        first = float(constant.strength()) or 1e-2 * square
+        found = np.exp(_descended(objective, low, high, [first, 1e-2 * square]))
     else:
         found = np.ravel(closed(k, law.radius).strength())
     loss = objective.value(Ridge(found))
@@ -123,17 +123,28 @@ def _best_constant(objective: Objective, low: float, high: float) -> tuple[Filte
     return Ridge(math.exp(found.x)), float(found.fun)
 
 
-def _descended(objective: Objective, low: float, high: float, constant: float) -> Floats:
-    """Return ln λ at the best end of descents from a constant, a rise and a fall."""
-    middle = math.log(max(constant, math.exp(low)))
-    ramp = np.linspace(-1.5, 1.5, objective.k)
-    starts = [np.clip(middle + slope * ramp, low, high) for slope in (0.0, 1.0, -1.0)]
-    bounds = [(low, high)] * objective.k
+def _descended(objective: Objective, low: float, high: float, constants: list[float]) -> Floats:
+    """Return ln λ at the best end of descents: from constants, a rise, a fall and ``steady``."""
+    law = objective.law
+    k = objective.k
+    ramp = np.linspace(-1.5, 1.5, k)
+    starts = [np.full(k, math.log(each)) for each in constants]
+    starts += [starts[0] + ramp, starts[0] - ramp]
+    distance = math.sqrt(objective.distances[0, 1])
+    if law.noise and distance:
+        still = steady(law, law.noise, distance=distance)(k, law.radius)
+        starts.append(np.log(still.strength()))
+    options = {"maxiter": 500, "maxfun": 1000, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
     ends = [
         scipy.optimize.minimize(
-            objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS
+            objective,
+            np.clip(start, low, high),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(low, high)] * k,
+            options=options,
         )
-        for x in track(starts, "starts")
+        for start in track(starts, "starts")
     ]
     return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
 
@@ -164,8 +175,6 @@ def limit(law: Law, walk: float) -> float:
     def excess(logarithm: float) -> float:
         return math.log(law.mean_factor(math.exp(logarithm))) - logarithm - target
 
-    return (
-        math.exp(scipy.optimize.brentq(excess, -600.0, 600.0, xtol=1e-13))
-        if excess(-600.0) > 0
-        else 0.0
-    )
+    if excess(-600.0) < 0:
+        return 0.0
+    return math.exp(scipy.optimize.brentq(excess, -600.0, 600.0, xtol=1e-13))

@@ -113,7 +113,7 @@ class Ensemble(Law):
         For one teacher, or one that walks and an objective other than the average loss, they are
         ``fl.schedules.steady``, the best of all filters, and ``.tracking`` is the λ that they tend
         to. For other teachers they are a local minimum, found by descent with exact gradients from
-        four starts, and never worse than the best constant; ``.stationarity`` says how well.
+        five starts, and never worse than the best constant; ``.stationarity`` says how well.
 
         Examples
         --------
