@@ -88,7 +88,7 @@ def compare(tasks: list, widths: tuple[int, ...]) -> str:
         }
         for label, sizes in choices.items():
             filter = fl.GradientDescent(np.full(K, STEPS), sizes)
-            trace = fl.simulate(collection, filter, K, ordering=fl.FixedOrder(order), record="all")
+            trace = fl.simulate(collection, filter, K, ordering=fl.FixedOrder(order), record="all", metrics="weights")
             u = trace.weights[0, -1]
             first, net = trained(width, tasks, order, sizes)
             outputs = [net(x).detach().numpy() for x, _ in tasks]

@@ -68,7 +68,7 @@ def test_weights_of_a_trial_are_those_of_its_tasks():
         noise = 0.2 * rng.standard_normal((group, 3))[0]
         pairs.append((X, X @ points[t + 1] + noise))
     tasks = fl.TaskCollection(pairs)
-    literal = fl.simulate(tasks, 1.0, k, ordering=fl.FixedOrder(range(k)), record="all")
+    literal = fl.simulate(tasks, 1.0, k, ordering=fl.FixedOrder(range(k)), record="all", metrics="weights")
     assert trace.weights == pytest.approx(literal.weights, rel=1e-9)
 
 

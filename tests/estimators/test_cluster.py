@@ -200,7 +200,7 @@ def test_collections_of_dask_arrays_are_those_of_numpy(rng, targets):
     for metric in ("average_loss", "drift"):
         got, want = (fl.expect(each, fl.Ridge(0.3), 9, metrics=metric).values[metric] for each in (ours, theirs))
         np.testing.assert_allclose(got, want, rtol=1e-10)
-    w = rng.standard_normal(theirs.start().shape)
+    w = rng.standard_normal(theirs.teacher().shape)
     assert ours[1].loss(w) == pytest.approx(theirs[1].loss(w), rel=1e-12)
 
 

@@ -69,7 +69,8 @@ def test_estimator_follows_the_engine(rng):
             fl.schedules.increasing_budget(4),
         ),
     ]:
-        trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), record="last")
+        options = {"ordering": fl.FixedOrder(range(6)), "record": "last", "metrics": "weights"}
+        trace = fl.simulate(collection, schedule, 6, **options)
         np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8, err_msg=str(model))
 
 

@@ -17,7 +17,8 @@ def test_advised_and_optimised_schedules_are_used_as_they_are(rng, tmp_path):
     optimised = fl.optimal_schedule(collection, k=6)
     for schedule in (advised, optimised, fl.schedules.end_ramp()):
         model = fl.ContinualRidge(schedule=schedule, n_tasks=6, radius=collection.radius)
-        trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), record="last")
+        options = {"ordering": fl.FixedOrder(range(6)), "record": "last", "metrics": "weights"}
+        trace = fl.simulate(collection, schedule, 6, **options)
         np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
         model.save(tmp_path / "m.npz")
         np.testing.assert_array_equal(fl.load(tmp_path / "m.npz").coef_, model.coef_)

@@ -45,7 +45,6 @@ def advise(
     *,
     objective: Objective = "average_loss",
     ordering: OrderingLike | None = None,
-    start: Any = None,
     validation: Any = None,
     also: Mapping[str, ScheduleLike] | None = None,
 ) -> Advice:
@@ -70,8 +69,6 @@ def advise(
         The average loss over all tasks, over the tasks seen so far, over all tasks for the worst
         unit teacher (for any labels), or over ``validation``; always averaged over orderings.
     ordering : Ordering or its name, default ``WithReplacement()``
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs, optional
         Held-out rows, for ``objective="validation"``.
     also : dict of schedules, filters, names or numbers by label, optional
@@ -102,7 +99,7 @@ def advise(
     order = checked_ordering(ordering, tasks, k)
     goal = quantity("objective", objective, OBJECTIVES)
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    losses = losses_on(tasks, k, goal, order, start, held_out)
+    losses = losses_on(tasks, k, goal, order, held_out)
     standard = standard_shapes(tasks, k, order)
     own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
     curves = search([*standard, *own], losses)
@@ -110,7 +107,7 @@ def advise(
     # Of an average of iterates only the loss over all tasks is exact.
     averaged = None
     if goal in ("average_loss", "worst_case"):
-        averaged = float(losses_on(tasks, k, goal, order, start, average=_POWER)([Projection()])[0])
+        averaged = float(losses_on(tasks, k, goal, order, average=_POWER)([Projection()])[0])
     return Advice(ranked(options), goal, k, tasks.radius, averaged)
 
 
@@ -119,7 +116,6 @@ def losses_on(
     k: int,
     objective: str,
     ordering: Ordering,
-    start: Any = None,
     held_out: TaskCollection | None = None,
     average: float | None = None,
 ) -> Losses:
@@ -139,7 +135,6 @@ def losses_on(
             k,
             ordering=ordering,
             metrics=metric,
-            start=start,
             average=average,
         )
         return next(iter(result.values.values()))[:, 0]

@@ -99,8 +99,7 @@ class Ensemble(Law):
         problem = Problem.of(self, schedule, k, metrics, record)
         n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         values = problem.alone(simulated(problem, n_trials, shared_seed(seed)))
-        weights = values.pop("weights", None)
-        return Trace(problem.steps, values, weights, labels=problem.labels)
+        return Trace(problem.steps, values, labels=problem.labels)
 
     def optimal_schedule(
         self,
