@@ -24,6 +24,10 @@ from forgetless.filters import Filter, Projection, Ridge
 from forgetless.schedules import Named, steady
 
 
+_EQUAL = 1e-12
+"""Relative difference of losses that is rounding."""
+
+
 class Objective:
     """The objective of k steps, with its gradient for ridge coefficients."""
 
@@ -86,9 +90,9 @@ def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     else:
         found = np.ravel(closed(k, law.radius).strength())
     loss = objective.value(Ridge(found))
-    if loss > least:
-        loss = least
+    if loss > (1 + _EQUAL) * least:
         found = np.full(k, constant.strength())
+    loss = min(loss, least)
     # The projected gradient vanishes at a minimum.
     x = np.log(np.clip(found, math.exp(low), math.exp(high)))
     moved = np.clip(x - objective(x)[1], low, high)
@@ -118,7 +122,7 @@ def _best_constant(objective: Objective, low: float, high: float) -> tuple[Filte
     found = scipy.optimize.minimize_scalar(
         loss, bounds=bounds, method="bounded", options={"xatol": 1e-7}
     )
-    if unregularized <= found.fun:
+    if unregularized <= (1 + _EQUAL) * found.fun:
         return Projection(), unregularized
     return Ridge(math.exp(found.x)), float(found.fun)
 
