@@ -23,7 +23,6 @@ from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.schedules import Named, steady
 
-
 _EQUAL = 1e-12
 """Relative difference of losses that is rounding."""
 
@@ -37,24 +36,17 @@ class Objective:
         self.counted, self.factor, self.floor = law.counted(name, k, k)
         self.distances = law.teachers.distances(k + 1)
 
-    def of(self, errors: Floats) -> float:
-        """Return the objective of mean squares E_0..E_k."""
-        return self.factor * float(errors[-1, self.counted].mean()) + self.floor
-
-    def errors(self, moments: StepMoments) -> Floats:
-        """Return E_0..E_k, of shape (k + 1, P + 1)."""
-        return second_moments(self.law, moments, self.k + 1, self.k)
-
-    def value(self, filter_: Filter) -> float:
-        """Return the objective of a filter."""
-        return self.of(self.errors(self.law.moments(filter_)))
+    def of(self, filter_: Filter) -> tuple[float, Floats, StepMoments]:
+        """Return the objective of a filter, with E_0..E_k and the moments of its steps."""
+        moments = self.law.moments(filter_)
+        errors = second_moments(self.law, moments, self.k + 1, self.k)
+        return self.factor * float(errors[-1, self.counted].mean()) + self.floor, errors, moments
 
     def __call__(self, logarithms: Floats) -> tuple[float, Floats]:
         """Return ln(objective) and its derivative with respect to every ln λ_t."""
         law = self.law
         filter_ = Ridge(np.exp(logarithms))
-        moments = law.moments(filter_)
-        errors = self.errors(moments)
+        loss, errors, moments = self.of(filter_)
         xi = law.spectrum.singular_values**2
         factors = filter_.table(xi)
         slopes = factors * (factors - 1.0)  # ∂φ/∂ln λ
@@ -72,7 +64,7 @@ class Objective:
             gradient[t] = by_a[t] * along_a + (by_a2[t] * error + by_noise[t]) * total
             V *= 1.0 - moments.learned[t]
             V[v] -= (moments.learned[t] - moments.squared[t]) * total
-        loss = max(self.of(errors), 1e-290)  # a loss of 0 has no logarithm
+        loss = max(loss, 1e-290)  # a loss of 0 has no logarithm
         return math.log(loss), gradient * (self.factor / loss)
 
 
@@ -89,7 +81,7 @@ def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
         found = np.exp(_descended(objective, low, high, [first, 1e-2 * square]))
     else:
         found = np.ravel(closed(k, law.radius).strength())
-    loss = objective.value(Ridge(found))
+    loss = objective.of(Ridge(found))[0]
     if loss > (1 + _EQUAL) * least:
         found = np.full(k, constant.strength())
     loss = min(loss, least)
@@ -112,9 +104,9 @@ def _best_constant(objective: Objective, low: float, high: float) -> tuple[Filte
     """Return the best fixed filter and its objective."""
 
     def loss(logarithm: float) -> float:
-        return objective.value(Ridge(math.exp(logarithm)))
+        return objective.of(Ridge(math.exp(logarithm)))[0]
 
-    unregularized = objective.value(Projection())
+    unregularized = objective.of(Projection())[0]
     # Near the best point of a grid the loss has one minimum.
     grid = np.arange(low, high, 2.0)
     best = grid[np.argmin([loss(each) for each in grid])]
