@@ -14,8 +14,8 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.arrays import Array, nbytes
-from forgetless._core.epochs import FIRST_EPOCH, epoch
 from forgetless._schedule import NAMES
+from forgetless.estimators.epochs import FIRST_EPOCH, epoch
 from forgetless.estimators.low_rank import LowRankMemory, Subspace, squared_norm
 from forgetless.estimators.state import Change, State, TaskData
 from forgetless.filters import Filter, GradientDescent, Ridge
