@@ -445,6 +445,13 @@ class FixedOrder(Ordering):
             yield np.tile(np.array(indices, dtype=_index_dtype(n_tasks)), (n_trials, 1))
 
 
+def shared_seed(seed: Any) -> Any:
+    """Return a seed that gives every schedule the same orders."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    return np.random.SeedSequence() if seed is None else seed
+
+
 def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
     """Return ``n_rows`` random permutations of the tasks."""
     return rng.permuted(

@@ -10,14 +10,11 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
-from forgetless.advice import ensembles
 from forgetless.advice._search import Coordinates, search
 from forgetless.advice.ranking import check_held_out, losses_on, standard_shapes
 from forgetless.advice.results import OptimalSchedule
-from forgetless.ensembles import Ensemble
 from forgetless.filters import Ridge
 from forgetless.lab.exact import Adjoint, through_parameters
-from forgetless.lab.fresh import check_unused
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
 from forgetless.metrics import quantity
 from forgetless.orderings import OrderingLike
@@ -40,12 +37,10 @@ _STARTS = ("no regularization", "constant", "increasing", "end ramp")
 
 @with_few_threads
 def optimal_schedule(
-    tasks: TaskCollection | Ensemble,
+    tasks: TaskCollection,
     k: int,
     *,
-    objective: Literal[
-        "average_loss", "worst_case", "validation", "next_loss", "distance"
-    ] = "average_loss",
+    objective: Literal["average_loss", "worst_case", "validation"] = "average_loss",
     ordering: OrderingLike | None = None,
     validation: Any = None,
     monotone: bool = False,
@@ -60,15 +55,11 @@ def optimal_schedule(
 
     Parameters
     ----------
-    tasks : TaskCollection or Ensemble
-        For an ensemble with rotation-invariant rows and one teacher, or a walking one and the
-        objectives "next_loss" and "distance", the optimum has a closed form
-        (``fl.schedules.steady``), and ``.tracking`` is its limit; other arguments than these three
-        are for task collections.
+    tasks : TaskCollection
+        For fresh random tasks see ``fl.ensembles``.
     k : int
         Number of steps. A gradient costs two passes over them.
-    objective : "average_loss", "worst_case" or "validation"; for ensembles "average_loss",
-    "next_loss" or "distance"
+    objective : "average_loss", "worst_case" or "validation"
         As in ``advise``.
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with ``moves``.
@@ -98,10 +89,6 @@ def optimal_schedule(
     ([0.0, 0.5, 1.3, 2.2], 0.28)
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
-    if isinstance(tasks, Ensemble):
-        check_unused(ordering=(ordering, None), validation=(validation, None))
-        check_unused(monotone=(monotone, False), smooth=(smooth, 0.0))
-        return ensembles.optimal(tasks, k, quantity("objective", objective, ensembles.OBJECTIVES))
     check_tasks(tasks)
     goal = quantity("objective", objective, ("average_loss", "worst_case", "validation"))
     order = checked_ordering(ordering, tasks, k)

@@ -29,9 +29,7 @@ from forgetless._core.arrays import Array, Floats
 from forgetless._core.validate import check_memory
 from forgetless._progress import track
 from forgetless._schedule import Schedules
-from forgetless.ensembles import Ensemble
 from forgetless.filters import Filter
-from forgetless.lab import fresh
 from forgetless.lab.moments import (
     Coordinates,
     Run,
@@ -58,7 +56,7 @@ _LANES = 32
 
 @with_few_threads
 def expect(
-    tasks: TaskCollection | Ensemble,
+    tasks: TaskCollection,
     schedule: Schedules,
     k: int,
     *,
@@ -71,11 +69,10 @@ def expect(
 
     Parameters
     ----------
-    tasks : TaskCollection or Ensemble
+    tasks : TaskCollection
         Realizable or not, with one or several targets; with label noise and a walking teacher if
-        they have them. Learning begins at the origin: at w₀ with ``tasks.shifted(w0)``. For an
-        ensemble (``fl.ensembles``) the mean is over fresh random tasks; it has no ordering, and the
-        metric ``task_distances`` beside those below.
+        they have them. Learning begins at the origin: at w₀ with ``tasks.shifted(w0)``. For fresh
+        random tasks see ``fl.ensembles``.
     schedule : schedule, filter, name or number; or a list or a dict of these
         A name is one such as "increasing", a number a fixed coefficient λ. Several are
         evaluated in one batch, far faster than one call each; the keys of a dict are their labels
@@ -130,9 +127,6 @@ def expect(
     Levinstein et al. (2025), Appendix A, for the average loss of realizable tasks and a fixed
     coefficient.
     """
-    if isinstance(tasks, Ensemble):
-        fresh.check_unused(ordering=(ordering, None), average=(average, None))
-        return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics))
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     wanted = resolve(metrics)
     check_walk(wanted, tasks.walk)

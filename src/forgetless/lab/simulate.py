@@ -15,12 +15,10 @@ from forgetless._core.threads import one_blas_thread
 from forgetless._core.validate import check_memory
 from forgetless._progress import track
 from forgetless._schedule import Schedules
-from forgetless.ensembles import Ensemble
-from forgetless.lab import fresh
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.lab.results import Trace
 from forgetless.metrics import METRICS, Metric, Outputs, check_walk, resolve
-from forgetless.orderings import BLOCK, TRIALS, Indices, OrderingLike, draws
+from forgetless.orderings import BLOCK, TRIALS, Indices, OrderingLike, draws, shared_seed
 from forgetless.tasks import TaskCollection
 
 _FACTORS = 2**17
@@ -31,7 +29,7 @@ _NORMALS = 2**20
 
 
 def simulate(  # noqa: PLR0913
-    tasks: TaskCollection | Ensemble,
+    tasks: TaskCollection,
     schedule: Schedules,
     k: int,
     *,
@@ -49,8 +47,7 @@ def simulate(  # noqa: PLR0913
 
     Parameters
     ----------
-    tasks : TaskCollection or Ensemble
-        For an ensemble (``fl.ensembles``) every trial has fresh random tasks.
+    tasks : TaskCollection
     schedule : schedule, filter, name or number; or a list or a dict of these
         A callable (k, radius) → filter, a filter for all steps, a name such as "increasing", or
         a fixed coefficient λ. Several are run on the same orders; the keys of a dict are their
@@ -89,10 +86,6 @@ def simulate(  # noqa: PLR0913
     ((50, 30), True)
     """
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
-    if isinstance(tasks, Ensemble):
-        fresh.check_unused(ordering=(ordering, None), average=(average, None))
-        own = fresh.FreshProblem.of(tasks, schedule, k, record, metrics)
-        return fresh.fresh_trials(own, n_trials, _shared(seed))
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     # A walking teacher has no drift: the labels themselves move.
     default = [name for name in METRICS if name != "drift" or not tasks.walk]
@@ -101,20 +94,13 @@ def simulate(  # noqa: PLR0913
     if any(each.name == "next_loss" for each in wanted):
         problem.next_moves()
     _check_size(problem, n_trials, wanted)
-    common = _shared(seed)
+    common = shared_seed(seed)
     parts = [followed(problem, b, wanted, n_trials, common) for b in range(len(problem.filters))]
     values = {}
     for each in wanted:
         curves = [part[each.name] for part in parts]
         values[each.name] = np.stack(curves) if problem.grid else curves[0]
     return Trace(problem.steps, values, labels=problem.labels)
-
-
-def _shared(seed: Any) -> Any:
-    """Return a seed that gives every schedule the same orders."""
-    if isinstance(seed, np.random.Generator):
-        return int(seed.integers(2**63))
-    return np.random.SeedSequence() if seed is None else seed
 
 
 def _check_size(problem: Problem, n_trials: int, metrics: list[Metric]) -> None:
