@@ -34,14 +34,14 @@ _LATER = {
     "expect": "lab.exact",
     "explore": "explorer",
     "load": "io",
-    "loss_gradient": "lab.exact",
+    "loss_gradient": "lab.gradient",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "guarantees.oracle",
     "progress": "_progress",
     "simulate": "lab.simulate",
     "step": "equation",
     "upper_bound": "guarantees.upper",
-    "worst_case": "lab.exact",
+    "worst_case": "lab.worst",
 }
 
 _PARTS = (
@@ -87,8 +87,10 @@ if TYPE_CHECKING:
     from forgetless.guarantees.oracle import oracle_bound
     from forgetless.guarantees.upper import upper_bound
     from forgetless.io import load
-    from forgetless.lab.exact import expect, loss_gradient, worst_case
+    from forgetless.lab.exact import expect
+    from forgetless.lab.gradient import loss_gradient
     from forgetless.lab.simulate import simulate
+    from forgetless.lab.worst import worst_case
     from forgetless.orderings import (
         Cyclic,
         FixedOrder,

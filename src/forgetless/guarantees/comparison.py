@@ -12,8 +12,9 @@ from forgetless._schedule import Schedules, several
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees.results import BoundComparison, BoundComparisons, check_bound
 from forgetless.guarantees.schedule_bounds import COMPUTED
-from forgetless.lab.exact import expect, worst_case
+from forgetless.lab.exact import expect
 from forgetless.lab.problem import Problem, check_still, has_next, with_few_threads
+from forgetless.lab.worst import worst_case
 from forgetless.orderings import OrderingLike
 from forgetless.schedules import ScheduleLike
 from forgetless.tasks import TaskCollection
@@ -148,7 +149,7 @@ def _exact(
     losses: dict[str, _Maybe] = {"next_loss": None, "seen_loss": None}
     losses["average_loss"] = attempt(lambda: loss("average_loss"))
     worst = attempt(
-        lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).loss
+        lambda: setting.distance**2 * worst_case(tasks, filter_, k, ordering=ordering).worst_case[0]
     )
     if losses["average_loss"] is not None and has_next(ordering, tasks.n_tasks, k):
         losses["next_loss"] = attempt(lambda: loss("next_loss"))
