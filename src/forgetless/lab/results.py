@@ -128,7 +128,7 @@ class Curves(Printed):
         values = {}
         for name, value in self.values.items():
             place = self.axes[name].index(axis)
-            values[name] = np.take(value, at if several else at[0], axis=place)
+            values[name] = np.asarray(np.take(value, at if several else at[0], axis=place))
         return replace(
             self, values=values, axes=axes, coordinates=coordinates, estimate=lambda: self.errors
         )
