@@ -43,20 +43,19 @@ autosummary_context = {
         "forgetless.advise": ["forgetless.advice.results.Advice", "forgetless.advice.results.Option"],
         "forgetless.optimal_schedule": ["forgetless.advice.results.OptimalSchedule"],
         "forgetless.compare_bounds": [
-            "forgetless.guarantees.results.BoundComparison",
-            "forgetless.guarantees.results.BoundComparisons",
-            "forgetless.guarantees.results.BoundCheck",
+            "forgetless.theory.comparisons.BoundComparison",
+            "forgetless.theory.comparisons.BoundComparisons",
+            "forgetless.theory.comparisons.BoundCheck",
         ],
-        "forgetless.upper_bound": ["forgetless.guarantees.upper.UpperBound"],
-        "forgetless.oracle_bound": ["forgetless.guarantees.oracle.OracleBound"],
+        "forgetless.upper_bound": ["forgetless.theory.upper.UpperBound"],
+        "forgetless.oracle_bound": ["forgetless.theory.oracle.OracleBound"],
         "forgetless.theory.surrogate": ["forgetless.theory.Surrogate"],
+        "forgetless.theory.check_reduction": ["forgetless.theory.surrogates.ReductionCheck"],
         "forgetless.evaluate_stream": ["forgetless.estimators.evaluation.StreamResult"],
-        "forgetless.torch.advise": ["forgetless.torch.MechanismAdvice"],
-        "forgetless.torch.freeze_statistics": ["forgetless.torch.FrozenStatistics"],
-        "forgetless.torch.linearize": ["forgetless.torch.Linearized"],
+        "forgetless.torch.search": ["forgetless.torch.Search"],
     }
 }
-autodoc_mock_imports = ["torch", "avalanche"]
+autodoc_mock_imports = ["torch"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

@@ -1,0 +1,227 @@
+"""Majorants: functions that bound a quadratic form from above, and their recursion from the last
+step to the first.
+
+The state is f with A ≤ f(B) in the Loewner order: A is the form of the loss after the steps to
+come, B = E χ(XᵀX/R²) the mean of a base χ over the tasks, 0 ≤ B ≤ I. Here f(ρ) = ρ·g(ρ) with g
+piecewise linear, so that suprema have a closed form and the curvature that a step adds is bounded:
+every number is an upper bound, rounding included.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from forgetless._core.arrays import Floats
+from forgetless._progress import track
+from forgetless.theory.steps import Steps, least_m
+
+INFLATION = 2.0**-44
+"""Relative inflation per step: 512 roundings, where a step has fewer than 60."""
+
+PER_DECADE = 90
+"""Nodes per factor ten of ρ. Any mesh gives a bound; finer ones lower it by 1e-4 to 3e-4 of itself,
+at a cost in proportion."""
+
+
+_DIVERGED = 1e6
+"""sup f above which no further step returns below the trivial bound, sup f = 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """The nodes 0 = r_0 < … < r_N = 1: a logarithmic mesh down to a tenth of 1/k, and a linear one.
+
+    Nodes influence each other through sup f only, which is attained near ρ = 0.4/Σκ ≥ 0.4/k or
+    above, so that smaller ρ do not matter.
+    """
+
+    r: Floats
+
+    @classmethod
+    def of(cls, k: int, per_decade: int = PER_DECADE) -> "Mesh":
+        """Return the mesh for k steps."""
+        decades = math.log10(10.0 * (k + 1))
+        low = np.logspace(-decades, 0.0, math.ceil(per_decade * decades))
+        linear = np.linspace(0.02, 1.0, per_decade // 2)
+        return cls(np.unique(np.concatenate([[0.0], np.minimum(low, 1.0), linear])))
+
+    @cached_property
+    def h(self) -> Floats:
+        """The lengths of the cells."""
+        return np.diff(self.r)
+
+    @cached_property
+    def rest(self) -> Floats:
+        """1 − ρ at the nodes."""
+        return 1.0 - self.r
+
+    @cached_property
+    def start_in_cells(self) -> Floats:
+        """The left ends of the cells, in units of their lengths."""
+        return self.r[:-1] / self.h
+
+    def sup(self, g: Floats) -> tuple[float, float]:
+        """Return an upper bound of sup ρ·g(ρ) over [0, 1], and where it is (nearly) attained.
+
+        On a cell f(a + τh) = (a + τh)(g_a − τδ), δ = g_a − g_b: below its chord for δ ≤ 0, at most
+        hδ/4 above it otherwise. Only cells that may exceed the largest node are examined.
+        """
+        f = self.r * g
+        drop = g[:-1] - g[1:]
+        at = int(f.argmax())
+        best, where = float(f[at]), float(self.r[at])
+        cells = np.flatnonzero(np.maximum(f[:-1], f[1:]) + 0.25 * self.h * drop > best)
+        cells = cells[drop[cells] > 0.0]
+        if cells.size:
+            tau = np.clip(0.5 * (g[cells] / drop[cells] - self.start_in_cells[cells]), 0.0, 1.0)
+            rho = self.r[cells] + tau * self.h[cells]
+            tops = rho * (g[cells] - tau * drop[cells])
+            top = int(tops.argmax())
+            if tops[top] > best:
+                best, where = float(tops[top]), float(rho[top])
+        return best + abs(best) * INFLATION, where
+
+    def step(self, g: Floats, alpha: float, kappa: float, q: float = 0.0, m: float = 0.5) -> Floats:
+        """Return the values at the nodes of a majorant of f′/ρ: one backward step, α ≥ sup f.
+
+        f′ = (1 − κρ)²f + ακ²ρ(1 − ρ) + qρα(u − m)²,  u = 1 − (1 − f/α)(1 − κρ).
+
+        On a cell of length h on which g has the slope s, f′/ρ exceeds its chord by at most
+        h²κ·max(s, 0)/2 + q(h²/4)·sup|u − m|·|αu″|, |αu″| ≤ 2|s| + 2κ(max g + |s|ρ).
+        """
+        if alpha <= 0.0:
+            return g  # f = 0
+        w = 1.0 - kappa * self.r
+        new = w * w * g
+        new += (alpha * kappa * kappa) * self.rest
+        rise = g[1:] - g[:-1]
+        bend = (0.5 * kappa) * self.h * np.maximum(rise, 0.0)
+        if q > 0.0:
+            e = 1.0 - m - (1.0 - self.r * g / alpha) * w
+            new += (q * alpha) * (e * e)
+            bend += q * self._excess(g, e, alpha, kappa)
+        bend *= 1.0 + 2.0**-40
+        new[:-1] += bend
+        new[1:] += np.maximum(bend - np.concatenate([bend[1:], [0.0]]), 0.0)
+        new += INFLATION * g
+        new += INFLATION * alpha * (kappa + q)
+        return new
+
+    def _excess(self, g: Floats, e: Floats, alpha: float, kappa: float) -> Floats:
+        """Return how much αe², e = u − m, may exceed its chords."""
+        h = self.h
+        steep = np.abs(g[1:] - g[:-1])
+        # h²·sup|αu″|
+        curve = 2.0 * h * (steep + kappa * (np.maximum(g[:-1], g[1:]) * h + steep * self.r[1:]))
+        far = np.abs(e)
+        far = np.maximum(far[:-1], far[1:]) + curve / (8.0 * alpha)
+        return np.asarray(0.25 * far * curve)
+
+
+@dataclass(frozen=True, eq=False)
+class MajorantBound:
+    """An upper bound ``sup`` of twice the loss over R²D², and the m of every step that it was
+    computed with.
+    """
+
+    sup: float
+    m: Floats
+
+
+def last_iterate(steps: Steps, mesh: Mesh) -> MajorantBound:
+    """Return the bound for the average loss of the last iterate: the better of two choices of m.
+
+    The first rises along a line from ½; the second follows u at the maximiser that the first ends
+    with, where the last term of a step then vanishes.
+    """
+    line = rising(len(steps.kappa))
+    first, at = _backwards(steps, mesh, line, None)
+    if steps.proportional:
+        return first
+    second, _ = _backwards(steps, mesh, line, at)
+    return min(first, second, key=lambda each: each.sup)
+
+
+def rising(n: int) -> Floats:
+    """Return m = ½ + ½(n − t + 1)/n for t = 1..n: roughly the path of u at a maximiser."""
+    return np.asarray(0.5 + 0.5 * np.arange(n, 0, -1) / max(n, 1))
+
+
+def _backwards(
+    steps: Steps, mesh: Mesh, line: Floats, rho: float | None
+) -> tuple[MajorantBound, float]:
+    """Return the bound from f = ρ after the last step, and its maximiser; every intermediate sup is
+    a bound, too.
+    """
+    g = np.ones_like(mesh.r)
+    m = line.copy()
+    least = math.inf
+    at = 1.0
+    for t in track(range(len(m) - 1, -1, -1), "steps"):
+        alpha, at = mesh.sup(g)
+        least = min(least, alpha)
+        if alpha > _DIVERGED:
+            return MajorantBound(least, m), at
+        kappa = float(steps.kappa[t])
+        if rho is not None:
+            u = rho * float(np.interp(rho, mesh.r, g)) / alpha
+            m[t] = max(1 - (1 - u) * (1 - kappa * rho), least_m(kappa))
+        g = mesh.step(g, alpha, kappa, steps.price(t, m[t]), m[t])
+    alpha, at = mesh.sup(g)
+    return MajorantBound(min(least, alpha), m), at
+
+
+def seen_tasks(steps: Steps, mesh: Mesh, k: int) -> MajorantBound:
+    """Return the bound for the loss of the tasks seen: a second function, h, beside f.
+
+    h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k with s = 1.5κ, a split of (I − M)Φ(H)(I − M) between Φ and
+    M; T is the step. Each unused step adds k⁻¹, the largest loss of a task.
+    """
+    n = len(steps.kappa)
+    f = np.ones_like(mesh.r)
+    h = np.zeros_like(mesh.r)
+    m = rising(n)
+    for t in track(range(n - 1, -1, -1), "steps"):
+        kappa = float(steps.kappa[t])
+        split, q = seen_split(kappa), steps.price(t, m[t])
+        alpha, top = mesh.sup(f)[0], mesh.sup(h)[0]
+        if max(alpha, top) > _DIVERGED:
+            return MajorantBound(math.inf, m)
+        h = mesh.step(h, top, kappa, q, m[t])
+        h += (((1 + split) / k) * f + (1 + 1 / split) * float(steps.nu[t]) / k) * (1 + INFLATION)
+        f = mesh.step(f, alpha, kappa, q, m[t])
+    return MajorantBound((mesh.sup(h)[0] + steps.unused / k) * (1 + INFLATION), m)
+
+
+def seen_split(kappa: float) -> float:
+    """Return s > 0; 1.5κ is near the best of several shapes."""
+    return max(1.5 * kappa, 1e-12)
+
+
+def averaged(steps: Steps, mesh: Mesh, omega: Floats) -> MajorantBound:
+    """Return the bound for the average loss of Σ ω_t w_t, t = 0..k; steps that are κ_t times their
+    base.
+
+    f ← T f + ρ(ω² + 2ω·tail) where tail = Σ_{r>t} ω_r Π(1 − κρ): the mean of later steps is M̄ =
+    κB.
+    """
+    k = len(steps.kappa)
+    g = np.full_like(mesh.r, omega[k] ** 2)
+    tail = np.zeros_like(mesh.r)
+    for t in track(range(k, 0, -1), "steps"):
+        kappa = float(steps.kappa[t - 1])
+        tail += omega[t]
+        # 1 − κρ has no relative accuracy near κρ = 1
+        tail = (1 - kappa * mesh.r + INFLATION) * tail
+        g = mesh.step(g, mesh.sup(g)[0], kappa)
+        if omega[t - 1] > 0:
+            g += (omega[t - 1] ** 2 + 2 * omega[t - 1] * tail) * (1 + INFLATION)
+    return MajorantBound(mesh.sup(g)[0], np.empty(0))
+
+
+def average_weights(k: int, power: float) -> Floats:
+    """Return upper bounds of ω_t = t^r/Σt^r, t = 1..k, after ω_0 = 0."""
+    weights = (np.arange(1, k + 1) / k) ** power
+    return np.append(0.0, weights / math.fsum(weights) * (1 + INFLATION))

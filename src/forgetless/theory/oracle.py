@@ -1,0 +1,250 @@
+"""Oracle bounds: the loss on the next task where no model fits all tasks, compared with that of
+every weight vector.
+
+For steps with φ_t(R²) = η(k+1−t)/(k+1), 0 < η < 1, tasks in exchangeable order and every w
+(docs/optimal-schedule.md, Theorem N; n = k + 1, g_t the surrogate ½(w − X⁺y)ᵀψ_t(XᵀX/R²)(w − X⁺y)
+of step t + 1, g_k = (L − floor)/R²)
+
+    E L(w_k; next) ≤ E floor + R²[‖w − w₀‖²/(2ηn) + (1/n)Σ_{t≤k} E(g_t(w) + η/(2(1−η))·‖∇g_t(w)‖²)].
+
+The right side is a quadratic in w with a closed minimiser; η is found by a search.
+"""
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from forgetless._core import validate
+from forgetless._core.arrays import Floats
+from forgetless.filters import Filter, GradientDescent
+from forgetless.lab.problem import check_still, has_next
+from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering
+from forgetless.schedules import minimax, minimax_budget, resolve
+from forgetless.tasks import TaskCollection
+
+_AT_ONCE = 2**20  # numbers in memory at once
+_LOG_ODDS = np.linspace(-14.0, 14.0, 29)  # ln(η/(1 − η)) of the first search
+
+
+@dataclass(frozen=True, repr=False)
+class OracleBound:
+    """A proved upper bound of the expected loss on the next task, whatever the labels are.
+
+    Attributes
+    ----------
+    value : float
+        The bound for ``schedule``.
+    eta : float
+        η of the schedule; 1 where one model fits all tasks.
+    weights : array of shape (d,) or (d, c)
+        The comparator w that the bound is made with.
+    loss : float
+        The mean loss of w: what the bound would be without the cost of learning.
+    distance : float
+        ‖w − w₀‖.
+    k : int
+    radius : float
+    schedule : schedule
+    status : str
+        "derived": proved here, not published.
+    """
+
+    value: float
+    eta: float
+    weights: Any = field(repr=False)
+    loss: float
+    distance: float
+    k: int
+    radius: float
+    schedule: Any
+    status: str = "derived"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        shown = {"schedule": repr(self.schedule), "weights": self.weights.tolist()}
+        return {**vars(self), **shown}
+
+    def __repr__(self) -> str:
+        text = (
+            f"expected loss on the next task ≤ {self.value:.6g} after k = {self.k:,} steps of"
+            f" {self.schedule!r}, in any exchangeable order, whatever the labels: weights at"
+            f" distance {self.distance:.4g} from the start have mean loss {self.loss:.6g}. Derived,"
+            " unpublished: Theorem N of docs/optimal-schedule.md."
+        )
+        return "\n".join(textwrap.wrap(text, 98, subsequent_indent="  "))
+
+
+def oracle_bound(
+    tasks: TaskCollection,
+    k: int,
+    *,
+    scheme: Literal["budget", "ridge"] = "budget",
+    eta: float | None = None,
+    ordering: OrderingLike | None = None,
+) -> OracleBound:
+    """Return the smallest bound of the loss on the next task that Theorem N proves for these tasks,
+    noisy or not.
+
+    It needs no noise model and no weights that fit: the loss after k steps of a minimax schedule is
+    compared with that of any fixed weights, and those with the smallest bound are chosen, as is η.
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+    k : int
+        Number of steps, below M for orders without replacement.
+    scheme : "budget" or "ridge"
+        One gradient step a task, ``schedules.minimax_budget(eta=η)``, or explicit L2,
+        ``schedules.minimax(eta=η)``, whose bound is somewhat larger.
+    eta : float, optional
+        η in (0, 1]; the best one if omitted. 1 only where one model fits all tasks.
+    ordering : Ordering or its name, default ``WithReplacement()``
+        With replacement, with any probabilities, or without; the bound is the same without as for
+        uniform draws.
+
+    Returns
+    -------
+    OracleBound
+        With ``.value``, ``.eta``, ``.weights`` (the comparator) and ``.schedule``.
+
+    Examples
+    --------
+    Two labels that contradict each other, ±1: no weights have a loss below ½, and the bound is
+    attained.
+
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])])
+    >>> round(fl.oracle_bound(tasks, k=100, eta=0.1).value, 6)
+    0.555556
+    >>> round(fl.oracle_bound(tasks, k=100).value, 3)
+    0.5
+    """
+    check_still(tasks)
+    k = validate.integer("k", k, 1, "ask for at least one step")
+    if scheme not in ("budget", "ridge"):
+        raise ValueError(f'scheme must be "budget" or "ridge", got {scheme!r}')
+    make = minimax_budget if scheme == "budget" else minimax
+    fits = tasks.is_realizable()
+    if eta is not None:
+        eta = _checked(eta, fits)
+    p = next_probabilities(tasks, as_ordering(ordering), k)
+
+    def sides(value: float) -> "RightSide":
+        return RightSide(tasks, resolve(make(eta=value), k, tasks.radius), k, value, p)
+
+    best = eta
+    if best is None:
+        best = 1.0 if fits else _best_eta(lambda each: sides(each).value)
+    right = sides(best)
+    return OracleBound(
+        right.value,
+        best,
+        right.weights,
+        right.loss,
+        right.distance,
+        k,
+        tasks.radius,
+        make(eta=best),
+    )
+
+
+def _checked(eta: float, fits: bool) -> float:
+    """Return η as a float; ValueError outside (0, 1], and for 1 where no model fits all tasks."""
+    eta = validate.number("eta", eta, "η is a factor in (0, 1]", positive=True)
+    if eta > 1:
+        raise ValueError(f"eta must lie in (0, 1], got {eta:g}; leave it out")
+    if eta == 1 and not fits:
+        raise ValueError(
+            "eta must be below 1 where no model fits all tasks (see tasks.residual); leave it out"
+        )
+    return eta
+
+
+def next_probabilities(tasks: TaskCollection, ordering: Ordering, k: int) -> Floats:
+    """Return the probabilities of each task at every step; ValueError where the order is not
+    exchangeable.
+    """
+    ordering.check(tasks.n_tasks, k)
+    if ordering.stationary:
+        law: Floats = ordering.moves(tasks.n_tasks, 0).probability
+        return law
+    in_epochs = isinstance(ordering, WithoutReplacement)
+    if not in_epochs or k >= tasks.n_tasks or not has_next(ordering, tasks.n_tasks, k):
+        raise ValueError(
+            f"ordering must be exchangeable with a task after the {k} steps: with replacement, or"
+            f" without and k below the number of tasks, {tasks.n_tasks}; got {ordering!r}"
+        )
+    return np.full(tasks.n_tasks, 1 / tasks.n_tasks)
+
+
+def _best_eta(value: Callable[[float], float]) -> float:
+    """Return the η in (0, 1) with the smallest value: a grid of log-odds, then a bounded search in
+    one cell.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def at(log_odds: float) -> float:
+        return value(float(1 / (1 + np.exp(-log_odds))))
+
+    values = [at(float(x)) for x in _LOG_ODDS]
+    i = int(np.argmin(values))
+    ends = float(_LOG_ODDS[max(i - 1, 0)]), float(_LOG_ODDS[min(i + 1, len(values) - 1)])
+    best = minimize_scalar(at, bounds=ends, method="bounded", options={"xatol": 1e-5})
+    return float(1 / (1 + np.exp(-(best.x if best.fun <= values[i] else _LOG_ODDS[i]))))
+
+
+class RightSide:
+    """The right side of Theorem N at its best w, for a filter with φ_t(R²) = η(k+1−t)/(k+1)."""
+
+    def __init__(
+        self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats
+    ) -> None:
+        n = k + 1
+        square = tasks.radius**2
+        rows = tasks.singular_vectors
+        s = tasks.singular_values
+        own = tasks.targets
+        weights = np.repeat(p, tasks.ranks)
+        linear, squared = _mean_surrogates(filter_, k, s, tasks.radius)
+        if eta == 1:  # at weights that fit all tasks the last two terms vanish
+            solution = tasks.teacher().reshape(tasks.n_features, tasks.n_targets)
+            costs = np.zeros(len(s))
+        else:
+            costs = weights * (linear + eta / (1 - eta) * squared)
+            solution = _ridge(
+                np.sqrt(costs)[:, None] * rows, np.sqrt(costs)[:, None] * own, 1 / (eta * n)
+            )
+        missing = np.sum((rows @ solution - own) ** 2, axis=1)
+        floor = float(p @ tasks.floors)
+        self.distance = float(np.linalg.norm(solution))
+        self.loss = float(floor + 0.5 * np.sum(weights * s**2 * missing))
+        unit = 0.5 * self.distance**2 / (eta * n) + 0.5 * float(np.sum(costs * missing))
+        self.value = (floor + square * unit) * (1 + 1e-12)
+        self.weights = solution.reshape((tasks.n_features, *tasks.target_shape))
+
+
+def _mean_surrogates(filter_: Filter, k: int, s: Floats, radius: float) -> tuple[Floats, Floats]:
+    """Return (1/n)(ξ + Σ_tψ_t(ξ)) and (1/n)(ξ² + Σ_tψ_t(ξ)²) of every singular value s, ξ =
+    s²/R².
+    """
+    values, place = np.unique(s, return_inverse=True)
+    xi = (values / (radius or 1.0)) ** 2
+    linear, squared = xi.copy(), xi**2
+    if isinstance(filter_, GradientDescent) and np.all(np.asarray(filter_.n_steps) == 1):
+        return xi[place], xi[place] ** 2  # ψ_t = ξ
+    for first in range(0, k, length := max(1, _AT_ONCE // max(1, len(values)))):
+        part = filter_[first : min(first + length, k)]
+        psi = part.table(values**2) / part.table(radius**2)[:, None]
+        linear += psi.sum(axis=0)
+        squared += (psi**2).sum(axis=0)
+    return linear[place] / (k + 1), squared[place] / (k + 1)
+
+
+def _ridge(G: Floats, b: Floats, penalty: float) -> Floats:
+    """Return the minimiser of ‖Gz − b‖² + penalty‖z‖², by the smaller of its two systems."""
+    if G.shape[0] <= G.shape[1]:
+        return np.asarray(G.T @ np.linalg.solve(G @ G.T + penalty * np.eye(G.shape[0]), b))
+    return np.asarray(np.linalg.solve(G.T @ G + penalty * np.eye(G.shape[1]), G.T @ b))

@@ -1,0 +1,345 @@
+"""Upper bounds of the expected loss of a schedule that hold for every collection one model fits.
+
+The statements and their proofs are in docs/upper-bounds.md (tasks drawn with replacement),
+docs/unregularized.md (the same filter at every step) and docs/optimal-schedule.md (any exchangeable
+order, isotropic teachers); derived here, not published.
+"""
+
+import math
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from forgetless._core import averages, validate
+from forgetless._core.threads import one_blas_thread
+from forgetless.filters import Filter
+from forgetless.metrics import quantity as quantity_of
+from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering
+from forgetless.schedules import ScheduleLike, resolve
+from forgetless.theory import exchangeable, majorants
+from forgetless.theory.majorants import PER_DECADE, Mesh
+from forgetless.theory.one_filter import one_filter
+from forgetless.theory.steps import LINEAR, Steps, in_units, overshooting, steps_of
+
+QUANTITIES = ("average_loss", "seen_loss", "next_loss")
+
+_LABELS = {
+    "average_loss": "average loss",
+    "seen_loss": "loss on the tasks seen",
+    "next_loss": "loss on the next task",
+}
+
+ORDERINGS = {
+    "with-replacement": "drawn independently with replacement",
+    "without-replacement": "in random order without replacement",
+    "exchangeable": "in any exchangeable order, with or without replacement",
+}
+
+
+@dataclass(frozen=True)
+class UpperBound:
+    """A proved upper bound of an expected loss after k steps, for every collection that one model
+    fits.
+
+    Attributes
+    ----------
+    value : float
+        The bound, at most the trivial ½R²D².
+    constant : float
+        k·value/(R²D²).
+    k : int
+    quantity : "average_loss", "seen_loss" or "next_loss"
+    average : float or None
+        Of which average of the iterates it is, weights t^average; None for the last iterate.
+    radius, distance : float
+        R and D = ‖w₀ − w⋆‖.
+    status : str
+        "derived": proved here, not published.
+    why : str
+        The theorem, its base and mesh, and what it assumes.
+    ordering : "with-replacement", "without-replacement" or "exchangeable"
+    """
+
+    value: float
+    constant: float
+    k: int
+    quantity: str
+    average: float | None
+    radius: float
+    distance: float
+    status: str
+    why: str
+    ordering: str = "with-replacement"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return asdict(self)
+
+    def __repr__(self) -> str:
+        of = "" if self.average is None else f" of the t^{self.average:g}-average of the iterates"
+        first = (
+            f"expected {_LABELS[self.quantity]}{of} ≤ {_upwards(self.value)} after k = {self.k:,}"
+            f" steps (R = {self.radius:g}, D = {self.distance:g}), that is"
+            f" {_upwards(self.constant)} R²D²/k"
+        )
+        return "\n".join(
+            line
+            for each in (first, self.why)
+            for line in textwrap.wrap(each, 98, subsequent_indent="  ")
+        )
+
+
+def _upwards(value: float) -> str:
+    """Return six digits, rounded up."""
+    text = f"{value:.6g}"
+    return text if float(text) >= value else f"{value * (1 + 1e-5):.6g}"
+
+
+@one_blas_thread()
+def upper_bound(
+    schedule: ScheduleLike,
+    k: int,
+    *,
+    quantity: str = "average_loss",
+    ordering: OrderingLike | None = None,
+    n_tasks: int | None = None,
+    average: float | None = None,
+    radius: float = 1.0,
+    distance: float = 1.0,
+) -> UpperBound:
+    """Return an upper bound of the expected loss after k steps that holds for every collection one
+    model fits.
+
+    The tasks may have any ranks and norms up to R, and there may be any number of them. If they are
+    drawn with replacement, with any probabilities, a function f with A ≤ f(B) is computed backwards
+    through the steps, A being the quadratic form of the expected loss and B a mean over the tasks;
+    half its supremum is the bound. One filter at every step, no regularization among them, has a
+    second bound, of order 1/k; the smaller of the two is returned. The average loss counts tasks as
+    they are drawn; where it counts them with weights w_m instead of their probabilities p_m, the
+    bound is max w_m/p_m times as large. Schedules of which some steps have no such bound, λ = 0
+    among others, get that of the steps after the last of these. For other exchangeable orders, see
+    ``ordering``, it is a recursion of two numbers, for strengths that never fall.
+
+    Parameters
+    ----------
+    schedule : schedule, filter, name or number
+        One fixed filter, coefficients λ_t, budgets N_t and γ_t ≤ 1/R², or filters of your own with
+        φ nondecreasing, φ(R²) ≤ 1 and φ(ξ)/ξ nonincreasing, as concave ones are; also one gradient
+        step of one size γ < 2/R² on every task. They may depend on the tasks through R only.
+    k : int
+        Number of steps. The cost is proportional to it: about 0.2 s for a thousand.
+    quantity : "average_loss", "seen_loss" or "next_loss"
+        The last is the loss on the task after these k.
+    ordering : "with-replacement" or "without-replacement", optional
+        By default with replacement, and for ``next_loss`` any exchangeable order: with replacement,
+        without, rows of a shuffled table.
+    n_tasks : int, optional
+        M, for the average loss over all M ≥ k tasks without replacement.
+    average : float, optional
+        Bound the average Σ t^average w_t / Σ t^average over t = 1..k instead of the last iterate:
+        for one fixed filter, or one gradient step a task.
+    radius, distance : float, default 1
+        R, the largest spectral norm of a task, and D = ‖w₀ − w⋆‖: the value scales with R²D².
+
+    Returns
+    -------
+    UpperBound
+        With ``.value``, ``.constant`` = k·value/(R²D²) and ``.why``.
+
+    Examples
+    --------
+    The paper guarantees 20/(k + 1) for this schedule; the worst collection known has 0.979/k:
+
+    >>> import forgetless as fl
+    >>> c = fl.upper_bound(fl.schedules.increasing(), k=256)
+    >>> round(c.constant, 3), round(c.value, 5)
+    (1.008, 0.00394)
+    >>> round(fl.upper_bound(fl.Projection(), k=256, average=2).constant, 3)
+    0.259
+
+    No regularization needs no averages for the rate 1/k, and a fixed strength is a little better:
+
+    >>> [round(fl.upper_bound(fl.Ridge(fixed), k=256).constant, 4) for fixed in (0, 3 / 7)]
+    [0.3117, 0.2783]
+
+    In any shuffled order no schedule has a smaller bound than 1/(2(k + 1)):
+
+    >>> round(fl.upper_bound(fl.schedules.minimax(), k=99, quantity="next_loss").value, 6)
+    0.005
+    """
+    k = validate.integer("k", k, 1, "ask for at least one step")
+    goal = quantity_of("quantity", quantity, QUANTITIES)
+    order = _named(ordering, goal)
+    radius = validate.number("radius", radius, "use tasks.radius", positive=True)
+    distance = validate.number(
+        "distance", distance, "D is the distance from the start to the joint solution"
+    )
+    if not distance * distance * radius * radius < math.inf:
+        raise ValueError(
+            f"R²D² must be a float, got radius {radius!r} and distance {distance!r}; take units"
+            " nearer to 1"
+        )
+    _check_number_of_tasks(k, goal, order, n_tasks)
+    average = averages.power(average)
+    independent = order == "with-replacement"
+    if average is not None and (goal == "seen_loss" or not independent):
+        raise ValueError(
+            "average must be None here: averages have a bound of the average loss only, for draws"
+            " with replacement"
+        )
+    validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
+    filter_ = in_units(resolve(schedule, k, radius), radius)
+    if independent:
+        unit, theorem = independent_draws(filter_, k, goal, average)
+    else:
+        unit = exchangeable.bound(filter_, k, goal, n_tasks)
+        name = "R" if goal == "next_loss" else "S"
+        theorem = f"Theorem {name} of docs/optimal-schedule.md, with rigorous rounding error bounds"
+    if not unit < 0.5:  # also for NaN
+        unit = 0.5
+        theorem = "the trivial bound ½R²D²; the theorem gives none that is smaller"
+    tasks = "any number of tasks" if n_tasks is None else f"{n_tasks:,} tasks"
+    return UpperBound(
+        value=unit * (radius * radius) * (distance * distance),
+        constant=k * unit,
+        k=k,
+        quantity=goal,
+        average=average,
+        radius=radius,
+        distance=distance,
+        status="derived",
+        why=(
+            f"Derived, unpublished: {theorem}. It holds for every collection that one model fits,"
+            f" of {tasks} of norm at most R and any rank, {ORDERINGS[order]}."
+        ),
+        ordering=order,
+    )
+
+
+def _named(ordering: OrderingLike | None, quantity: str) -> str:
+    """Return the name of an ordering of ``ORDERINGS``."""
+    if ordering is None:
+        return "exchangeable" if quantity == "next_loss" else "with-replacement"
+    kind = {WithReplacement: "with-replacement", WithoutReplacement: "without-replacement"}.get(
+        type(as_ordering(ordering))
+    )
+    if kind is None:
+        raise ValueError(
+            f'ordering must be "with-replacement" or "without-replacement", got {ordering!r}'
+        )
+    return kind
+
+
+def _check_number_of_tasks(k: int, quantity: str, order: str, n_tasks: int | None) -> None:
+    """Raise ValueError for a number of tasks that is missing, needless or too small."""
+    if n_tasks is None:
+        if order == "without-replacement" and quantity == "average_loss":
+            raise ValueError(
+                "n_tasks must be given for the average loss without replacement: it depends on k/M"
+            )
+        return
+    n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks, M")
+    if order != "without-replacement":
+        raise ValueError(
+            'n_tasks is for ordering="without-replacement": other bounds hold for any number of'
+            " tasks"
+        )
+    least = k + (quantity == "next_loss")
+    if n_tasks < least:
+        raise ValueError(
+            f"n_tasks must be at least {least} for {k} steps without replacement"
+            f"{' and a next task' if least > k else ''}, got {n_tasks}; ask for fewer steps"
+        )
+
+
+def independent_draws(
+    filter_: Filter, k: int, quantity: str, average: float | None = None
+) -> tuple[float, str]:
+    """Return the smallest bound over R²D² for tasks drawn with replacement, and its theorem.
+
+    The filter is for tasks of radius 1; ValueError names the hypothesis that fails.
+    """
+    size = overshooting(filter_, k)
+    if size is not None and average is None:
+        return _one_filter(size, k, quantity)
+    half = half_supremum(filter_, k, quantity, average)
+    found = half.per_unit, _theorem(half, quantity, average)
+    if average is not None or not half.steps.one_filter:
+        return found
+    unit, theorem = _one_filter(float(half.steps.kappa[0]), k, quantity)
+    return found if found[0] <= unit else (unit, theorem + _trusts(half.steps))
+
+
+def _one_filter(kappa: float, k: int, quantity: str) -> tuple[float, str]:
+    """Return the bound of Theorem F over R²D², and its name."""
+    bound = one_filter(kappa, k)
+    unit = bound.seen_loss if quantity == "seen_loss" else bound.average_loss
+    name = f"Theorem F of docs/unregularized.md, one filter with φ(R²) = {kappa:.6g} at every step,"
+    return unit, f"{name} with rigorous rounding error bounds"
+
+
+@dataclass(frozen=True, eq=False)
+class _HalfSupremum:
+    """A bound over R²D², with the steps and the mesh that it was computed with."""
+
+    per_unit: float
+    steps: Steps
+    mesh: Mesh
+    m: Any
+
+
+def half_supremum(
+    filter_: Filter,
+    k: int,
+    quantity: str,
+    average: float | None = None,
+    *,
+    per_decade: int = PER_DECADE,
+) -> _HalfSupremum:
+    """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis
+    that fails.
+    """
+    steps = steps_of(filter_, k)
+    mesh = Mesh.of(k, per_decade)
+    if quantity == "seen_loss":
+        bound = majorants.seen_tasks(steps, mesh, k)
+    elif average is None:
+        bound = majorants.last_iterate(steps, mesh)
+    else:
+        check_alike(steps)
+        bound = majorants.averaged(steps, mesh, majorants.average_weights(k, average))
+    return _HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
+
+
+def check_alike(steps: Steps) -> None:
+    """Raise ValueError if averages of these steps have no bound."""
+    if not steps.proportional or steps.unused:
+        raise ValueError(
+            "averages have a bound for one fixed filter, or for one gradient step of any size a"
+            " task; leave average out, or use e.g. fl.Projection()"
+        )
+
+
+def _theorem(half: _HalfSupremum, quantity: str, average: float | None) -> str:
+    """Return the theorem of a bound, and what it was computed with."""
+    steps = half.steps
+    number = "4"
+    if steps.proportional:
+        number = "3" if steps.base == LINEAR else "2"
+    if quantity == "seen_loss":
+        number = "5"
+    elif average is not None:
+        number = "7"
+    text = (
+        f"Theorem {number} of docs/upper-bounds.md, base {steps.base}, {len(half.mesh.r)} nodes,"
+        " with rigorous rounding error bounds"
+    )
+    if steps.unused:
+        first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
+        text += f"; of the {first} it uses only that the error does not grow"
+    return text + _trusts(steps)
+
+
+def _trusts(steps: Steps) -> str:
+    """Return what a bound takes for granted, to be added to its theorem."""
+    return f"; it trusts {steps.assumes}" if steps.assumes else ""

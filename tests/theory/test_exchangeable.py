@@ -1,0 +1,225 @@
+"""Bounds for tasks in any exchangeable order: the exact minimax value, proofs in rationals, and counterexamples."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.theory import exchangeable
+from support.exchangeable import matrices, mean_forms, worst
+from support.filters import Flow
+
+s = fl.schedules
+KINDS = {"ridge": s.minimax(), "one step": s.minimax_budget(), "five steps": s.minimax_budget(5)}
+
+
+def decay(k):
+    return np.arange(k + 1, 1, -1) / (k + 1)
+
+
+def next_bound(schedule, k, **options):
+    return fl.upper_bound(schedule, k, quantity="next_loss", **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("k", [1, 2, 5, 8])
+def test_orthonormal_rows_attain_the_bound(kind, k):
+    """k + 1 orthonormal rows, each once: 2(k+1)·next_loss = 1 for every algorithm; the library agrees to 1e-12."""
+    tasks = fl.theory.constructions.orthonormal_rows(k + 1)
+    exact = fl.expect(tasks, KINDS[kind], k, ordering="without-replacement", metrics="next_loss").next_loss[0]
+    assert 2 * (k + 1) * exact == pytest.approx(1, abs=1e-12)
+    assert next_bound(KINDS[kind], k).value == pytest.approx(1 / (2 * (k + 1)), rel=2e-6)
+    assert exact <= next_bound(KINDS[kind], k).value
+
+
+def test_no_collection_of_4000_exceeds_the_bound(rng):
+    """2(k+1)·loss on the next task of the worst teacher is at most 1, for random collections without replacement."""
+    largest = 0.0
+    for k, M, d, r in ((1, 2, 2, 1), (1, 4, 3, 2), (2, 3, 3, 1), (2, 4, 2, 2), (3, 4, 4, 1), (3, 5, 3, 1)):
+        H = matrices(rng, 667, M, d, r)
+        for schedule in KINDS.values():
+            following, _ = mean_forms(H, schedule(k, 1.0), k)
+            largest = max(largest, 2 * (k + 1) * float(worst(following).max()))
+    assert 0.5 < largest <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("kappa", "values"),
+    [
+        (lambda s, u: 1 - u, (0.4706, 0.4923, 0.4981, 0.4995)),
+        (lambda s, u: 1 - u**2, (0.5103, 0.5328, 0.5387, 0.5402)),
+        (lambda s, u: s / (s + 13 / 3), (0.9938, 1.1104, 1.1441, 1.1528)),
+        (lambda s, u: s * 3 / 13, (0.8870, 0.9914, 1.0217, 1.0295)),
+        (lambda s, u: s / (s + 1), (0.5256, 0.5536, 0.5604, 0.5621)),
+        (lambda s, u: s / (s + 0.5), (0.5243, 0.5264, 0.5236, 0.5226)),
+        (lambda s, u: s / (s + 0.25), (0.6240, 0.5970, 0.5773, 0.5713)),
+        (lambda s, u: np.minimum(1, 2 * s), (0.6290, 0.5987, 0.5908, 0.5889)),
+    ],
+    ids=["minimax", "square", "13/3", "13/3, one step", "1", "1/2", "1/4", "min(1, 2s)"],
+)
+def test_the_table_of_constants(kappa, values):
+    for k, value in zip((16, 64, 256, 1024), values, strict=True):
+        shares = kappa(decay(k), np.arange(1, k + 1) / (k + 1))
+        assert k * exchangeable.next_task(shares) == pytest.approx(value, abs=2e-4)
+
+
+def test_constants_of_schedules():
+    for schedule, value in ((s.increasing(), 1.1104), (s.increasing_budget(), 0.9914), (s.increasing(0.25), 0.5970)):
+        assert next_bound(schedule, 64).constant == pytest.approx(value, abs=2e-4)
+    assert next_bound(s.fixed(), 64).constant == pytest.approx(0.937, abs=1e-3)
+    assert next_bound(fl.Projection(), 16).constant == pytest.approx(1.845, abs=1e-3)
+    twice = next_bound(s.minimax(), 64, radius=2.0, distance=3.0)
+    assert twice.value == pytest.approx(36 * next_bound(s.minimax(), 64).value, rel=1e-12)
+    with_replacement = next_bound(s.increasing(), 64, ordering="with-replacement")
+    assert with_replacement.constant == fl.upper_bound(s.increasing(), 64).constant
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+@pytest.mark.parametrize("scale", [None, Fraction(13, 3), Fraction(1, 4)])
+def test_every_inequality_holds_in_rationals(k, scale):
+    """From the same c_k and x_k the recursion in exact rationals, with its own formulas, ends at v_{−1} ≤ 1."""
+    n = k + 1
+    shares = [Fraction(n - t, n) for t in range(1, n)]
+    if scale is not None:
+        shares = [Fraction(n + 1 - t, n) / (Fraction(n + 1 - t, n) + scale) for t in range(1, n)]
+    c, x = map(Fraction, exchangeable._largest(np.array(shares, dtype=float)))
+    v, tail = c / x - 1 + x, x
+    for t in range(k - 1, -1, -1):
+        step = shares[t] * v
+        previous = (v * tail - step + step * step) / (step + tail)
+        previous = max(previous, Fraction(1)) if t else previous
+        chosen = Fraction(1) if t == 0 else previous
+        assert step * (chosen + 1 - step) - (v - chosen) * tail >= 0
+        assert chosen <= v
+        tail += step
+        v = previous.limit_denominator(10**30) + Fraction(1, 10**29) if t else previous
+    assert v <= 1
+
+
+def test_bounds_hold_on_random_collections(rng):
+    """Next task, tasks seen and all M tasks, for schedules of every kind, against enumeration of all orders."""
+    schedules = [*KINDS.values(), s.increasing(0.25), s.increasing(), s.minimax(0.6), fl.Projection(), fl.Ridge(0.5)]
+    for k, M, d in ((1, 2, 2), (2, 3, 3), (3, 4, 2), (3, 3, 3)):
+        H = matrices(rng, 40, M, d, 1)
+        for schedule in schedules:
+            filter_ = s.resolve(schedule, k, 1.0)
+            following, seen = mean_forms(H, filter_, k)
+            options = {"ordering": "without-replacement"}
+            assert worst(seen).max() <= fl.upper_bound(filter_, k, quantity="seen_loss", **options).value
+            assert worst(H.mean(axis=1)).max() <= 0.5 + 1e-12
+            average = (1 - k / M) * following + k / M * seen
+            assert worst(average).max() <= fl.upper_bound(filter_, k, n_tasks=M, **options).value
+            if k < M:
+                assert worst(following).max() <= next_bound(filter_, k, n_tasks=M, **options).value * (1 + 1e-12)
+
+
+def test_seen_tasks_and_all_tasks_without_replacement():
+    """As derived: k = 256, seen tasks 1.537 at 13/3 and 1.150 at scale 1; M = k is the seen loss."""
+    options = {"ordering": "without-replacement"}
+    for schedule, value in ((s.increasing(), 1.537), (s.increasing(1.0), 1.150), (s.increasing(0.25), 1.575)):
+        seen = fl.upper_bound(schedule, 256, quantity="seen_loss", **options)
+        assert seen.constant == pytest.approx(value, abs=1e-3)
+        assert fl.upper_bound(schedule, 256, n_tasks=256, **options).value == pytest.approx(seen.value, rel=1e-12)
+    far = fl.upper_bound(s.increasing(), 256, n_tasks=10**9, **options)
+    assert far.constant == pytest.approx(1.1441, abs=2e-4)
+    assert fl.upper_bound(s.minimax(), 1, quantity="seen_loss", **options).value == 0.5
+
+
+def test_a_uniform_average_of_projections_attains_the_bound(rng):
+    """Mean of w_0..w_k without regularization: the same bound as the minimax schedule, without k and R."""
+    largest = 0.0
+    for k, M, d in ((1, 2, 2), (2, 3, 3), (3, 4, 3)):
+        following, _ = mean_forms(matrices(rng, 60, M, d, 1), fl.Projection(), k, average=True)
+        largest = max(largest, 2 * (k + 1) * float(worst(following).max()))
+        rows = np.array([np.outer(e, e) for e in np.eye(k + 1)])[None]
+        exact = 2 * (k + 1) * float(worst(mean_forms(rows, fl.Projection(), k, average=True)[0])[0])
+        assert exact == pytest.approx(1, abs=1e-12)
+    assert largest <= 1 + 1e-12
+
+
+def test_closed_forms():
+    """κ_t = η(n−t)/(n + (1−η)t) has the bound 1/(2η(2−η)(k+1)), and κ_t = η(n−t)/n at most 1/(2η(k+1))."""
+    k, t = 16, np.arange(1, 17)
+    for eta in (0.3, 0.6, 0.9):
+        value = exchangeable.next_task(eta * (17 - t) / (17 + (1 - eta) * t))
+        assert value == pytest.approx(1 / (2 * eta * (2 - eta) * 17), rel=1e-5)
+        assert next_bound(s.minimax(eta), k).value <= 1 / (2 * eta * 17)
+
+
+# --- statements that are false, each with its counterexample ---------------------------------------------------------
+
+
+def test_the_last_iterate_needs_regularization():
+    """False: λ = 0 has the bound as well. Two rows with cosine 1/3 at k = 1: 32/27 > 1."""
+    u = np.array([[1.0, 0.0], [1 / 3, math.sqrt(8) / 3]])
+    rows = np.array([np.outer(a, a) for a in u])[None]
+    following, _ = mean_forms(rows, fl.Projection(), 1)
+    assert 4 * worst(following)[0] == pytest.approx(32 / 27, abs=1e-12)
+
+
+def test_next_task_losses_are_not_ordered_as_those_with_replacement():
+    """False: without replacement the loss on the next task is at most the worst one with replacement."""
+    exact = 1 / (2 * 5)
+    assert exact > fl.upper_bound(s.minimax_budget(), 4).value
+
+
+def test_seen_losses_may_exceed_average_losses():
+    """False: the loss on the tasks seen is at most the average loss, collection by collection (worst teachers).
+
+    Three rows drawn with replacement, five steps of κ = ½: 1.0086. No proof of the same for suprema is known.
+    """
+    u = np.array([[-5.748461, -7.191644], [-7.335643, 0.065260], [-2.356099, -2.947619]])
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    p = np.exp([3.0, -3.0, 3.0]) / np.exp([3.0, -3.0, 3.0]).sum()
+    H, k = np.einsum("mi,mj->mij", u, u), 5
+    maps = np.eye(2) - 0.5 * H
+    seen, each = np.zeros((2, 2)), H.copy()  # E of the seen tasks' forms, and of every task's form after the steps
+    for _ in range(k):
+        seen = np.tensordot(p, maps @ seen @ maps + maps @ each @ maps / k, 1)
+        each = np.stack([np.tensordot(p, maps @ form @ maps, 1) for form in each])
+    average = np.tensordot(p, each, 1)
+    assert worst(seen) / worst(average) == pytest.approx(1.0086, abs=1e-3)
+
+
+# --- what is rejected ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schedule", "options", "message"),
+    [
+        (s.from_coefficients([1.0, 2.0, 1.5]), {}, "coefficient never falls, got 2 at step 2 and 1.5 at step 3"),
+        (fl.GradientDescent([2, 2, 2], [0.1, 0.2, 0.1]), {}, "step size never rises, got 0.1 at step 1 and 0.2 at"),
+        (fl.GradientDescent([1, 2, 2], 0.1), {}, "number of gradient steps never rises, got 1 at step 1 and 2"),
+        (fl.GradientDescent(1, 1.5), {}, r"step size reaches 1.5/R², and the bound needs at most 1/R²"),
+        (Flow(np.array([1.0, 0.5, 0.2])), {}, "got steps of Flow that vary"),
+        (fl.Ridge(1.0), {"n_tasks": 3, "ordering": "without-replacement"}, "n_tasks must be at least 4 for 3 steps"),
+        (fl.Ridge(1.0), {"n_tasks": 9}, "n_tasks is for ordering"),
+        (fl.Ridge(1.0), {"ordering": "cyclic"}, "ordering must be"),
+        (fl.Ridge(1.0), {"average": 2}, "average must be None here"),
+    ],
+)
+def test_bad_arguments(schedule, options, message):
+    with pytest.raises(ValueError, match=message):
+        next_bound(schedule, 3, **options)
+
+
+def test_what_is_accepted():
+    """One gradient step a task may have any sizes; projections may come first; own fixed filters work."""
+    assert next_bound(fl.GradientDescent(1, [0.1, 0.5, 0.3]), 3).value < 0.5
+    assert next_bound(fl.Ridge([0.0, *s.minimax()(9, 1.0).coefficient[1:]]), 9).value < 0.5
+    flow = next_bound(Flow(1.0), 5).value
+    kappa = -math.expm1(-1.0)
+    assert flow == pytest.approx(next_bound(fl.GradientDescent(1, kappa), 5).value, rel=1e-6)
+    with pytest.raises(ValueError, match="n_tasks must be given for the average loss without replacement"):
+        fl.upper_bound(s.minimax(), 3, ordering="without-replacement")
+
+
+@pytest.mark.long
+def test_four_thousand_steps_take_seconds():
+    import time
+
+    begun = time.process_time()
+    assert next_bound(s.increasing(), 4096).constant == pytest.approx(1.1550, abs=2e-4)
+    assert time.process_time() - begun < 5.0

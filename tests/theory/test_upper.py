@@ -1,0 +1,385 @@
+"""Upper bounds: never below an exact loss, as tight as they were derived to be, and what they refuse."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.lab.problem import Problem
+from forgetless.schedules import resolve
+from forgetless.theory.compare import setting_of
+from forgetless.theory.steps import in_units, steps_of
+from forgetless.theory.upper import half_supremum
+from support.campaigns import SEED, seed_for
+from support.collections import random_pairs
+from support.filters import Flow
+
+s = fl.schedules
+
+
+def named(comparison, name):
+    return next(check for check in comparison.bounds if check.name == name)
+
+
+def decay(k):
+    return np.arange(k + 1, 1, -1) / (k + 1)
+
+
+def falling(k, radius):
+    """One gradient step a task, of sizes whose bound is close to the smallest known."""
+    return fl.GradientDescent(1, (1.0 - (np.arange(1, k + 1) / (k + 1)) ** 2.5) / radius**2)
+
+
+def first_free(scale, k):
+    """The increasing schedule at R = 1 with λ_1 = 0."""
+    return fl.Ridge([0.0, *s.increasing(scale)(k, 1.0).coefficient[1:]])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "constant"),
+    [
+        (s.increasing(), 1.0077),
+        (s.increasing(1.0), 0.4162),
+        (s.increasing(0.25), 0.3175),
+        (s.increasing(scale=1 / 4), 0.3175),
+        (s.increasing_budget(), 0.8909),
+        (falling, 0.3007),
+    ],
+)
+def test_constants_of_256_steps(schedule, constant):
+    assert constant - 2e-5 <= fl.upper_bound(schedule, 256).constant <= constant + 2e-4
+
+
+def test_constants_of_other_settings():
+    """As derived: budgets of N = 2, 4, 16, fixed strengths, no regularization, tasks seen, averages of iterates."""
+    for n_steps, constant in ((2, 0.8900), (4, 0.9045), (16, 0.9153)):
+        assert fl.upper_bound(s.increasing_budget(n_steps), 64).constant == pytest.approx(constant, abs=3e-4)
+    for filter_, constant in ((fl.Ridge(1.0), 0.4637), (fl.Projection(), 0.9896), (s.fixed(), 0.6622)):
+        found = half_supremum(in_units(resolve(filter_, 256, 1.0), 1.0), 256, "average_loss")
+        assert 256 * found.per_unit == pytest.approx(constant, rel=3e-4)
+    assert fl.upper_bound(s.increasing(), 256, quantity="seen_loss").constant == pytest.approx(1.308, abs=2e-3)
+    for power, k, constant in ((2, 4, 0.2360), (2, 16, 0.2492), (2, 256, 0.2587), (1.5, 1024, 0.2596)):
+        assert fl.upper_bound(fl.Projection(), k, average=power).constant == pytest.approx(constant, abs=2e-4)
+
+
+def test_one_step_is_known_in_closed_form():
+    """After one step of κ on a task of norm R, and none on one of norm 0, sup ρ((1 − κρ)² + κ²ρ(1 − ρ))/2."""
+    for kappa in (0.2, 0.5, 0.9):
+        rho = np.linspace(0, 1, 100_001)
+        expected = (rho * ((1 - kappa * rho) ** 2 + kappa**2 * (1 - rho))).max() / 2
+        for filter_ in (fl.Ridge(1 / kappa - 1), fl.GradientDescent(1, kappa), Flow(-np.log1p(-kappa))):
+            assert expected <= fl.upper_bound(filter_, 1).value <= expected * (1 + 1e-3)
+
+
+def exact_forms(X, filters, weights, p):
+    """Return the forms of the average loss, the seen-task loss and the average loss of Σ weights_t w_t, literally."""
+    d, k = X[0].shape[1], len(filters)
+    H = np.array([x.T @ x for x in X])
+    mean = np.einsum("m,mij->ij", p, H)
+    last, seen, own = mean, np.zeros((d, d)), H.copy()
+    average, tail = weights[k - 1] ** 2 * mean, np.zeros((d, d))
+    for t in range(k, 0, -1):
+        kept = []
+        for h in H:
+            xi, V = np.linalg.eigh(h)
+            kept.append(np.eye(d) - (V * filters[t - 1].factors(np.where(xi > 1e-12, xi, 0.0))) @ V.T)
+        K = np.array(kept)
+        step = lambda A, K=K: np.einsum("m,mij,jk,mkl->il", p, K, A, K)  # noqa: E731
+        seen = step(seen) + np.einsum("m,mij,mjk,mkl->il", p, K, own, K) / k
+        own, last = np.array([step(each) for each in own]), step(last)
+        before = weights[t - 2] if t > 1 else 0.0
+        tail = np.einsum("m,mij->ij", p, K) @ (weights[t - 1] * mean + tail)
+        average = step(average) + before**2 * mean + before * (tail + tail.T)
+    return last, seen, average
+
+
+def random_schedule(rng, k):
+    """Return a filter for k steps at R = 1, and one whose averages have bounds."""
+    gamma = np.minimum(1.0, rng.uniform(0.2, 4.0) * decay(k))
+    n_steps = rng.integers(1, 6, k) if rng.random() < 0.5 else int(rng.integers(1, 6))
+    choices = [
+        fl.Ridge(10 ** rng.uniform(-1, 1) / decay(k)),
+        fl.Ridge(10 ** rng.uniform(-1, 1, k)),
+        fl.GradientDescent(n_steps, gamma),
+        fl.Ridge(10 ** rng.uniform(-1.5, 1.5)),
+        fl.Projection(),
+        Flow(rng.uniform(0.2, 2.0) * decay(k)),
+        first_free(rng.uniform(0.2, 5.0), k),
+    ]
+    alike = [
+        fl.Projection(),
+        fl.Ridge(10 ** rng.uniform(-1.5, 1)),
+        fl.GradientDescent(1, gamma),
+        fl.GradientDescent(3, 0.3),
+    ]
+    return choices[rng.integers(len(choices))], alike[rng.integers(len(alike))]
+
+
+def ratios(rng):
+    """Return upper bound over exact worst case of the three quantities, on a random collection of radius 1."""
+    M, d, k = int(rng.integers(1, 7)), int(rng.integers(1, 5)), int(rng.choice([1, 2, 3, 5, 8, 16]))
+    X = [rng.standard_normal((int(rng.integers(1, d + 1)), d)) for _ in range(M)]
+    X = [x / np.linalg.norm(x, 2) * (1.0 if m == 0 or rng.random() < 0.5 else rng.random()) for m, x in enumerate(X)]
+    p, r = rng.dirichlet(np.full(M, rng.choice([0.3, 1.0, 10.0]))), rng.choice([0.0, 0.5, 1.0, 2.0, 4.0])
+    weights = np.arange(1.0, k + 1) ** r / (np.arange(1.0, k + 1) ** r).sum()
+    filter_, alike = random_schedule(rng, k)
+    steps = [[each[t] for t in range(k)] for each in (filter_, alike)]
+    last, seen, _ = exact_forms(X, steps[0], weights, p)
+    _, _, average = exact_forms(X, steps[1], weights, p)
+    proved = [
+        fl.upper_bound(filter_, k).value,
+        fl.upper_bound(filter_, k, quantity="seen_loss").value,
+        fl.upper_bound(alike, k, average=r).value,
+    ]
+    return [
+        bound / max(np.linalg.eigvalsh(A)[-1] / 2, 1e-300)
+        for bound, A in zip(proved, (last, seen, average), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("tries", [60, pytest.param(2000, marks=pytest.mark.long)])
+def test_no_collection_is_worse_than_its_bounds(tries, campaign):
+    """Any ranks, norms, probabilities and schedules: the last iterate, the tasks seen, averages of the iterates."""
+    rng = np.random.default_rng([73, seed_for(tries)])
+    least = np.min([ratios(rng) for _ in range(tries)], axis=0)
+    assert (least >= 1 - 1e-9).all()
+    campaign(
+        f"upper bounds: {tries} collections with seed {SEED}, least ratios to the exact worst case {least.round(4)}"
+    )
+
+
+def test_losses_weighted_otherwise_get_the_factor(rng):
+    """Tasks drawn with p, the loss a plain mean: at most max 1/(Mp_m) times the bound."""
+    p = np.array([0.7, 0.2, 0.1])
+    tasks = fl.TaskCollection(random_pairs(rng, M=3))
+    for check in fl.compare_bounds(tasks, s.increasing(), 200, ordering=fl.WithReplacement(p)).bounds:
+        if not check.name.startswith("computed") or "without" in check.name:
+            continue
+        assert check.applies
+        assert check.ratio >= 1
+
+
+def test_values_scale_and_are_capped():
+    one, other = fl.upper_bound(s.increasing(), 50), fl.upper_bound(s.increasing(), 50, radius=3.0, distance=0.5)
+    assert other.value == pytest.approx(9 * 0.25 * one.value, rel=1e-12)
+    assert other.constant == pytest.approx(one.constant, rel=1e-12)
+    assert one.constant == pytest.approx(50 * one.value)
+    assert (one.status, one.k, one.quantity) == ("derived", 50, "average_loss")
+    assert 0.49 < fl.upper_bound(fl.Ridge(1e6), 3).value <= 0.5
+    last_free = fl.upper_bound(fl.Ridge([1.0, 2.0, 0.0]), 3, radius=2.0)
+    assert last_free.value == 2.0
+    assert "trivial bound" in last_free.why
+    assert fl.upper_bound(fl.Ridge(1.0), 5, distance=0.0).value == 0.0
+
+
+def test_steps_that_hardly_regularize_are_not_used():
+    """Where λ varies its price is 1/λ: from 1e-12 R² down such steps are as those of λ = 0; no number overflows."""
+    free, tiny = (fl.upper_bound(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4) for lam in (0.0, 1e-200))
+    assert tiny.value == free.value < 0.5
+    for lam in (1e-11, 1e-6, 1e-3):
+        assert fl.upper_bound(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4).value <= 1.001 * free.value
+    assert 0 < fl.upper_bound(fl.Ridge([1e-200, 4.0, 8.0, 9.0]), 4, quantity="seen_loss").value <= 0.5
+    assert fl.upper_bound(fl.Ridge([1.0, 1e140]), 2).value == pytest.approx(
+        fl.upper_bound(fl.Ridge([1.0, 1e14]), 2).value
+    )
+
+
+def test_it_says_what_it_rests_on():
+    text = repr(fl.upper_bound(first_free(13 / 3, 40), 40))
+    for words in ("of the first step it uses only", "Theorem 4", "every collection that one model fits", "R²D²/k"):
+        assert words in " ".join(text.split())
+    assert max(len(line) for line in text.splitlines()) <= 100
+    own = fl.upper_bound(Flow(decay(9)), 9)
+    assert "it trusts the shape of the filter" in own.why
+    assert "t^2-average" in repr(fl.upper_bound(fl.Projection(), 9, average=2))
+    assert "Theorem 3" in fl.upper_bound(falling, 9).why
+    assert "Theorem 2" in fl.upper_bound(fl.Ridge(9.0), 9).why
+
+
+def test_digits_shown_are_rounded_upwards():
+    for k in range(3, 40):
+        found = fl.upper_bound(s.fixed(), k)
+        assert float(repr(found).split("≤ ")[1].split()[0]) >= found.value
+
+
+@dataclass(frozen=True, eq=False)
+class Power(fl.Filter):
+    power: float
+
+    def factors(self, eigenvalues):
+        return np.minimum(1.0, eigenvalues) ** self.power
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: fl.upper_bound(fl.GradientDescent(2, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
+        (lambda: fl.upper_bound(fl.GradientDescent(1, 2.0), 9), ValueError, "one step of the same size below 2/R²"),
+        (lambda: fl.upper_bound(fl.GradientDescent(1, 1.5), 9, average=2), ValueError, "κ = φ.R². ≤ 1"),
+        (lambda: fl.upper_bound(Power(2.0), 9), ValueError, "needs φ.ξ. ≥ ξφ"),
+        (lambda: fl.upper_bound(Power(np.array([1.0, 2.0])), 2), ValueError, "nonincreasing"),
+        (lambda: fl.upper_bound(s.increasing(), 9, average=2), ValueError, "one fixed filter"),
+        (lambda: fl.upper_bound(fl.Projection(), 9, average=-1), ValueError, "average must be nonnegative"),
+        (
+            lambda: fl.upper_bound(fl.Projection(), 9, average=1, quantity="seen_loss"),
+            ValueError,
+            "average must be None",
+        ),
+        (lambda: fl.upper_bound(s.increasing(), 0), ValueError, "k must be at least 1"),
+        (lambda: fl.upper_bound(s.increasing(), 9, quantity="drift"), ValueError, "quantity must be one of"),
+        (lambda: fl.upper_bound(s.increasing(), 9, radius=0.0), ValueError, "radius must be positive"),
+        (lambda: fl.upper_bound(fl.Ridge(1.0), 9, radius=1e-170), ValueError, "radius² and its inverse"),
+        (lambda: fl.upper_bound(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
+        (lambda: fl.upper_bound(fl.Ridge(1.0), 10**15), MemoryError, "an upper bound of 1,000,000,000,000,000 steps"),
+        (lambda: fl.upper_bound(None, 9), TypeError, "schedule must be a schedule, a filter, a name"),
+        (lambda: fl.upper_bound(s.increasing, 9), TypeError, "schedule is increasing itself; make one by calling it"),
+        (lambda: fl.upper_bound(fl.Projection(), 9, average=40), ValueError, "average must be at most 32"),
+        (lambda: fl.upper_bound(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),
+        (lambda: fl.upper_bound(fl.Ridge([1.0, 2.0]), 9), ValueError, "schedule gives 2 steps"),
+    ],
+)
+def test_what_has_no_bound_is_refused_by_name(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+@pytest.mark.long
+def test_computed_bounds_are_shown_where_they_hold(rng):
+    tasks = fl.TaskCollection(random_pairs(rng))
+    found = fl.compare_bounds(tasks, s.increasing(), 120)
+    for name, quantity in (("computed", "average_loss"), ("computed, seen tasks", "seen_loss")):
+        check = next(each for each in found.bounds if each.name == name)
+        assert (check.applies, check.status, check.quantity) == (True, "derived", quantity)
+        proved = fl.upper_bound(s.increasing(), 120, quantity=quantity, radius=tasks.radius, distance=found.distance)
+        assert check.value == pytest.approx(proved.value, rel=1e-9)
+        others = [
+            each.value for each in found.bounds if each.applies and each.quantity == quantity and each.kind == "upper"
+        ]
+        assert check.value == min(others)
+    reasons = [
+        named(fl.compare_bounds(tasks, s.increasing(), 3, ordering=law), "computed, seen tasks").reason
+        for law in (fl.Cyclic(), fl.WithoutReplacement())
+    ]
+    assert all("not drawn independently" in reason for reason in reasons)
+    overshoot = fl.compare_bounds(tasks, fl.GradientDescent(2, 1.5 / tasks.radius**2), 9)
+    for name in ("computed", "computed, seen tasks", "computed, next task"):
+        assert "at most 1/R²" in named(overshoot, name).reason
+    many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"))
+    for name in ("computed", "computed, seen tasks", "computed, next task"):
+        (failure,) = fl.theory.catalogue[name].failures(many)
+        assert failure.hypothesis == "k ≤ 10,000"
+        assert "not computed here" in failure.reason
+
+
+@dataclass(frozen=True, eq=False)
+class Nothing(fl.Filter):
+    """A filter that learns nothing."""
+
+    def factors(self, eigenvalues):
+        return 0.0 * eigenvalues
+
+
+def test_a_filter_that_learns_nothing_has_the_trivial_bound():
+    for quantity in ("average_loss", "seen_loss"):
+        assert fl.upper_bound(Nothing(), 5, quantity=quantity).value == 0.5
+    assert 0.49 < fl.upper_bound(fl.Ridge(1e140), 5).value <= 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Dip(fl.Filter):
+    """Concave wherever one happens to look, but not at ξ = 0.9651."""
+
+    rate: float
+
+    def factors(self, eigenvalues):
+        return self.rate * eigenvalues / (eigenvalues + 1) * np.where(np.abs(eigenvalues - 0.9651) < 0.01, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Knee(fl.Filter):
+    """Concave, and a thousand times as steep below 1e-9 as its values elsewhere tell."""
+
+    rate: float
+
+    def factors(self, eigenvalues):
+        return 1e-6 * np.minimum(1.0, eigenvalues / 1e-9) + self.rate * eigenvalues
+
+
+@dataclass(frozen=True, eq=False)
+class Slow(fl.Ridge):
+    """A class derived from ridge that is none."""
+
+    def factors(self, eigenvalues):
+        return 1e-3 * eigenvalues / (eigenvalues + self.coefficient)
+
+    def remaining(self, eigenvalues):
+        return 1 - self.factors(eigenvalues)
+
+
+@pytest.mark.parametrize("rate", [1.0, np.full(20, 1.0)])
+def test_comparisons_look_at_a_filter_where_the_tasks_do(rate):
+    row = np.sqrt(0.9651)
+    tasks = fl.TaskCollection([(3.0 * np.diag([1.0, row]), np.array([0.0, 3.0 * row]))])
+    dip = Dip(rate).scaled(9.0)
+    checks = {check.name: check for check in fl.compare_bounds(tasks, dip, 20).bounds}
+    for name in ("computed", "computed, seen tasks"):
+        assert not checks[name].applies
+        assert "Scaled is not near ξ = 0.9651 R²" in checks[name].reason
+    elsewhere = fl.compare_bounds(fl.theory.constructions.two_tasks(0.5), Flow(rate), 20)
+    assert next(check for check in elsewhere.bounds if check.name == "computed").ratio >= 1
+
+
+def test_slopes_at_zero_are_looked_for_where_they_hide():
+    knee = Knee(np.array([0.3, 0.2]))
+    m, kappa = 0.75, 0.300001
+    theta = knee.factors(1e-9) / 1e-9 - kappa
+    assert steps_of(knee, 2).price(0, m) >= theta[0] ** 2 / (2 * m * theta[0] + kappa**2)
+
+
+def test_classes_derived_from_ours_are_taken_by_their_values():
+    tasks = fl.theory.constructions.two_tasks(0.5)
+    for schedule in (Slow(0.1), Slow(np.linspace(0.1, 1.0, 20))):
+        checks = fl.compare_bounds(tasks, schedule, 20).bounds
+        assert all(check.ratio >= 1 for check in checks if check.name.startswith("computed") and check.applies)
+
+
+@pytest.mark.parametrize(
+    ("filter_", "base"),
+    [
+        (fl.GradientDescent(np.array([1, 2, 4, 1]), np.array([0.9, 0.4, 0.2, 0.5])), None),
+        (fl.GradientDescent(np.array([2, 3, 4, 2]), np.array([0.5, 0.4, 0.3, 0.9])), fl.GradientDescent(2, 0.3)),
+        (fl.Ridge(np.array([0.5, 2.0, 1.0, 0.1])), fl.Ridge(2.0)),
+        (Flow(np.array([0.8, 2.0, 0.3, 1.0])), None),
+    ],
+    ids=["budgets", "larger budgets", "ridge", "custom"],
+)
+def test_prices_are_suprema_to_the_width_of_a_cell(filter_, base):
+    """Of θ²/(θ(2m − φ) + κ(κ − φ)) and of φ²/χ over a dense grid; χ is the base over its value at 1, or ξ."""
+    xi, m = np.logspace(-12.0, 0.0, 40_001), 0.75
+    chi = xi if base is None else np.asarray(base.factors(xi)) / np.asarray(base.factors(xi))[-1]
+    steps = steps_of(filter_, 4)
+    for t in range(4):
+        phi = np.asarray(filter_[t].factors(xi))
+        kappa, psi = phi[-1], phi / chi
+        theta = np.where(psi - kappa > 1e-12, psi - kappa, 0.0)
+        denominator = theta * (2 * m - phi) + kappa * (kappa - phi)
+        exact = np.max(theta**2 / np.where(theta > 0, denominator, 1.0))
+        assert exact * (1 - 1e-9) <= steps.price(t, m) <= 1.1 * exact + 1e-9, t
+        assert np.max(phi * psi) * (1 - 1e-9) <= steps.nu[t] <= 1.1 * np.max(phi * psi), t
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond(fl.Filter):
+    """A step that goes beyond the solution of a task."""
+
+    rate: float
+
+    def factors(self, eigenvalues):
+        return self.rate * eigenvalues
+
+
+@pytest.mark.parametrize("rate", [1.03, np.array([0.5, 1.03])])
+def test_steps_beyond_the_solution_have_no_bound(rate):
+    with pytest.raises(ValueError, match=r"the bound needs κ = φ\(R²\) ≤ 1, got 1\.03 of Beyond"):
+        steps_of(Beyond(rate), 2)
