@@ -176,7 +176,7 @@ def worst_case(case):
     w = np.ones(np.shape(tasks.teacher()))
     return {
         "unit": unit_of(tasks),
-        "worst_case": worst.loss,
+        "worst_case": getattr(worst, "worst_case", None) if hasattr(worst, "worst_case") else worst.loss,
         "step/ridge": fl.step(w, tasks[0], fl.Ridge(coefficient)),
         "step/projection": fl.step(w, tasks[1], fl.Projection()),
     }
