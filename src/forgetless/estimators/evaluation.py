@@ -2,7 +2,7 @@
 until the end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -22,8 +22,6 @@ from forgetless.estimators.held_out import (
     rows_of,
     split_rows,
 )
-from forgetless.estimators.history import BEFORE
-from forgetless.solvers.rows import is_sparse
 
 WIDEST = 500
 """Features up to which ridge regression on all tasks, whose matrix is d × d, is a baseline."""
@@ -85,10 +83,13 @@ class Baselines(NamedTuple):
     joint : unfitted estimator or None
         Learns all tasks together at the end, with the features as they are then, up to 500 of them;
         every task counts the same, as it does in the errors.
+    earlier : sequence of float
+        Errors before learning of the tasks that the model has learned before.
     """
 
     means: TargetMeans | ClassCounts | None = None
     joint: Any = None
+    earlier: Sequence[float] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,7 +124,7 @@ class StreamResult:
     begin, end : TargetMeans or ClassCounts
         Of the targets learned before the first task and up to the last.
     earlier : array
-        Values of ``before`` of the tasks in the history of a model that continues.
+        Values of ``before`` of the tasks that a model that continues has learned before.
     single : int
         Number of tasks of a single row, which is both learned and watched.
     outcomes : Outcomes or None
@@ -255,7 +256,8 @@ class _Run:
         self.begin: Any = baselines.means or (ClassCounts() if self.classes else TargetMeans())
         self.joint = baselines.joint
         self.means = self.begin
-        self.first, self.earlier = _past(model)
+        self.first = _n_tasks_seen(model)
+        self.earlier = np.asarray(baselines.earlier, dtype=np.float64)
         self.held_out = HeldOut(model)
         self.labels: list[str] = []
         self.counts: list[int] = []
@@ -275,15 +277,11 @@ class _Run:
         rows = rows_of(X, train)
         targets = y[train]
         past = self.means.rows > 0
-        own_error = (self.classes or not hasattr(last_step(model), "history_")) and past
-        before = (
-            float(row_losses(model.predict(rows), targets, classes=self.classes).mean())
-            if own_error
-            else np.nan
-        )
+        before = np.nan
+        if past:
+            losses = row_losses(model.predict(rows), targets, classes=self.classes)
+            before = float(losses.mean())
         model.partial_fit(rows, targets)
-        if past and not own_error:
-            before = last_step(model)._fitted().history.rows[-1][BEFORE]
         means = self.means
         constants = [
             (
@@ -351,43 +349,22 @@ class _Run:
         mean_rows = float(np.mean(self.counts))
         labels = np.unique(np.concatenate([y for _, y in self.learned])) if self.classes else None
 
-        def numbers(y: Any) -> Any:
-            return y if labels is None else (y[:, None] == labels).astype(np.float64)
-
-        # Of all tasks, so that no penalty is on the intercept.
-        mean = np.mean([numbers(y).mean(axis=0) for _, y in self.learned], axis=0)
-
-        def blocks() -> Iterator[tuple[Any, Any, Any]]:
-            for X, y in self.learned:
-                rows = self.held_out.encoded(X)
-                weight = np.full(len(y), mean_rows / len(y))
-                yield (
-                    rows.toarray() if is_sparse(rows) else np.asarray(rows),
-                    numbers(y) - mean,
-                    weight,
-                )
-
-        self.joint.partial_fit_blocks(blocks)
+        for X, y in self.learned:
+            targets = y if labels is None else (y[:, None] == labels).astype(np.float64)
+            weight = np.full(len(y), mean_rows / len(y))
+            self.joint.partial_fit(self.held_out.encoded(X), targets, sample_weight=weight)
 
         def predict(X: Any) -> Any:
-            scores = self.joint.predict(X) + mean
+            scores = self.joint.predict(X)
             return scores if labels is None else labels[np.argmax(scores, axis=1)]
 
         return np.array(self.held_out.errors(predict))
 
 
-def _past(model: Any) -> tuple[int, Floats]:
-    """Return the number of tasks a model has learned, and the errors before learning in its
-    history.
-    """
+def _n_tasks_seen(model: Any) -> int:
+    """Return the number of tasks a model has learned."""
     estimator = last_step(model)
-    if getattr(estimator, "_state", None) is None:
-        return 0, np.zeros(0)
-    if is_classifier(estimator):  # whose history has squared errors
-        return int(estimator.n_tasks_seen_), np.zeros(0)
-    history = estimator.history_
-    # the first was not predicted
-    return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]
+    return 0 if getattr(estimator, "_state", None) is None else int(estimator.n_tasks_seen_)
 
 
 def _constant(value: Any, like: Any) -> Any:

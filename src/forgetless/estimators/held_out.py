@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import is_classifier
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import Columns
 from forgetless._core.threads import few_threads, gram_work
-from forgetless.solvers.rows import is_sparse
 
 
 class Outcomes(NamedTuple):
@@ -159,7 +159,7 @@ class _Stack:
 
     def add(self, X: Any) -> None:
         """Add the rows of a task below; it may have more features, which are zero in the others."""
-        if is_sparse(X) or self._sparse:
+        if sparse.issparse(X) or self._sparse:
             self._sparse = [*(self._sparse or ([self.all()] if self.counts else [])), X]
             self.counts.append(int(X.shape[0]))
             return
@@ -191,8 +191,6 @@ class _Stack:
         if not self._sparse:
             return self._dense[: sum(self.counts)]
         if len(self._sparse) > 1:
-            from scipy import sparse
-
             width = max(int(part.shape[1]) for part in self._sparse)
             wider = [
                 sparse.csr_array(
