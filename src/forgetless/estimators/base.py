@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, group_labels
 from forgetless.estimators import files
+from forgetless.estimators.memory import Memory, Options
+from forgetless.estimators.rows import Rows
 
 _SEEN = ("n_features_in_", "feature_names_in_")
 """What scikit-learn stores of the first task."""
@@ -152,6 +154,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
 
     def _with_features(self, count: int, names: Any) -> Any:
         """Return a copy that has ``count`` more features, with names where features have some."""
+        validate.integer("count", count, 1, "pass the number of new features")
         draft = copy.copy(self)
         draft.n_features_in_ = self.n_features_in_ + count
         if hasattr(self, "feature_names_in_"):
@@ -161,34 +164,6 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
                 )
             draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
         return draft
-
-    def _strength(self) -> float | None:
-        """Return alpha as a number; None if it is chosen by evidence."""
-        alpha = getattr(self, "alpha", None)
-        if alpha is not None and not alpha > 0:
-            raise ValueError(
-                f"alpha must be positive, got {alpha!r}; use a small number, None for the evidence,"
-                " or ContinualRidge(0)"
-            )
-        return None if alpha is None else float(alpha)
-
-    def _solved(self) -> tuple[Any, Any]:
-        """Return the state, and its memory with the solution on all rows, computed when first
-        read.
-        """
-        check_is_fitted(self)
-        held = self.__dict__  # replaced as a whole by a thread that learns
-        cache = held["_cache"]
-        if not cache or cache[0][0] != held["alpha"]:
-            reader = copy.copy(self)
-            reader.__dict__ = dict(held)
-            cache[:] = [(held["alpha"], *reader._solved_now())]  # the same in every thread
-        _, state, memory = cache[0]
-        return state, memory
-
-    def _solved_now(self) -> tuple[Any, Any]:
-        """Return the state with waiting rows, and its memory with the solution on all rows."""
-        raise TypeError(f"{type(self).__name__} has no memory of rows")
 
     def _shaped(self, values: Floats) -> NDArray[Any]:
         """Return predictions (n, c) in the shape of the targets."""
@@ -202,20 +177,27 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         files.save(self, path)
 
     def to_sklearn(self) -> Any:
-        """Return a fitted linear model of scikit-learn with the present coefficients.
+        """Return a fitted linear model of scikit-learn with the present coefficients:
+        ``LinearRegression``, or ``LogisticRegression`` of the same classes.
 
-        It predicts without forgetless, and without the guard.
+        It predicts without forgetless, and without the guard. Of more than two classes of
+        ``StreamingLogistic`` the predicted class is the same, and probabilities are not.
         """
-        from sklearn.linear_model import LinearRegression
+        from sklearn.linear_model import LinearRegression, LogisticRegression
 
         check_is_fitted(self)
-        other = LinearRegression()
-        other.coef_ = np.array(self.coef_)
-        other.intercept_ = np.array(self.intercept_) if self._y_shape else float(self.intercept_)
+        is_regressor = isinstance(self, RegressorMixin)
+        other = LinearRegression() if is_regressor else LogisticRegression()
+        for name, value in self._linear().items():
+            setattr(other, name, value)
         for name in _SEEN:
             if hasattr(self, name):
                 setattr(other, name, getattr(self, name))
         return other
+
+    def _linear(self) -> dict[str, Any]:
+        """Return the attributes of the linear model of scikit-learn."""
+        return {"coef_": np.array(self.coef_), "intercept_": self.intercept_}
 
     @property
     def n_tasks_seen_(self) -> int:
@@ -254,3 +236,57 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     intercept_: Any
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+
+
+class Remembering(Streaming):
+    """Base of the estimators with a memory of all rows."""
+
+    alpha: float | None
+
+    def _options(self) -> Options:
+        """Return how rows are kept and solved."""
+        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
+
+    def _strength(self) -> float | None:
+        """Return alpha as a number; None if it is chosen by evidence."""
+        alpha = self.alpha
+        if alpha is not None and not alpha > 0:
+            raise ValueError(
+                f"alpha must be positive, got {alpha!r}; use a small number, None for the evidence,"
+                " or ContinualRidge(0)"
+            )
+        return None if alpha is None else float(alpha)
+
+    def _solved(self) -> tuple[Any, Memory]:
+        """Return the state, and its memory with the solution on all rows, computed when first
+        read.
+        """
+        check_is_fitted(self)
+        held = self.__dict__  # replaced as a whole by a thread that learns
+        cache = held["_cache"]
+        if not cache or cache[0][0] != held["alpha"]:
+            reader = copy.copy(self)
+            reader.__dict__ = dict(held)
+            cache[:] = [(held["alpha"], *reader._solved_now())]  # the same in every thread
+        _, state, memory = cache[0]
+        return state, memory
+
+    def _solved_now(self) -> tuple[Any, Memory]:
+        """Return the state with waiting rows, and its memory with the solution on all rows."""
+        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
+
+    @property
+    def alpha_(self) -> float:
+        """λ of the present solution."""
+        return float(self._solved()[1].fit.strength)
+
+    @property
+    def rows_(self) -> Rows:
+        """The statistics of all rows."""
+        rows: Rows = self._fitted().memory.rows
+        return rows
+
+    @property
+    def retained_fraction_(self) -> float:
+        """Fraction of the variance of the columns that the vectors hold."""
+        return float(getattr(self.rows_.gram, "retained", 1.0))

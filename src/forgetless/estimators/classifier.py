@@ -7,14 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import few_threads, gram_work
 from forgetless.estimators import files, tasks
-from forgetless.estimators.base import Before, Streaming
+from forgetless.estimators.base import Before, Remembering
 from forgetless.estimators.labels import class_task
 from forgetless.estimators.memory import Guard, Memory, Options
-from forgetless.estimators.rows import Rows
 from forgetless.estimators.temperature import INVERSES, MOST, Temperature, softmax
 
 
@@ -30,7 +28,7 @@ class ClassState(NamedTuple):
     before: Before
 
 
-class StreamingRidgeClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
+class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[misc]
     """Classification on a stream by ridge regression on one-hot targets of all rows so far.
 
     Classes may come at any time: in rows before, targets of a new class were zero. Take
@@ -47,6 +45,8 @@ class StreamingRidgeClassifier(ClassifierMixin, Streaming):  # type: ignore[misc
     class_counts_ : array of shape (k,)
         Sum of the weights of the rows of each.
     coef_, intercept_ : arrays of shape (k, d) and (k,)
+    alpha_, rows_, retained_fraction_
+        As of :class:`StreamingRidge`.
     temperature_ : float
         Scores are divided by it before the softmax of ``predict_proba``.
     n_tasks_seen_ : int
@@ -99,7 +99,6 @@ class StreamingRidgeClassifier(ClassifierMixin, Streaming):  # type: ignore[misc
 
     def widen(self, count: int, names: Any = None) -> Self:
         """Add features behind the present ones, zero in every row so far."""
-        validate.integer("count", count, 1, "pass the number of new features")
         state = self._fitted()
         draft = self._with_features(count, names)
         memory = state.memory.widened(count, self._options())
@@ -183,6 +182,14 @@ class StreamingRidgeClassifier(ClassifierMixin, Streaming):  # type: ignore[misc
         X = tasks.rows(self, X, is_guarded=self.guard is not None)
         return _scores(X, memory, self.guard)
 
+    def _linear(self) -> dict[str, Any]:
+        coef = self.coef_ / self.temperature_
+        intercept = self.intercept_ / self.temperature_
+        if len(self.classes_) == 2:  # one row, of the second class against the first
+            coef = coef[1:] - coef[:1]
+            intercept = intercept[1:] - intercept[:1]
+        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
+
     @property
     def classes_(self) -> NDArray[Any]:
         """Classes, sorted."""
@@ -214,12 +221,6 @@ class StreamingRidgeClassifier(ClassifierMixin, Streaming):  # type: ignore[misc
     def intercept_(self) -> Floats:
         """Intercepts of the scores."""
         return np.asarray(self._solved()[1].fit.intercept)
-
-    @property
-    def rows_(self) -> Rows:
-        """The statistics of all rows, with one-hot targets."""
-        rows: Rows = self._fitted().memory.rows
-        return rows
 
 
 def _scores(X: Any, memory: Memory, slack: float | None) -> Floats:

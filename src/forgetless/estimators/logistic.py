@@ -142,6 +142,18 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
         n_tasks = 1 if state is None else state.n_tasks + 1
         return LogisticState(fixed, every, plain, rows, fits, n_tasks)
 
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind the present ones, zero in every row so far."""
+        state = self._fitted()
+        draft = self._with_features(count, names)
+        dense = self.n_features_in_ + count
+        wider = state._replace(
+            plain=state.plain.widened(count, dense),
+            rows=tuple(rows.widened(count, dense) for rows in state.rows),
+            fits=tuple(fit.widened(count) for fit in state.fits),
+        )
+        return self._commit(draft, wider)
+
     def _check_state(self) -> None:
         state = self._state
         d = self.n_features_in_
@@ -173,6 +185,9 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of largest probability."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def _linear(self) -> dict[str, Any]:
+        return {**super()._linear(), "classes_": self.classes_}
 
     @property
     def classes_(self) -> NDArray[Any]:

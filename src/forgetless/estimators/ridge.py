@@ -6,11 +6,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import few_threads, gram_work
 from forgetless.estimators import files, tasks
-from forgetless.estimators.base import Before, Streaming
+from forgetless.estimators.base import Before, Remembering
 from forgetless.estimators.blocks import is_dask, rows_of
 from forgetless.estimators.memory import Guard, Memory, Options
 from forgetless.estimators.mixture import PRIOR, Loss, Mixture
@@ -48,7 +47,7 @@ class State(NamedTuple):
     n_waiting: int = 0
 
 
-class StreamingRidge(RegressorMixin, Streaming):  # type: ignore[misc]
+class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
     """Ridge regression on all rows of a stream of tasks, from statistics of bounded size.
 
     For ordinary data, with nothing to tune. Every call of ``partial_fit`` adds a task. The weights
@@ -200,7 +199,6 @@ class StreamingRidge(RegressorMixin, Streaming):  # type: ignore[misc]
         names : sequence of str, optional
             Their names, where features have names.
         """
-        validate.integer("count", count, 1, "pass the number of new features")
         state = self._fitted()
         draft = self._with_features(count, names)
         options = self._options()
@@ -390,25 +388,10 @@ class StreamingRidge(RegressorMixin, Streaming):  # type: ignore[misc]
         return float(intercept[0]) if self._y_shape == () else intercept
 
     @property
-    def alpha_(self) -> float:
-        """λ of the present solution."""
-        return float(self._solved()[1].fit.strength)
-
-    @property
-    def rows_(self) -> Rows:
-        """The statistics of all rows."""
-        return self._fitted().memory.rows
-
-    @property
     def prequential_mse_(self) -> float:
         """Mean squared error of rows before they were learned, over all targets."""
         state = self._fitted()
         return state.before.mean / len(state.memory.rows.target)
-
-    @property
-    def retained_fraction_(self) -> float:
-        """Fraction of the variance of the columns that the vectors hold."""
-        return float(getattr(self.rows_.gram, "retained", 1.0))
 
 
 def _weights(memory: Any, mixture: Mixture | None) -> tuple[Floats, Floats]:
