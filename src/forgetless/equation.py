@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse.linalg import lsqr, svds
 
-from forgetless._core.arrays import Array, Floats, as_float
+from forgetless._core.arrays import Array, Floats, as_csr, as_float
 from forgetless._core.linalg import spectrum
 from forgetless._core.threads import few_threads, gram_work
 from forgetless.errors import ConvergenceError
@@ -96,7 +96,7 @@ def check_filter(filter: Any) -> None:
 def _step_once(w: Floats, X: Any, y: Any, filter: Filter) -> Array:
     """Return the weights after a task (X, y) that is not an element of a collection."""
     if sparse.issparse(X):
-        X = sparse.csr_array(X).astype(np.float64)
+        X = as_csr("X", X).astype(np.float64)
         as_float("X", X.data)
     else:
         X = as_float("X", X)

@@ -262,7 +262,6 @@ def _learn(
     """
     import forgetless as fl
     from forgetless.estimators.evaluation import Baselines, evaluate_stream
-    from forgetless.tables.report import WINDOW
 
     before = model.table_
     # Not for a file that is read in chunks, whose rows are not kept.
@@ -274,7 +273,7 @@ def _learn(
         final.learning(parts) if refit else parts,
         holdout=split["holdout"],
         seed=split["seed"],
-        baselines=Baselines(model.target_means, joint, before.get("errors", ())),
+        baselines=Baselines(model.target_means, joint),
     )
     learned, means = final.model, final.means if refit else run.end
     labels = [*before["tasks"], *run.tasks][-1000:]
@@ -282,8 +281,7 @@ def _learn(
         ends = {"classes": dict(means.counts), "last": means.last}
     else:
         ends = {name: np.asarray(getattr(means, name)).tolist() for name in ("mean", "last")}
-    errors = [*run.earlier.tolist(), *run.before[np.isfinite(run.before)].tolist()][-WINDOW:]
-    facts = {"tasks": labels, "rows": means.rows, **ends, "split": split, "errors": errors}
+    facts = {"tasks": labels, "rows": means.rows, **ends, "split": split}
     learned.table_ = {**before, **facts}
     notes = [*tasks.notes, *_notes_on_next_file(learned, before, tasks, run.tasks)]
     warned = [f"Warning: {line}" for line in learned[0].warnings()]

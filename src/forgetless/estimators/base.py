@@ -10,12 +10,16 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, group_labels
-from forgetless.estimators import files
+from forgetless.estimators import files, tasks
 from forgetless.estimators.memory import Memory, Options
 from forgetless.estimators.rows import Rows
 
 _SEEN = ("n_features_in_", "feature_names_in_")
 """What scikit-learn stores of the first task."""
+
+
+LATE = 20
+"""Tasks whose errors before they were learned are stored one by one, for alarms."""
 
 
 class Before(NamedTuple):
@@ -27,12 +31,15 @@ class Before(NamedTuple):
         Sums of the errors and of the weights of the rows.
     recent, recent_rows : float
         The same with weights (n_i/n)² for n_i rows at their time, so that late tasks count more.
+    late : tuple of float
+        Mean errors of the last ``LATE`` tasks.
     """
 
     error: float = 0.0
     rows: float = 0.0
     recent: float = 0.0
     recent_rows: float = 0.0
+    late: tuple[float, ...] = ()
 
     def plus(self, error: float, rows: float, learned: float) -> "Before":
         """Return the sums with a task of ``rows`` rows after ``learned`` rows."""
@@ -42,6 +49,7 @@ class Before(NamedTuple):
             self.rows + rows,
             left * self.recent + error,
             left * self.recent_rows + rows,
+            (*self.late, error / rows)[-LATE:],
         )
 
     @property
@@ -77,6 +85,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weight of every row.
         """
+        X = tasks.array_of(X)
         blank = self._blank()
         if groups is None:
             blank._n_groups = 1

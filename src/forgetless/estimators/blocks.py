@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_X_y
 
 from forgetless.estimators.rows import DENSE, Rows
+from forgetless.estimators.tasks import array_of
 
 
 def is_dask(X: Any) -> bool:
@@ -42,7 +43,7 @@ def rows_of(
     """
     if is_dask(X):
         return _sum_of_dask(X, y, sample_weight, {"center": center, "dense": dense})
-    X, y = check_X_y(X, y, accept_sparse="csr", multi_output=True, dtype=np.float64)
+    X, y = check_X_y(array_of(X), y, accept_sparse="csr", multi_output=True, dtype=np.float64)
     y = y.astype(np.float64).reshape(len(y), -1)
     if sample_weight is None:
         return Rows.of(X, y, center=center, dense=dense)

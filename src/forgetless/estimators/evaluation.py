@@ -2,7 +2,7 @@
 until the end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -83,13 +83,10 @@ class Baselines(NamedTuple):
     joint : unfitted estimator or None
         Learns all tasks together at the end, with the features as they are then, up to 500 of them;
         every task counts the same, as it does in the errors.
-    earlier : sequence of float
-        Errors before learning of the tasks that the model has learned before.
     """
 
     means: TargetMeans | ClassCounts | None = None
     joint: Any = None
-    earlier: Sequence[float] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,8 +253,7 @@ class _Run:
         self.begin: Any = baselines.means or (ClassCounts() if self.classes else TargetMeans())
         self.joint = baselines.joint
         self.means = self.begin
-        self.first = _n_tasks_seen(model)
-        self.earlier = np.asarray(baselines.earlier, dtype=np.float64)
+        self.first, self.earlier = _past(model)
         self.held_out = HeldOut(model)
         self.labels: list[str] = []
         self.counts: list[int] = []
@@ -361,10 +357,16 @@ class _Run:
         return np.array(self.held_out.errors(predict))
 
 
-def _n_tasks_seen(model: Any) -> int:
-    """Return the number of tasks a model has learned."""
-    estimator = last_step(model)
-    return 0 if getattr(estimator, "_state", None) is None else int(estimator.n_tasks_seen_)
+def _past(model: Any) -> tuple[int, Floats]:
+    """Return the number of tasks a model has learned, and the errors of the last ones before it
+    learned them.
+    """
+    state = getattr(last_step(model), "_state", None)
+    if state is None:
+        return 0, np.zeros(0)
+    late = np.array(getattr(getattr(state, "before", None), "late", ()))
+    n_targets = 1 if is_classifier(last_step(model)) else max(1, *last_step(model)._y_shape, 1)
+    return int(state.n_tasks), late / n_targets
 
 
 def _constant(value: Any, like: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from forgetless import io
 from forgetless._core.arrays import Floats
+from forgetless.schedules.names import describe, from_plain
 
 _PARTS = {
     "Before": "base",
@@ -65,7 +66,7 @@ def from_document(document: io.Document) -> Any:
         raise ValueError(f"it holds no known model, but {header['model']!r}")
     parameters = dict(header["parameters"])
     if isinstance(parameters.get("schedule"), dict):
-        parameters["schedule"] = _schedule(parameters["schedule"])
+        parameters["schedule"] = from_plain(parameters["schedule"])
     model = _class(MODELS[header["model"]], header["model"])(**parameters)
     model._check_parameters()
     arrays = dict(document.arrays)
@@ -159,6 +160,7 @@ def check_fit(fit: Any, d: int, c: int) -> None:
     check_array(fit.intercept, (c,), "intercept")
     check_array(fit.scale, (d,), "scale", low=0.0)
     check_array(fit.minimum, (c,), "minimum", low=0.0)
+    check_array(fit.noise, (c,), "noise", low=0.0)
 
 
 def check_array(array: Any, shape: tuple[int, ...], name: str, low: float = -np.inf) -> Floats:
@@ -182,6 +184,8 @@ def _plain(value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, dict):
         return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(
@@ -193,17 +197,10 @@ def _plain_schedule(schedule: Any) -> Any:
     """Return a schedule of this package by its name and its numbers."""
     if schedule is None or isinstance(schedule, str):
         return schedule
-    name = getattr(schedule, "name", None)
-    arguments = getattr(schedule, "arguments", None)
-    if not isinstance(name, str) or not isinstance(arguments, dict):
+    try:
+        return describe(schedule)
+    except TypeError:
         raise TypeError(
             f"schedule {schedule!r} cannot be stored in a file; use one of forgetless.schedules, or"
             " joblib.dump for this model"
-        )
-    return {"name": name, "arguments": arguments}
-
-
-def _schedule(plain: dict[str, Any]) -> Any:
-    from forgetless import schedules
-
-    return getattr(schedules, plain["name"])(**plain["arguments"])
+        ) from None

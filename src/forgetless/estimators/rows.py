@@ -41,6 +41,8 @@ class Fit(NamedTuple):
         λ and the units s of its penalty λ Σ_j s_j² w_j².
     minimum : array of shape (c,)
         The squared error with its penalty.
+    noise : array of shape (c,)
+        Posterior mean of the variance of the noise, also over λ where it was chosen.
     freedom : float
         Degrees of freedom when λ was chosen; NaN where they were not computed.
     n, n_chosen : float
@@ -52,6 +54,7 @@ class Fit(NamedTuple):
     strength: float
     scale: Floats
     minimum: Floats
+    noise: Floats
     freedom: float
     n: float
     n_chosen: float
@@ -60,7 +63,7 @@ class Fit(NamedTuple):
         """Return the solution with targets in another order; those of place −1 are new, and were
         always zero.
         """
-        names = ("coef", "intercept", "minimum")
+        names = ("coef", "intercept", "minimum", "noise")
         moved: dict[str, Any] = {name: _placed(getattr(self, name), place) for name in names}
         return self._replace(**moved)
 
@@ -116,9 +119,11 @@ class Rows:
         w = np.ones(m) if weight is None else weight
         n = float(w.sum())
         low, high = column_range(X)
-        if not max(-low.min(), high.max(), np.abs(y).max()) < LARGEST:
+        largest = max(-low.min(), high.max(), np.abs(y).max())
+        if not largest < LARGEST:
             raise OverflowError(
-                f"X and y must be below {LARGEST:g}, since they are squared; rescale towards 1"
+                f"X or y holds {largest:g}, too large to be squared; numbers must be below"
+                f" {LARGEST:g}: rescale them towards 1"
             )
         mean = np.asarray(w @ X).ravel() / n if center else np.zeros(d)
         target = w @ y / n if center else np.zeros(y.shape[1])
@@ -222,7 +227,7 @@ class Rows:
         scale = self.scale if scale is None else scale
         u = inverse_scale(scale)
         c = u[:, None] * self.cross
-        return self._fit(scale, c, self.gram.solve(u, strength, c), strength, float("nan"))
+        return self._fit(scale, c, self.gram.solve(u, strength, c), strength)
 
     def by_evidence(self, scale: Floats | None = None, strengths: Any = STRENGTHS) -> Fit:
         """Return the solution with the λ of largest evidence (MacKay 1992).
@@ -240,27 +245,36 @@ class Rows:
         system = self.gram.system(u)
         varies = self.squares > 0
 
-        def costs(grid: Floats) -> Floats:
+        def costs(grid: Floats) -> tuple[Floats, Floats]:
             energies, determinants = system.evidence(c, grid)
             # Rounding may leave a negative minimum where the rows are explained completely.
-            floor = 1e-12 * self.squares[varies] + 1e-300
-            minima = np.maximum((self.squares - energies)[:, varies], floor)
-            fit = max(self.n - 1.0, 1e-9) * np.log(minima).sum(axis=1)
-            return np.asarray(fit + np.count_nonzero(varies) * determinants)
+            minima = np.maximum(self.squares - energies, 1e-12 * self.squares + 1e-300)
+            fit = max(self.n - 1.0, 1e-9) * np.log(minima[:, varies]).sum(axis=1)
+            return fit + np.count_nonzero(varies) * determinants, minima
 
         grid = np.asarray(strengths, dtype=np.float64)
-        strength = _downhill(grid, self.near, costs) if self.near else _lowest(grid, costs(grid))
-        weights = system.solve(c, strength)
-        return self._fit(scale, c, weights, strength, system.freedom(strength))
+        if self.near:
+            strength = _downhill(grid, self.near, lambda grid: costs(grid)[0])
+            return self._fit(scale, c, system.solve(c, strength), strength)
+        values, minima = costs(grid)
+        strength = _lowest(grid, values)
+        fit = self._fit(scale, c, system.solve(c, strength), strength)
+        # Few rows cannot tell λ, and a small one would promise too small errors: the variance of
+        # the noise is averaged over the posterior of λ.
+        posterior = np.exp(-0.5 * (values - values.min()))
+        noise = (posterior / posterior.sum()) @ minima / max(self.n - 3.0, 1.0)
+        return fit._replace(noise=noise, freedom=system.freedom(strength))
 
-    def _fit(self, scale: Floats, c: Floats, W: Floats, strength: float, freedom: float) -> Fit:
+    def _fit(self, scale: Floats, c: Floats, W: Floats, strength: float) -> Fit:
         """Return the solution with standardized weights W."""
         coef = inverse_scale(scale)[:, None] * W
         # The error without its penalty is not negative; after truncations this must be said.
         penalty = strength * np.einsum("ij,ij->j", W, W)
         minimum = np.maximum(self.squares - np.einsum("ij,ij->j", c, W), penalty)
         intercept = self.target - self.mean @ coef
-        return Fit(coef, intercept, strength, scale, minimum, freedom, self.n, self.n)
+        noise = minimum / max(self.n - 3.0, 1.0)
+        unknown = float("nan")
+        return Fit(coef, intercept, strength, scale, minimum, noise, unknown, self.n, self.n)
 
     # --- forgetting ---
 
@@ -324,13 +338,12 @@ class Rows:
     def noise(self, fit: Fit) -> Floats:
         """Return the variance of the noise, of shape (c,).
 
-        The larger one of two estimates. The posterior of σ², whose mean is min/(n − 3), is right
-        for few rows, where residuals are nearly zero; residuals over n − 1 − freedom are right
-        where λ is too small for the weights.
+        The larger one of two estimates. The posterior of σ², whose mean is min/(n − 3) for one λ,
+        is right for few rows, where residuals are nearly zero; residuals over n − 1 − freedom are
+        right where λ is too small for the weights.
         """
         left = max(self.n - 1.0 - self.freedom(fit), 0.05 * self.n)
-        posterior = fit.minimum / max(self.n - 3.0, 1.0)
-        return np.maximum(posterior, self.residual(fit) / left)
+        return np.maximum(fit.noise, self.residual(fit) / left)
 
     def variances(self, X: Any, fit: Fit, noise: Floats) -> Floats:
         """Return the variances σ²(1 + 1/n + xᵀ(G + λ)⁻¹x), (n, c), of new targets of rows X."""

@@ -5,9 +5,10 @@ long as learning a row.
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from forgetless._core.arrays import Floats, check_unmasked
+from forgetless._core.arrays import Floats, as_csr, check_unmasked
 
 
 def is_plain(model: Any, X: Any) -> bool:
@@ -41,9 +42,24 @@ def task(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[Any, 
     return X, (y[:, None] if y.ndim == 1 else y), weight
 
 
-def _checked(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[Any, Any, Any]:
+def array_of(X: Any) -> Any:
+    """Return X before anything multiplies with it: arrays of other libraries as those of NumPy,
+    and errors for a mask and for indices outside of a sparse X.
+
+    Data frames stay: scikit-learn takes the names of the features from them.
+    """
     check_unmasked("X", X)
+    if sparse.issparse(X) and X.ndim == 2:
+        return as_csr("X", X)
+    if hasattr(X, "__array__") and not hasattr(X, "columns"):
+        return np.asarray(X)
+    return X
+
+
+def _checked(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[Any, Any, Any]:
+    X = array_of(X)
     check_unmasked("y", y)
+    check_unmasked("sample_weight", weight)
     X, y = validate_data(
         model,
         X,
@@ -84,5 +100,4 @@ def rows(model: Any, X: Any, *, is_guarded: bool) -> Any:
     """
     if is_plain(model, X) and (is_guarded or np.isfinite(X.sum())):
         return X
-    check_unmasked("X", X)
-    return validate_data(model, X, reset=False, accept_sparse="csr", dtype=np.float64)
+    return validate_data(model, array_of(X), reset=False, accept_sparse="csr", dtype=np.float64)

@@ -57,9 +57,8 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     """Facts about the tables, where known: the columns ``task`` and ``targets``, ``tasks`` learned
     so far (labels of the last thousand), the number of ``rows``, the ``mean`` of their targets and
     that of the ``last`` task (a number, or one for each target), for classes the number of rows of
-    each, ``classes``, and the most frequent one of the ``last`` task, the options of held-out rows,
-    ``split``, and the ``errors`` of the last tasks before they were learned. Stored with the
-    model."""
+    each, ``classes``, and the most frequent one of the ``last`` task, and the options of held-out
+    rows, ``split``. Stored with the model."""
 
     @property
     def target_means(self) -> TargetMeans | ClassCounts:
@@ -159,7 +158,7 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
     if table is None:
         return None
     means = {"mean", "last"}  # absent before the first task
-    if not isinstance(table, dict) or set(table) - means - {"split", "classes", "errors"} != {
+    if not isinstance(table, dict) or set(table) - means - {"split", "classes"} != {
         "task",
         "targets",
         "tasks",
@@ -170,11 +169,6 @@ def _checked_table(table: Any) -> dict[str, Any] | None:
         _check_counts(table["classes"])
         means = set()
     _check_split(table.get("split", {}))
-    errors = table.get("errors", [])
-    if not isinstance(errors, list) or not all(
-        type(each) is float and each >= 0 for each in errors
-    ):
-        raise ValueError("the errors of its tasks are not numbers")
     if "mean" in table and "last" not in table:
         raise ValueError("the mean of the last task is missing")
     names = [table["task"], *table["targets"], *table["tasks"]]

@@ -534,10 +534,10 @@ def _reliability(outcomes: Outcomes) -> tuple[list[float], list[float], list[flo
 # Alarms; ``benchmarks/alarms.py`` measures how often they are wrong where nothing has changed.
 
 _DRIFT = 5.0
-WINDOW = 20
+_WINDOW = 20
 FEWEST = 5
 """Drift: the error of a task before it is learned, as a logarithm, lies more than ``_DRIFT``
-deviations above the median of up to ``WINDOW`` tasks before it, of which there must be ``FEWEST``.
+deviations above the median of up to ``_WINDOW`` tasks before it, of which there must be ``FEWEST``.
 The deviation is 1.4826 times the median absolute deviation of these, and at least √(2/n), which
 chance alone would do with n rows."""
 
@@ -570,7 +570,7 @@ def drifted(
     n_earlier = len(logs) - len(before)
     for t in range(len(before)):
         now = logs[n_earlier + t]
-        window = logs[max(n_earlier + t - WINDOW, 0) : n_earlier + t]
+        window = logs[max(n_earlier + t - _WINDOW, 0) : n_earlier + t]
         window = window[np.isfinite(window)]
         if len(window) < FEWEST or not np.isfinite(now):
             continue
