@@ -35,6 +35,6 @@ def checks():
             yield pytest.param(instance, check, id=f"{model}-{name}")
 
 
-@pytest.mark.parametrize(("model", "check"), checks())
+@pytest.mark.parametrize(("model", "check"), list(checks()))
 def test_scikit_learn_contract(model, check):
     check(model)

@@ -23,6 +23,12 @@ def is_plain(model: Any, X: Any) -> bool:
     )
 
 
+def is_finite(*arrays: Floats) -> bool:
+    """Return whether sums of arrays are finite, so that every number is."""
+    with np.errstate(all="ignore"):
+        return all(np.isfinite(array.sum()) for array in arrays)
+
+
 def task(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[Any, Floats, Any]:
     """Return X (n, d), targets (n, c) and weights (n,) or None; rows of weight zero are left out.
 
@@ -35,7 +41,7 @@ def task(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[Any, 
         and type(y) is np.ndarray
         and y.dtype == np.float64
         and y.shape == (len(X), *model._y_shape)
-        and np.isfinite(X.sum() + y.sum())
+        and is_finite(X, y)
     )
     if not plain:
         X, y, weight = _checked(model, X, y, weight, first=first)
@@ -60,16 +66,17 @@ def _checked(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[A
     X = array_of(X)
     check_unmasked("y", y)
     check_unmasked("sample_weight", weight)
-    X, y = validate_data(
-        model,
-        X,
-        y,
-        reset=first,
-        accept_sparse="csr",
-        multi_output=True,
-        y_numeric=True,
-        dtype=np.float64,
-    )
+    with np.errstate(invalid="ignore"):  # infinities of both signs are refused, not summed up
+        X, y = validate_data(
+            model,
+            X,
+            y,
+            reset=first,
+            accept_sparse="csr",
+            multi_output=True,
+            y_numeric=True,
+            dtype=np.float64,
+        )
     y = y.astype(np.float64)
     if not first and y.shape[1:] != model._y_shape:
         raise ValueError(
@@ -98,6 +105,6 @@ def rows(model: Any, X: Any, *, is_guarded: bool) -> Any:
     """Return X of a prediction, checked; for the guard, which looks at every number itself, only
     its type and shape.
     """
-    if is_plain(model, X) and (is_guarded or np.isfinite(X.sum())):
+    if is_plain(model, X) and (is_guarded or is_finite(X)):
         return X
     return validate_data(model, array_of(X), reset=False, accept_sparse="csr", dtype=np.float64)

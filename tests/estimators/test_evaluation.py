@@ -1,0 +1,126 @@
+"""``evaluate_stream``: errors before learning and on held-out rows, of any model with ``partial_fit``."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import SGDRegressor
+from sklearn.preprocessing import StandardScaler
+
+import forgetless as fl
+
+
+def stream(rng, n_tasks=5, n=20):
+    teacher = rng.standard_normal(3)
+    return [(X := rng.standard_normal((n, 3)), X @ teacher + 0.1 * rng.standard_normal(n)) for _ in range(n_tasks)]
+
+
+@pytest.mark.parametrize(
+    "model", [fl.ContinualRidge(alpha=1.0), fl.StreamingRidge(1.0), SGDRegressor(random_state=0)], ids=str
+)
+def test_errors_before_learning_are_those_of_predictions(rng, model):
+    tasks, twin = stream(rng), clone(model)
+    result = fl.evaluate_stream(clone(model), tasks)
+    assert np.isnan(result.before[0])
+    assert result.tasks == ["1", "2", "3", "4", "5"]
+    for t, (X, y) in enumerate(tasks):
+        if t:
+            so_far = np.concatenate([targets for _, targets in tasks[:t]])
+            assert result.before[t] == pytest.approx(np.mean((twin.predict(X) - y) ** 2))
+            assert result.mean_before[t] == pytest.approx(np.mean((y - so_far.mean()) ** 2))
+            assert result.last_before[t] == pytest.approx(np.mean((y - tasks[t - 1][1].mean()) ** 2))
+        twin.partial_fit(X, y)
+    assert not result.watched
+    assert result.prequential_mse == pytest.approx(result.before[1:].mean())
+    assert repr(result) == f"StreamResult of 5 tasks: RMSE {np.sqrt(result.prequential_mse):.4g} before learning"
+
+
+@pytest.mark.parametrize("model", [fl.StreamingRidge(rank=2), SGDRegressor(random_state=0)], ids=str)
+def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
+    tasks, learned = stream(rng), []
+
+    class Spy(type(model)):
+        def partial_fit(self, X, y, **options):
+            learned.append(X)
+            return super().partial_fit(X, y, **options)
+
+    spy = Spy(**model.get_params())
+    result = fl.evaluate_stream(spy, (("task", X, y) for X, y in tasks), holdout=0.25, seed=3)
+    assert [len(X) for X in learned] == [15] * 5
+    for m, ((X, y), rows) in enumerate(zip(tasks, learned, strict=True)):
+        held = ~(X[:, None, :] == rows[None, :, :]).all(axis=2).any(axis=1)
+        assert held.sum() == 5
+        assert result.errors[-1, m] == pytest.approx(np.mean((spy.predict(X[held]) - y[held]) ** 2))
+    again = fl.evaluate_stream(Spy(**model.get_params()), tasks, holdout=0.25, seed=3)
+    np.testing.assert_array_equal(again.errors, result.errors)
+    learned, end = np.sqrt(np.diag(result.errors).mean()), np.sqrt(result.errors[-1].mean())
+    assert repr(result).endswith(f"on held-out rows {learned:.4g} after learning their task, {end:.4g} at the end")
+
+
+def test_a_collection_is_a_stream(rng):
+    pairs = [(X := rng.standard_normal((20, 3)), X @ np.ones(3)) for _ in range(2)]
+    results = [fl.evaluate_stream(fl.StreamingRidge(), tasks) for tasks in (pairs, fl.TaskCollection(pairs))]
+    assert results[0].prequential_mse == results[1].prequential_mse
+
+
+def test_a_first_task_of_one_row_is_a_task(rng):
+    """The second task has an error before it was learned, and the mean of the first as its baseline."""
+    tasks = [(X[:1], y[:1]) for X, y in stream(rng, 3)]
+    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), tasks)
+    assert np.isnan(result.before).tolist() == [True, False, False]
+    assert result.mean_before[1] == pytest.approx(float(tasks[1][1][0] - tasks[0][1][0]) ** 2)
+
+
+def test_a_pipeline_of_other_steps_is_evaluated(rng):
+    model = fl.tables.make_pipeline(StandardScaler(), fl.ContinualRidge(alpha=1e-3, fit_intercept=True))
+    result = fl.evaluate_stream(model, stream(rng), holdout=0.2)
+    assert result.errors[-1].mean() < 0.1
+    assert result.estimator is model[-1]
+
+
+def test_wrong_arguments_are_named(rng):
+    with pytest.raises(ValueError, match=r"holdout must be a fraction of the rows in \[0, 1\), got 1\.5"):
+        fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), stream(rng), holdout=1.5)
+    with pytest.raises(ValueError, match="there are no tasks to learn"):
+        fl.evaluate_stream(fl.StreamingRidge(), [])
+
+
+def test_few_held_out_rows_of_many_columns_take_little_memory(rng):
+    """The rows that are watched take memory as they come: 20 rows of 10⁵ features are 16 MB, and not 15 GB."""
+    n, d = 20, 100_000
+    tasks = [(rng.standard_normal((n, d)), rng.standard_normal(n)) for _ in range(2)]
+    tracemalloc.start()
+    try:
+        result = fl.evaluate_stream(fl.ContinualRidge(1.0), tasks, holdout=0.5, seed=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert np.isfinite(result.errors[-1]).all()
+    assert peak < 12 * n * d * 8
+
+
+def test_errors_of_classifiers_are_fractions_of_wrong_rows(rng):
+    """Also where classes are numbers; against a literal loop, for our classifier and scikit-learn's."""
+    from sklearn.linear_model import SGDClassifier
+
+    centers = 3.0 * np.eye(3)
+    tasks = []
+    for _ in range(4):
+        y = rng.integers(0, 3, 60)
+        tasks.append((centers[y] + rng.standard_normal((60, 3)), y * 10))
+    result = fl.evaluate_stream(fl.StreamingRidgeClassifier(), tasks)
+    model, before = fl.StreamingRidgeClassifier(), [np.nan]
+    model.partial_fit(*tasks[0])
+    for X, y in tasks[1:]:
+        before.append(np.mean(model.predict(X) != y))
+        model.partial_fit(X, y)
+    np.testing.assert_allclose(result.before, before)
+    labels, counts = np.unique(np.concatenate([y for _, y in tasks[:3]]), return_counts=True)
+    assert result.mean_before[3] == pytest.approx(np.mean(tasks[3][1] != labels[np.argmax(counts)]))
+    held = fl.evaluate_stream(fl.StreamingRidgeClassifier(), tasks, holdout=0.2)
+    wrong = held.outcomes.classes[held.outcomes.probabilities.argmax(axis=1)] != held.outcomes.labels
+    assert held.errors[-1].mean() == pytest.approx(wrong.mean())
+    other = SGDClassifier(random_state=0)
+    other.partial_fit(*tasks[0], classes=[0, 10, 20])
+    assert fl.evaluate_stream(other, tasks, holdout=0.2).outcomes is None

@@ -1,0 +1,271 @@
+"""Bad input, interruptions and failing allocations change nothing; one thread may learn while others read."""
+
+import copy
+import pickle
+import sys
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+
+import forgetless as fl
+from forgetless import equation
+from forgetless.estimators.rows import Rows
+
+MODELS = [
+    fl.StreamingRidge(),
+    fl.StreamingRidge(adaptive=True),
+    fl.StreamingRidge(rank=2),
+    fl.StreamingRidge(0.5, fit_intercept=False, standardize=False),
+    fl.StreamingRidgeClassifier(),
+    fl.StreamingLogistic(),
+    fl.ContinualRidge(0.5),
+    fl.ContinualRidge(schedule="increasing", n_tasks=50, fit_intercept=True, average=2),
+    fl.ContinualGD(4),
+]
+
+X, Y = np.arange(12.0).reshape(4, 3) + np.eye(4, 3), np.array([0.0, 1.0, 0.0, 1.0])
+
+
+def changed(array, at, value):
+    result = np.array(array, dtype=float)
+    result[at] = value
+    return result
+
+
+BAD = {
+    "nan": (changed(X, (1, 1), np.nan), Y),
+    "infinity": (changed(X, (0, 2), np.inf), Y),
+    "two infinities": (changed(changed(X, (0, 2), np.inf), (1, 2), -np.inf), Y),
+    "nan target": (X, changed(Y, 2, np.nan)),
+    "wrong width": (np.ones((4, 2)), Y),
+    "wrong length": (X, Y[:3]),
+    "complex": (X.astype(complex), Y),
+    "words": (np.array([["a", "b", "c"]] * 4), Y),
+    "no rows": (np.ones((0, 3)), np.ones(0)),
+    "one dimension": (np.ones(3), np.ones(1)),
+    "no target": (X, None),
+    "negative weight": (X, Y, [1.0, 1.0, -1.0, 1.0]),
+    "nan weight": (X, Y, [1.0, 1.0, np.nan, 1.0]),
+    "zero weights": (X, Y, np.zeros(4)),
+    "wrong weights": (X, Y, np.ones(3)),
+    "masked": (np.ma.masked_array(X, np.zeros_like(X)), Y),
+    "masked target": (X, np.ma.masked_array(Y, np.zeros_like(Y))),
+    "masked weights": (X, Y, np.ma.masked_array(np.ones(4), np.zeros(4))),
+}
+
+
+def partial_fit(model, A, b, weight=None):
+    return model.partial_fit(A, b, sample_weight=weight)
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_bad_input_raises_and_leaves_the_model_as_it_was(model, bad):
+    fresh = clone(model)
+    empty = pickle.dumps(fresh.__dict__)
+    if bad != "wrong width":
+        with pytest.raises((ValueError, TypeError)):
+            partial_fit(fresh, *BAD[bad])
+        assert pickle.dumps(fresh.__dict__) == empty
+    model = clone(model).partial_fit(X, Y).partial_fit(X, Y[::-1])
+    before = pickle.dumps(model)
+    state = model.__dict__
+    for call in (model.partial_fit, model.fit):
+        if bad == "wrong width" and call == model.fit:
+            continue
+        with pytest.raises((ValueError, TypeError)):
+            call(*BAD[bad][:2], sample_weight=BAD[bad][2] if len(BAD[bad]) > 2 else None)
+        assert model.__dict__ is state
+    assert pickle.dumps(model) == before
+
+
+def test_groups_must_name_every_row():
+    model = fl.StreamingRidge().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(X, Y, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match="but 1 rows have none"):
+        model.fit(X, Y, groups=[1.0, np.nan, 2.0, 2.0])
+    with pytest.raises(TypeError, match="groups is a masked array"):
+        model.fit(X, Y, groups=np.ma.masked_array(Y, Y))
+    assert model.n_tasks_seen_ == 1
+
+
+class Interrupted(KeyboardInterrupt):
+    """Raised in the midst of learning."""
+
+
+def interrupt_after(events):
+    left = events
+
+    def trace(frame, event, argument):
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            sys.settrace(None)
+            raise Interrupted
+        return trace
+
+    return trace
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_an_interruption_at_any_line_leaves_the_model_as_it_was(model, first):
+    tracing = sys.gettrace()
+    interrupted = 0
+    for events in [*range(1, 200, 7), 400, 800, 1600]:
+        model = clone(model)
+        if not first:
+            model.partial_fit(X, Y)
+        state = model.__dict__
+        learned = pickle.dumps(state)
+        sys.settrace(interrupt_after(events))
+        try:
+            model.partial_fit(X + 1.0, Y[::-1])
+        except Interrupted:
+            interrupted += 1
+            if model.__dict__ is state:
+                assert pickle.dumps(state) == learned
+            else:  # it had been learned, which is one assignment
+                assert model.n_tasks_seen_ == 2 - first
+        finally:
+            sys.settrace(tracing)
+    assert interrupted >= 10
+
+
+@pytest.mark.parametrize("model", MODELS[:6], ids=str)
+def test_a_failing_allocation_leaves_the_model_as_it_was(model, monkeypatch):
+    model = clone(model).partial_fit(X, Y)
+    state = model.__dict__
+
+    def fails(*_, **__):
+        raise MemoryError("no memory")
+
+    for name in ("of", "__add__", "solve", "by_evidence"):
+        monkeypatch.setattr(Rows, name, fails)
+        try:
+            model.partial_fit(np.tile(X, (40, 1)), np.tile(Y, 40))
+        except MemoryError:
+            assert model.__dict__ is state
+        else:  # not needed for this task
+            assert model.n_tasks_seen_ == 2
+            model.__dict__ = state
+        monkeypatch.undo()
+    with pytest.raises(MemoryError):
+        monkeypatch.setattr(Rows, "of", fails)
+        model.partial_fit(X, Y)
+
+
+def test_one_thread_learns_while_others_read():
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(5)
+    model = fl.StreamingRidge().partial_fit(A := rng.standard_normal((200, 5)), A @ w)
+    stop, found = threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            try:
+                mean, std = model.predict(A, return_std=True)
+                assert np.isfinite(std).all()
+                found.append(np.abs(mean - A @ w).max())
+                assert copy.copy(model).rows_.n >= 200
+                assert model.prequential_mse_ < 1 or model.n_tasks_seen_ == 1
+            except Exception as error:  # told by the test, not by the thread
+                found.append(error)
+                return
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(300):
+        B = rng.standard_normal((3, 5))
+        model.partial_fit(B, B @ w)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(found) > 3
+    assert all(not isinstance(each, Exception) and each < 0.1 for each in found), found[-1]
+    assert model.rows_.n == 1100
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_small_tasks_keep_to_one_thread(model, monkeypatch):
+    """Waking threads for a small task costs twice its processor time."""
+    seen = []
+    watched = [(Rows, "of"), (Rows, "solve"), (Rows, "by_evidence"), (equation, "_gram")]
+
+    def watching(original):
+        def call(*args, **options):
+            info = threadpoolctl.threadpool_info()
+            seen.extend(each["num_threads"] for each in info if each["user_api"] == "blas")
+            return original(*args, **options)
+
+        return call
+
+    for holder, name in watched:
+        monkeypatch.setattr(holder, name, watching(getattr(holder, name)))
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        model = clone(model).partial_fit(X, Y).partial_fit(X, Y[::-1])
+        model.predict(X)
+    assert seen
+    assert set(seen) == {1}
+
+
+def wild(format):
+    """Return a sparse 4 × 3 matrix whose indices point far outside, as SciPy lets one make it."""
+    A = sparse.csr_array(np.eye(4, 3)).asformat(format.removesuffix(" pointers"))
+    if format.endswith("pointers"):  # which SciPy's own check passes, as there seem to be no entries
+        A.indptr = np.array([0, *[2**30] * (len(A.indptr) - 2), 0], dtype=A.indptr.dtype)
+    elif format == "coo":
+        A.coords = (A.coords[0], np.full_like(A.coords[1], 2**30))
+    elif format == "lil":
+        A.rows[0] = [2**30]
+    elif format == "dok":
+        A._dict[0, 2**30] = 1.0
+    else:
+        A.indices = np.full_like(A.indices, 2**30)
+    return A
+
+
+@pytest.mark.parametrize(
+    "format", ["csr", "csc", "bsr", "coo", "lil", "dok", "csr pointers", "csc pointers", "bsr pointers"]
+)
+@pytest.mark.parametrize("model", [fl.ContinualRidge(1.0), fl.StreamingRidge(), fl.StreamingRidgeClassifier()], ids=str)
+def test_sparse_rows_with_indices_outside_are_refused(model, format):
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    labels = np.where(y > 0, "u", "v") if is_classifier(model) else y
+    model = clone(model).fit(np.eye(4, 3) + 1, labels)
+    before = model.coef_.copy()
+    for call in (
+        lambda: model.partial_fit(wild(format), labels),
+        lambda: model.fit(wild(format), labels),
+        lambda: model.predict(wild(format)),
+        lambda: fl.rows_of(wild(format), y),
+        lambda: fl.step(np.zeros(3), (wild(format), y), fl.Ridge(1.0)),
+    ):
+        with pytest.raises(ValueError, match="ind"):
+            call()
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_parameters_cannot_change_within_a_stream():
+    for model, parameters in [
+        (fl.StreamingRidge(), {"adaptive": True}),
+        (fl.StreamingRidge(), {"rank": 3}),
+        (fl.StreamingRidge(), {"standardize": False}),
+        (fl.StreamingRidgeClassifier(), {"rank": 3}),
+        (fl.StreamingLogistic(), {"alpha": 3.0}),
+        (fl.ContinualRidge(1.0), {"fit_intercept": True}),
+        (fl.ContinualGD(), {"average": 1}),
+    ]:
+        name = next(iter(parameters))
+        model = model.partial_fit(X, Y).set_params(**parameters)
+        state = model.__dict__
+        with pytest.raises(ValueError, match=f"{name} was .* for the first task and cannot become"):
+            model.partial_fit(X, Y)
+        assert model.__dict__ is state
+        assert model.fit(X, Y).n_tasks_seen_ == 1
