@@ -49,6 +49,7 @@ autosummary_context = {
         ],
         "forgetless.upper_bound": ["forgetless.guarantees.upper.UpperBound"],
         "forgetless.oracle_bound": ["forgetless.guarantees.oracle.OracleBound"],
+        "forgetless.theory.surrogate": ["forgetless.theory.Surrogate"],
         "forgetless.evaluate_stream": ["forgetless.estimators.evaluation.StreamResult"],
         "forgetless.torch.advise": ["forgetless.torch.MechanismAdvice"],
         "forgetless.torch.freeze_statistics": ["forgetless.torch.FrozenStatistics"],

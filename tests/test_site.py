@@ -101,13 +101,22 @@ def shown(path):
     return [each.text for each in root.iter(f"{tag}text")], [curve for curve in curves if len(curve) > 40]
 
 
-def test_the_command_still_makes_the_picture(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["picture.py", str(tmp_path / "picture.svg")])
-    runpy.run_path(str(DOCS / "picture.py"), run_name="__main__")
-    (words, curves), (known, drawn) = shown(tmp_path / "picture.svg"), shown(DOCS / "picture.svg")
+PICTURES = {"picture": 6, "unregularized": 7}
+"""Scripts beside the page that shows their picture, and the fewest curves of it."""
+
+
+@pytest.mark.parametrize(("name", "fewest"), PICTURES.items())
+def test_the_command_still_makes_the_picture(name, fewest, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", str(tmp_path / "picture.svg")])
+    runpy.run_path(str(DOCS / f"{name}.py"), run_name="__main__")
+    (words, curves), (known, drawn) = shown(tmp_path / "picture.svg"), shown(DOCS / f"{name}.svg")
     assert words == known
-    assert len(curves) == len(drawn) >= 6
+    assert len(curves) == len(drawn) >= fewest
     for curve, other in zip(curves, drawn, strict=True):
         np.testing.assert_allclose(curve, other, atol=5)  # of a picture 446 points wide: other margins, no other curve
+    pages = [page for page in DOCS.glob("*.md") if f"({name}.svg)" in page.read_text()]
+    assert any(f"python docs/{name}.py docs/{name}.svg" in page.read_text() for page in pages)
+
+
+def test_the_readme_shows_the_picture():
     assert "docs/picture.svg" in (ROOT / "README.md").read_text()
-    assert "python docs/picture.py docs/picture.svg" in (DOCS / "index.md").read_text()

@@ -44,9 +44,22 @@ def first_free(k, radius):
     return fl.Ridge([0.0, *s.increasing()(k, radius).coefficient[1:]])
 
 
+FIXED = {"fixed, general", "fixed, near-optimal", "fixed, near-optimal, tight", "one filter, every k"}
+
+FREE = {
+    "fixed, beyond the lemma",
+    "one filter, every k",
+    "unregularized, by hand",
+    "unregularized, dimension-free",
+    "unregularized, every k",
+    "unregularized, half",
+    "unregularized, one third",
+    "unregularized, seen tasks",
+}
+
 PRESETS = {
-    "fixed": (s.fixed(), {"fixed, general", "fixed, near-optimal", "fixed, near-optimal, tight"}),
-    "fixed budget": (s.fixed_budget(4), {"fixed, general", "fixed, near-optimal", "fixed, near-optimal, tight"}),
+    "fixed": (s.fixed(), FIXED),
+    "fixed budget": (s.fixed_budget(4), FIXED),
     "increasing": (
         s.increasing(),
         {
@@ -72,7 +85,7 @@ PRESETS = {
     ),
     "strong": (s.increasing(scale=9.0), {"increasing, larger scale"}),
     "first free": (first_free, {"increasing, first task free"}),
-    "none": (fl.Projection(), {"fixed, beyond the lemma", "unregularized, dimension-free", "unregularized, half"}),
+    "none": (fl.Projection(), FREE),
     "weak": (s.increasing(scale=0.5), {"increasing, scale 1/2, every k"}),
     "minimax": (s.minimax(), MINIMAX),
     "minimax budget": (s.minimax_budget(3, eta=0.7), MINIMAX),
@@ -131,7 +144,8 @@ def test_published_bounds_are_neither_below_the_worst_collections_nor_far_above(
     found = {check.name: check for check in applying(comparison, "upper")}
     for each in expected:
         if found[each].status == "derived" and "every k" in each:
-            assert 1 < found[each].published / comparison.worst_case < 2
+            # The closed form for every filter is weaker than the constants of one schedule.
+            assert 1 < found[each].published / comparison.worst_case < (6 if "filter" in each else 2)
             continue
         exact = comparison.seen_loss if "seen" in each else comparison.worst_case
         assert 15 < found[each].published / exact < 150 * (1 + ("seen" in each)), each
@@ -293,7 +307,7 @@ def test_equal_settings_are_recognised_in_other_dress(rng):
         check.name: check.reason
         for check in fl.compare_bounds(tasks, fl.Ridge(0.3), 3, ordering=fl.RandomReshuffling()).bounds
     }
-    assert "no constant is known" in reasons["fixed, general, without replacement"]
+    assert "no value is known" in reasons["fixed, general, without replacement"]
     seen = fl.compare_bounds(fl.theory.constructions.seen_task(9), fl.Projection(), 9)
     assert names(seen, "lower") == {"seen tasks, explicit", "seen tasks, explicit, tight"}
     given = s.from_coefficients(s.increasing()(6, tasks.radius).coefficient)
@@ -306,7 +320,7 @@ def test_the_cyclic_rate_needs_its_own_coefficient(rng):
     for schedule, k in ((fl.Ridge(0.001), 3), (fl.Ridge(0.001), 30), (s.cyclic(6), 30)):
         checks = fl.compare_bounds(tasks, schedule, k, ordering=fl.Cyclic()).bounds
         reasons[schedule, k] = next(check.reason for check in checks if check.name == "cyclic, fixed")
-    expected = ("not above the number of tasks", "coefficient is not 2MR²", "no constant is known")
+    expected = ("not above the number of tasks", "coefficient is not 2MR²", "no value is known")
     for part, reason in zip(expected, reasons.values(), strict=True):
         assert part in reason
 
@@ -327,7 +341,7 @@ def test_reasons_name_the_hypothesis(rng):
     uneven = fl.compare_bounds(tasks, s.increasing(), 10, ordering=fl.WithReplacement([0.5, 0.3, 0.2]))
     assert "not drawn uniformly" in {check.name: check.reason for check in uneven.bounds}["increasing"]
     cyclic = {check.name: check for check in fl.compare_bounds(tasks, s.cyclic(3), 10, ordering=fl.Cyclic()).bounds}
-    assert "no constant is known" in cyclic["cyclic, fixed"].reason
+    assert "no value is known" in cyclic["cyclic, fixed"].reason
     assert not cyclic["cyclic, fixed"].applies
     early = {check.name: check for check in fl.compare_bounds(tasks, s.increasing(), 10).bounds}
     assert "trivial bound" in early["increasing"].reason

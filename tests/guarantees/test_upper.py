@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.guarantees._steps import steps_of
+from forgetless.guarantees._steps import in_units, steps_of
 from forgetless.guarantees.comparison import setting_of
 from forgetless.guarantees.schedule_bounds import COMPUTED
+from forgetless.guarantees.upper import half_supremum
 from forgetless.lab.problem import Problem
+from forgetless.schedules import resolve
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs
 from support.filters import Flow
@@ -55,7 +57,8 @@ def test_constants_of_other_settings():
     for n_steps, constant in ((2, 0.8900), (4, 0.9045), (16, 0.9153)):
         assert fl.upper_bound(s.increasing_budget(n_steps), 64).constant == pytest.approx(constant, abs=3e-4)
     for filter_, constant in ((fl.Ridge(1.0), 0.4637), (fl.Projection(), 0.9896), (s.fixed(), 0.6622)):
-        assert fl.upper_bound(filter_, 256).constant == pytest.approx(constant, rel=3e-4)
+        found = half_supremum(in_units(resolve(filter_, 256, 1.0), 1.0), 256, "average_loss")
+        assert 256 * found.per_unit == pytest.approx(constant, rel=3e-4)
     assert fl.upper_bound(s.increasing(), 256, quantity="seen_loss").constant == pytest.approx(1.308, abs=2e-3)
     for power, k, constant in ((2, 4, 0.2360), (2, 16, 0.2492), (2, 256, 0.2587), (1.5, 1024, 0.2596)):
         assert fl.upper_bound(fl.Projection(), k, average=power).constant == pytest.approx(constant, abs=2e-4)
@@ -192,7 +195,7 @@ def test_it_says_what_it_rests_on():
     assert "it trusts the shape of the filter" in own.why
     assert "t^2-average" in repr(fl.upper_bound(fl.Projection(), 9, average=2))
     assert "Theorem 3" in fl.upper_bound(falling, 9).why
-    assert "Theorem 2" in fl.upper_bound(s.fixed(), 9).why
+    assert "Theorem 2" in fl.upper_bound(fl.Ridge(9.0), 9).why
 
 
 def test_digits_shown_are_rounded_upwards():
@@ -212,7 +215,9 @@ class Power(fl.Filter):
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: fl.upper_bound(fl.GradientDescent(1, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
+        (lambda: fl.upper_bound(fl.GradientDescent(2, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
+        (lambda: fl.upper_bound(fl.GradientDescent(1, 2.0), 9), ValueError, "one step of the same size below 2/R²"),
+        (lambda: fl.upper_bound(fl.GradientDescent(1, 1.5), 9, average=2), ValueError, "κ = φ.R². ≤ 1"),
         (lambda: fl.upper_bound(Power(2.0), 9), ValueError, "needs φ.ξ. ≥ ξφ"),
         (lambda: fl.upper_bound(Power(np.array([1.0, 2.0])), 2), ValueError, "nonincreasing"),
         (lambda: fl.upper_bound(s.increasing(), 9, average=2), ValueError, "one fixed filter"),
@@ -258,7 +263,7 @@ def test_computed_bounds_are_shown_where_they_hold(rng):
         for law in (fl.Cyclic(), fl.WithoutReplacement())
     ]
     assert all("not drawn independently" in reason for reason in reasons)
-    overshoot = fl.compare_bounds(tasks, fl.GradientDescent(1, 1.5 / tasks.radius**2), 9)
+    overshoot = fl.compare_bounds(tasks, fl.GradientDescent(2, 1.5 / tasks.radius**2), 9)
     for name in ("computed", "computed, seen tasks", "computed, next task"):
         assert "at most 1/R²" in named(overshoot, name).reason
     many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"), None)

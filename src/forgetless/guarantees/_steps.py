@@ -74,6 +74,11 @@ class Steps:
     unused: int = 0
     assumes: str = ""
 
+    @property
+    def one_filter(self) -> bool:
+        """Whether all steps have the same filter."""
+        return self.proportional and bool(np.all(self.kappa == self.kappa[0]))
+
 
 def least_m(kappa: float) -> float:
     """Return the least m that is used: above κ/2, where the denominator of q is positive."""
@@ -122,6 +127,18 @@ def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | No
         return None
     n_steps = np.array(np.broadcast_to(filter_.n_steps, (k,)))
     return n_steps, np.array(np.broadcast_to(filter_.step_size, (k,)))
+
+
+def overshooting(filter_: Filter, k: int) -> float | None:
+    """Return γR² if every task takes one gradient step of the same size above 1/R² and below 2/R²;
+    else None.
+    """
+    budgets = budgets_of(filter_, k)
+    if budgets is None:
+        return None
+    n_steps, sizes = budgets
+    same = np.all(n_steps == 1) and np.all(sizes == sizes[0])
+    return float(sizes[0]) if same and 1 + ROUNDED < sizes[0] < 2 - _TRUSTED else None
 
 
 # --- explicit L2
@@ -184,7 +201,7 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     if largest > 1 + ROUNDED:
         raise ValueError(
             f"the step size reaches {largest:.6g}/R², and the bound needs κ = φ(R²) ≤ 1: use"
-            " step sizes of at most 1/R²"
+            " step sizes of at most 1/R², or one step of the same size below 2/R² on every task"
         )
     n = n_steps
     gamma = np.minimum(step_sizes, 1.0)

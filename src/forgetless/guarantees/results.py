@@ -296,7 +296,9 @@ def check_bound(bound: Bound, setting: Setting, exact: float | None) -> BoundChe
     reasons = bound.failures(setting)
     facts = (bound.name, bound.kind, bound.quantity)
     if not reasons and not bound.constant_known:
-        reasons = [f"its hypotheses hold, but of the rate {bound.rate} no constant is known to us"]
+        reasons = [
+            f"its hypotheses hold, but of the rate {bound.rate} no value is known for this k"
+        ]
     if reasons:
         return BoundCheck(
             *facts, False, None, None, None, "; ".join(reasons), bound.citation, bound.status

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from forgetless.guarantees import exchangeable
-from forgetless.guarantees._steps import failure_at, in_units, steps_of
+from forgetless.guarantees._steps import failure_at, in_units, overshooting, steps_of
 from forgetless.guarantees.oracle import RightSide, next_probabilities
-from forgetless.guarantees.upper import half_supremum
+from forgetless.guarantees.upper import independent_draws
 from forgetless.theory.bounds import Bound, with_contradiction
 from forgetless.theory.exchangeable_hypotheses import EXCHANGEABLE, MINIMAX
 from forgetless.theory.hypotheses import INDEPENDENT, REALIZABLE, UNIFORM, WITHOUT, Setting
@@ -49,6 +49,8 @@ class _ScheduleBound(Bound):
     def _failure_of_filter(self, setting: Setting) -> str | None:
         """Return why the bound does not hold for the filter; None if it does."""
         filter_ = in_units(setting.filter, setting.radius)
+        if overshooting(filter_, setting.k) is not None:
+            return None
         try:
             steps = steps_of(filter_, setting.k)
         except ValueError as error:
@@ -62,7 +64,7 @@ class _ScheduleBound(Bound):
         R = setting.radius
         if R == 0:
             return 0.0
-        unit = half_supremum(in_units(setting.filter, R), setting.k, self.quantity).per_unit
+        unit = independent_draws(in_units(setting.filter, R), setting.k, self.quantity)[0]
         if self.quantity == "average_loss":
             unit *= _importance(setting)
         return with_contradiction(unit, setting)
@@ -142,14 +144,14 @@ COMPUTED = (
     _ScheduleBound(
         "computed",
         quantity="average_loss",
-        citation=_UPPER.format("Theorems 1 to 4"),
+        citation=_UPPER.format("Theorems 1 to 4, or docs/unregularized.md, Theorem F"),
         **_SHARED,
         **_ANY,
     ),
     _ScheduleBound(
         "computed, seen tasks",
         quantity="seen_loss",
-        citation=_UPPER.format("Theorem 5"),
+        citation=_UPPER.format("Theorem 5, or docs/unregularized.md, Theorem F"),
         **_SHARED,
         **_ANY,
     ),

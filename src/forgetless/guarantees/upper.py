@@ -1,7 +1,8 @@
 """Upper bounds of the expected loss of a schedule that hold for every collection one model fits.
 
-The statements and their proofs are in docs/upper-bounds.md (tasks drawn with replacement) and
-docs/optimal-schedule.md (any exchangeable order, isotropic teachers); derived here, not published.
+The statements and their proofs are in docs/upper-bounds.md (tasks drawn with replacement),
+docs/unregularized.md (the same filter at every step) and docs/optimal-schedule.md (any exchangeable
+order, isotropic teachers); derived here, not published.
 """
 
 import math
@@ -14,11 +15,12 @@ from forgetless._core.threads import one_blas_thread
 from forgetless.filters import Filter
 from forgetless.guarantees import _majorant, exchangeable
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
-from forgetless.guarantees._steps import LINEAR, Steps, in_units, steps_of
+from forgetless.guarantees._steps import LINEAR, Steps, in_units, overshooting, steps_of
 from forgetless.lab.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.metrics import quantity as quantity_of
 from forgetless.orderings import WithoutReplacement, WithReplacement
 from forgetless.schedules import resolve
+from forgetless.theory.one_filter import one_filter
 
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
 
@@ -112,18 +114,19 @@ def upper_bound(
     The tasks may have any ranks and norms up to R, and there may be any number of them. If they are
     drawn with replacement, with any probabilities, a function f with A ≤ f(B) is computed backwards
     through the steps, A being the quadratic form of the expected loss and B a mean over the tasks;
-    half its supremum is the bound. The average loss counts tasks as they are drawn; where it counts
-    them with weights w_m instead of their probabilities p_m, the bound is max w_m/p_m times as
-    large. Schedules of which some steps have no such bound, λ = 0 among others, get that of the
-    steps after the last of these. For other exchangeable orders, see ``ordering``, it is a
-    recursion of two numbers, for strengths that never fall.
+    half its supremum is the bound. One filter at every step, no regularization among them, has a
+    second bound, of order 1/k; the smaller of the two is returned. The average loss counts tasks as
+    they are drawn; where it counts them with weights w_m instead of their probabilities p_m, the
+    bound is max w_m/p_m times as large. Schedules of which some steps have no such bound, λ = 0
+    among others, get that of the steps after the last of these. For other exchangeable orders, see
+    ``ordering``, it is a recursion of two numbers, for strengths that never fall.
 
     Parameters
     ----------
     schedule : schedule, filter, name or number
         One fixed filter, coefficients λ_t, budgets N_t and γ_t ≤ 1/R², or filters of your own with
-        φ nondecreasing, φ(R²) ≤ 1 and φ(ξ)/ξ nonincreasing, as concave ones are. They may depend on
-        the tasks through R only.
+        φ nondecreasing, φ(R²) ≤ 1 and φ(ξ)/ξ nonincreasing, as concave ones are; also one gradient
+        step of one size γ < 2/R² on every task. They may depend on the tasks through R only.
     k : int
         Number of steps. The cost is proportional to it: about 0.2 s for a thousand.
     quantity : "average_loss", "seen_loss" or "next_loss"
@@ -155,6 +158,11 @@ def upper_bound(
     >>> round(fl.upper_bound(fl.Projection(), k=256, average=2).constant, 3)
     0.259
 
+    No regularization needs no averages for the rate 1/k, and a fixed strength is a little better:
+
+    >>> [round(fl.upper_bound(fl.Ridge(fixed), k=256).constant, 4) for fixed in (0, 3 / 7)]
+    [0.3117, 0.2783]
+
     In any shuffled order no schedule has a smaller bound than 1/(2(k + 1)):
 
     >>> round(fl.upper_bound(fl.schedules.minimax(), k=99, quantity="next_loss").value, 6)
@@ -183,9 +191,7 @@ def upper_bound(
     validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
     filter_ = in_units(resolve(as_schedule(schedule), k, radius), radius)
     if independent:
-        half = half_supremum(filter_, k, goal, average)
-        unit = half.per_unit
-        theorem = _theorem(half, goal, average)
+        unit, theorem = independent_draws(filter_, k, goal, average)
     else:
         unit = exchangeable.bound(filter_, k, goal, n_tasks)
         name = "R" if goal == "next_loss" else "S"
@@ -247,6 +253,32 @@ def _check_number_of_tasks(k: int, quantity: str, order: str, n_tasks: int | Non
         )
 
 
+def independent_draws(
+    filter_: Filter, k: int, quantity: str, average: float | None = None
+) -> tuple[float, str]:
+    """Return the smallest bound over R²D² for tasks drawn with replacement, and its theorem.
+
+    The filter is for tasks of radius 1; ValueError names the hypothesis that fails.
+    """
+    size = overshooting(filter_, k)
+    if size is not None and average is None:
+        return _one_filter(size, k, quantity)
+    half = half_supremum(filter_, k, quantity, average)
+    found = half.per_unit, _theorem(half, quantity, average)
+    if average is not None or not half.steps.one_filter:
+        return found
+    unit, theorem = _one_filter(float(half.steps.kappa[0]), k, quantity)
+    return found if found[0] <= unit else (unit, theorem + _trusts(half.steps))
+
+
+def _one_filter(kappa: float, k: int, quantity: str) -> tuple[float, str]:
+    """Return the bound of Theorem F over R²D², and its name."""
+    bound = one_filter(kappa, k)
+    unit = bound.seen_loss if quantity == "seen_loss" else bound.average_loss
+    name = f"Theorem F of docs/unregularized.md, one filter with φ(R²) = {kappa:.6g} at every step,"
+    return unit, f"{name} with rigorous rounding error bounds"
+
+
 @dataclass(frozen=True, eq=False)
 class _HalfSupremum:
     """A bound over R²D², with the steps and the mesh that it was computed with."""
@@ -306,6 +338,9 @@ def _theorem(half: _HalfSupremum, quantity: str, average: float | None) -> str:
     if steps.unused:
         first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
         text += f"; of the {first} it uses only that the error does not grow"
-    if steps.assumes:
-        text += f"; it trusts {steps.assumes}"
-    return text
+    return text + _trusts(steps)
+
+
+def _trusts(steps: Steps) -> str:
+    """Return what a bound takes for granted, to be added to its theorem."""
+    return f"; it trusts {steps.assumes}" if steps.assumes else ""

@@ -14,7 +14,11 @@ from forgetless._core import validate
 from forgetless.metrics import quantity
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
-from forgetless.theory.constructions import seen_task_loss, seen_task_probability
+from forgetless.theory.constructions import (
+    jump_chain_limit,
+    seen_task_loss,
+    seen_task_probability,
+)
 from forgetless.theory.exchangeable_hypotheses import (
     EXCHANGEABLE,
     ISOTROPIC,
@@ -25,6 +29,7 @@ from forgetless.theory.exchangeable_hypotheses import (
 )
 from forgetless.theory.hypotheses import (
     AT_LEAST,
+    BELOW_TWO,
     BEYOND,
     CAI,
     CONCAVE,
@@ -48,6 +53,7 @@ from forgetless.theory.hypotheses import (
     single_steps,
 )
 from forgetless.theory.last_iterate import last_iterate_weights
+from forgetless.theory.one_filter import every_k
 
 
 @dataclass(frozen=True)
@@ -250,6 +256,13 @@ _SEEN = (
 )
 
 _OPTIMAL = "docs/optimal-schedule.md, Theorem"
+_FREE = "docs/unregularized.md"
+_UNREGULARIZED = {
+    "ordering": "uniform with replacement",
+    "scheme": "projection",
+    "regularization": "none",
+    "status": "derived",
+}
 _SHUFFLED = {"quantity": "next_loss", "ordering": "exchangeable: with or without replacement"}
 
 _PROOF = (
@@ -554,6 +567,64 @@ _ENTRIES = [
         per_unit=lambda k: (1 - 1 / (k + 1)) ** k / (2 * (k + 1)),
     ),
     _entry(
+        "unregularized, by hand",
+        REALIZABLE,
+        UNIFORM,
+        UNREGULARIZED,
+        **_UNREGULARIZED,
+        rate="1/(2k)",
+        citation=f"{_FREE}, Theorem U, c = 1, without a computer",
+        per_unit=lambda k: 1 / (2 * k),
+    ),
+    _entry(
+        "unregularized, one third",
+        REALIZABLE,
+        UNIFORM,
+        UNREGULARIZED,
+        **_UNREGULARIZED,
+        rate="1/(3k)",
+        citation=f"{_FREE}, Theorem U, c = 2/3, with 6 polynomials checked in integers",
+        per_unit=lambda k: 1 / (3 * k),
+    ),
+    _entry(
+        "unregularized, every k",
+        REALIZABLE,
+        UNIFORM,
+        UNREGULARIZED,
+        **_UNREGULARIZED,
+        rate="0.315/k",
+        citation=f"{_FREE}, Theorem U, c = 0.63, with 160 polynomials checked in integers",
+        per_unit=lambda k: 0.315 / k,
+    ),
+    _entry(
+        "unregularized, seen tasks",
+        REALIZABLE,
+        UNIFORM,
+        UNREGULARIZED,
+        **_UNREGULARIZED,
+        quantity="seen_loss",
+        min_k=2,
+        rate="2/(3(k−1)) + 1/k",
+        citation=f"{_FREE}, Corollary S",
+        per_unit=lambda k: 2 / (3 * (k - 1)) + 1 / k,
+    ),
+    _entry(
+        "one filter, every k",
+        REALIZABLE,
+        UNIFORM,
+        FIXED,
+        CONCAVE,
+        BELOW_TWO,
+        **_RANDOM,
+        scheme="explicit, budget or any concave filter",
+        regularization="fixed, φ(R²) in (0, 2)",
+        rate="C(φ)/(2φk), φ = φ(R²)",
+        citation=f"{_FREE}, Theorem F",
+        status="derived",
+        per_unit=lambda k, factor: every_k(factor) / k,
+        extras=("factor",),
+    ),
+    _entry(
         "unregularized, dimension-free",
         REALIZABLE,
         UNIFORM,
@@ -626,9 +697,9 @@ _ENTRIES = [
         **_RANDOM,
         scheme="projection",
         regularization="none",
-        rate="k^{−3/4−0.001}",
+        rate="k^{−3/4}",
         status="literature",
-        citation="Dereziński & Dong (COLT 2026), main theorem",
+        citation="Dereziński & Dong (COLT 2026), arXiv 2604.09909, main theorem",
     ),
     _entry(
         "cyclic, unregularized, 2022",
@@ -782,6 +853,16 @@ _ENTRIES = [
         ),
         status="derived",
         per_unit=lambda k: seen_task_probability(k) * seen_task_loss(k),
+    ),
+    _entry(
+        "unregularized, jump chains",
+        REALIZABLE,
+        UNIFORM,
+        UNREGULARIZED,
+        **_UNREGULARIZED,
+        kind="lower",
+        rate=f"{jump_chain_limit():.6f}/k as k → ∞",
+        citation=f"{_FREE}, Proposition J, with one evaluated 8 × 8 exponential",
     ),
     _entry(
         "unregularized, lower",

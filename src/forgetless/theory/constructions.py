@@ -12,6 +12,21 @@ from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection
+from forgetless.theory.jump_chains import JumpChain, jump_chain, jump_chain_limit
+
+__all__ = [
+    "Construction",
+    "JumpChain",
+    "jump_chain",
+    "jump_chain_limit",
+    "orthonormal_rows",
+    "rare_tasks",
+    "seen_task",
+    "seen_task_loss",
+    "seen_task_probability",
+    "two_tasks",
+    "unseen_task",
+]
 
 
 class Construction(TaskCollection):

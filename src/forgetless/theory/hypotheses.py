@@ -252,6 +252,12 @@ BEYOND = _needs(
     "φ(R²) is not fixed in [1, 2)",
 )
 
+BELOW_TWO = _needs(
+    "φ(R²) lies in (0, 2), the same at every step",
+    lambda s: s.factor is not None and 0 < s.factor < 2,
+    "φ(R²) is not fixed in (0, 2)",
+)
+
 FACTOR = Hypothesis(
     "φ(R²) = 1/ln k, as both fixed presets make it",
     lambda s: (
