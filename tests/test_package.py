@@ -19,7 +19,6 @@ LAYERS = [
     {"reporting", "io", "sweeps", "_task", "_task_tables", "_moves"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics", "ensembles"},
-    {"solvers"},
     {"equation"},
     {"_kernels", "theory"},
     {"lab"},

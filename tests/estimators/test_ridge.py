@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
 from forgetless.estimators.rows import STRENGTHS
+from golden.inputs import stream
 from support.streams import learned
 
 
@@ -102,6 +103,24 @@ def test_constant_and_distant_columns():
     assert np.abs(model.predict(X) - y).max() < 0.5
     model.partial_fit(X[:1] + 0.5, y[:1])  # the constant column varies now
     assert np.isfinite(model.coef_).all()
+
+
+def test_golden_ridge():
+    """The default on the stream of the golden numbers: λ by enumerating the density of the targets, weights by Ridge."""
+    tasks = list(stream())
+    X, y = np.concatenate([A for A, _ in tasks]), np.concatenate([b for _, b in tasks])
+    n = len(y)
+    Z = StandardScaler().fit_transform(X)
+    basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]  # what is left of y without its mean
+
+    def minus_two_log(strength):
+        K = basis.T @ (np.eye(n) + Z @ Z.T / strength) @ basis
+        rest = basis.T @ y
+        return (n - 1) * np.log(rest @ np.linalg.solve(K, rest)) + np.linalg.slogdet(K)[1]
+
+    model = learned(fl.StreamingRidge(), tasks)
+    assert model.alpha_ == STRENGTHS[np.argmin([minus_two_log(strength) for strength in STRENGTHS])]
+    np.testing.assert_allclose(model.predict(X), Ridge(model.alpha_).fit(Z, y).predict(Z), rtol=1e-9)
 
 
 # --- on what it does not depend ---

@@ -94,21 +94,3 @@ def _is_missing(label: Any) -> bool:
         return label is None or not bool(label == label)
     except TypeError:  # pandas.NA has no truth value
         return True
-
-
-def with_zeros(array: Array, at: int, count: int, axis: int) -> Array:
-    """Return an array with ``count`` zeros before index ``at`` of an axis."""
-    return np.insert(array, np.full(count, at), 0.0, axis=axis)
-
-
-def nbytes(value: Any) -> int:
-    """Return the size in bytes of the numbers in a value: arrays, floats, and containers or objects
-    of these.
-    """
-    if isinstance(value, float):
-        return 8
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
-    if isinstance(value, list | tuple):
-        return sum(map(nbytes, value))
-    return sum(map(nbytes, vars(value).values())) if hasattr(value, "__dict__") else 0

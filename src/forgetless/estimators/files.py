@@ -93,6 +93,8 @@ def flatten(
     """
     arrays = {} if arrays is None else arrays
     if isinstance(value, np.ndarray):
+        if value.dtype.kind in "Mm":  # labels of classes may be dates
+            return arrays, {"times": value.astype(np.int64).tolist(), "dtype": value.dtype.str}
         if value.dtype.kind in "OUS":
             return arrays, {"labels": [_plain(each) for each in value.tolist()]}
         arrays[name] = value
@@ -119,12 +121,17 @@ def _built(plan: Any, arrays: dict[str, Any]) -> Any:
         return array
     if "labels" in plan:
         return np.array(plan["labels"])
+    if "times" in plan:
+        return np.array(plan["times"], dtype=np.int64).astype(plan["dtype"])
     if "value" in plan:
         return plan["value"]
     parts = [_built(part, arrays) for part in plan["parts"]]
     if plan["type"] == "tuple":
         return tuple(parts)
-    return _class(_PARTS[plan["type"]], plan["type"])(*parts)
+    kind = _class(_PARTS[plan["type"]], plan["type"])
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
+    _check(len(parts) == len(names), f"number of parts of {plan['type']}")
+    return kind(*parts)
 
 
 def check_rows(rows: Any, d: int, c: int) -> None:

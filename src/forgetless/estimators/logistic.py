@@ -106,8 +106,8 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
         X, targets, weight, every = class_task(draft, X, y, classes, sample_weight, known)
         if len(every) < 2:
             raise ValueError(
-                f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare the others"
-                " with classes="
+                f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare"
+                " the others with classes="
             )
         if state is not None and len(every) > len(state.classes):
             new = np.setdiff1d(every, state.classes)

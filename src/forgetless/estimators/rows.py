@@ -359,6 +359,8 @@ def _placed(values: Floats, place: Any) -> Floats:
 
 def _lowest(grid: Floats, costs: Floats) -> float:
     """Return the largest λ of the lowest costs."""
+    if not np.isfinite(costs).all():
+        raise OverflowError("sums of squares of rows overflow; rescale X and y towards 1")
     return float(grid[np.flatnonzero(costs <= costs.min() + TIED)[-1]])
 
 

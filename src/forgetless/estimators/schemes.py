@@ -19,7 +19,7 @@ from forgetless._core.arrays import Floats
 from forgetless.equation import change, norm
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Streaming
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.reporting.table import Table
 
 
@@ -61,8 +61,8 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
     fit_intercept: bool
 
     _fixed = ("average", "fit_intercept")
-    _filters: tuple[type[Filter], ...] = ()
-    """Filters of the scheme."""
+    _is_budget = False
+    """Whether filters are those of gradient descent."""
 
     def _constant(self, radius: float) -> Filter:
         """Return the filter of every task where there is no schedule."""
@@ -130,17 +130,21 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
         schedule = self._schedule()
         if schedule is None:
             return self._constant(radius)
-        k = self.n_tasks or self.__dict__.get("_n_groups")
+        # A filter with one value per step knows its number of tasks.
+        listed = schedule.horizon if isinstance(schedule, Filter) else None
+        k = self.n_tasks or self.__dict__.get("_n_groups") or listed
         if k is not None and t > k:
             raise ValueError(
                 f"task {t} is beyond the {k} tasks that the schedule was made for; set n_tasks to"
                 " their number, or use a constant"
             )
         filter_ = schedule if isinstance(schedule, Filter) else schedule(k or 1, radius)
-        if not isinstance(filter_, self._filters):
-            allowed = " or ".join(kind.__name__ for kind in self._filters)
+        is_filter = isinstance(filter_, Filter)
+        if not is_filter or isinstance(filter_, GradientDescent) != self._is_budget:
+            allowed = "of gradient descent" if self._is_budget else "such as fl.Ridge"
             raise TypeError(
-                f"schedule of {type(self).__name__} must give a filter {allowed}, got {filter_!r}"
+                f"schedule of {type(self).__name__} must give a filter {allowed}, got {filter_!r};"
+                " budgets of gradient steps are for ContinualGD"
             )
         if filter_.horizon is None:
             return filter_
@@ -296,8 +300,6 @@ class ContinualRidge(Scheme):
     [1.0, 2.0]
     """
 
-    _filters = (Ridge, Projection)
-
     def __init__(
         self,
         alpha: float | None = None,
@@ -354,7 +356,7 @@ class ContinualGD(Scheme):
     [1.5, 0.0]
     """
 
-    _filters = (GradientDescent,)
+    _is_budget = True
 
     def __init__(
         self,
