@@ -100,7 +100,7 @@ def schedules():
         several = {
             "none": "none",
             "paper": "increasing",
-            "quarter": "increasing:1/4",
+            "quarter": fl.schedules.increasing(1 / 4),
             "minimax": "minimax",
             "l": linear,
         }

@@ -13,8 +13,7 @@ def curves(k: int = 300) -> Table:
     ensemble = fl.ensembles.Gaussian(100, 20, 1.0)
     rows = []
     for length in (0.0, 0.01, 0.1, 1.0):
-        schedule = fl.schedules.steady(1.0, length)
-        coefficients = np.asarray(schedule.for_spectrum(k, ensemble).coefficient)
-        for t, coefficient in enumerate(coefficients, start=1):
+        strengths = fl.schedules.steady(ensemble, 1.0, length)(k, 1.0).strength()
+        for t, coefficient in enumerate(np.ravel(strengths), start=1):
             rows.append({"step": length, "task": t, "λ": float(coefficient)})
     return Table.of_rows("Optimal λ for a teacher that walks", rows)

@@ -13,7 +13,7 @@ from forgetless._core.threads import one_blas_thread
 from forgetless.guarantees._majorant import INFLATION, PER_DECADE, Mesh, averaged
 from forgetless.guarantees._steps import steps_of
 from forgetless.guarantees.upper import check_alike
-from forgetless.lab.inputs import ScheduleLike, as_schedule
+from forgetless.schedules import ScheduleLike
 from research.arrays import Floats
 
 _ROUNDS = 400
@@ -59,7 +59,7 @@ def optimal_average(
     k = validate.integer("k", k, 1, "ask for at least one step")
     nodes = Mesh.of(k).r
     validate.check_memory(2.0 * k * len(nodes), f"the gradient of {k:,} weights", "ask for fewer")
-    steps = steps_of(fl.schedules.resolve(as_schedule(schedule), k, 1.0), k)
+    steps = steps_of(fl.schedules.resolve(schedule, k, 1.0), k)
     check_alike(steps)
     weights = optimal_weights(steps.kappa, nodes)
     # Rounded weights may sum to a little less than 1.

@@ -14,7 +14,6 @@ from forgetless._progress import track
 from forgetless.guarantees._majorant import Mesh, rising
 from forgetless.guarantees._steps import ridge_price
 from forgetless.guarantees.upper import UpperBound, half_supremum
-from forgetless.schedules import Preset
 from research.arrays import Floats
 
 _ROUNDS = 400
@@ -29,7 +28,7 @@ _SHARPEST = 1e-4
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxSchedule(Preset):
+class MinimaxSchedule:
     """Strengths of a schedule for exactly k steps, with their upper bound.
 
     Attributes
@@ -55,12 +54,10 @@ class MinimaxSchedule(Preset):
         """The value times k."""
         return self.upper_bound.constant
 
-    def build(self, k: int, square: float) -> fl.Filter:
-        if k != len(self.strengths):
-            raise ValueError(
-                f"k must be {len(self.strengths)}, for which the strengths were computed, got {k}"
-            )
-        return _filter(self.scheme, np.array(self.strengths), square if square > 0 else 1.0)
+    def __call__(self, k: int, radius: float) -> fl.Filter:
+        """Return the filter for tasks of radius R."""
+        filter_ = _filter(self.scheme, np.array(self.strengths), radius**2 or 1.0)
+        return fl.schedules.resolve(filter_, k, radius)
 
     def __repr__(self) -> str:
         symbol = "γR²" if self.scheme == "budget" else "λ/R²"

@@ -7,7 +7,7 @@ I). Without regularization, κ = 1, the bound for independent draws is the small
 
 import forgetless as fl
 from forgetless.guarantees._steps import ROUNDED, steps_of
-from forgetless.lab.inputs import ScheduleLike, as_schedule
+from forgetless.schedules import ScheduleLike
 
 
 def isotropic_bound(
@@ -38,7 +38,7 @@ def isotropic_bound(
     >>> round(isotropic_bound(fl.Projection(), k=7), 6)
     0.024543
     """
-    steps = steps_of(fl.schedules.resolve(as_schedule(schedule), k, 1.0), k)
+    steps = steps_of(fl.schedules.resolve(schedule, k, 1.0), k)
     if not steps.proportional or not (steps.kappa == steps.kappa[0]).all() or steps.unused:
         raise ValueError(
             "isotropic teachers have a bound for one fixed filter only, got a schedule that varies;"

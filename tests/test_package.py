@@ -18,6 +18,7 @@ LAYERS = [
     {"_core"},
     {"reporting", "io", "sweeps", "_task", "_task_tables", "_moves"},
     {"tasks", "filters", "orderings", "plots"},
+    {"_schedule"},
     {"schedules", "metrics", "ensembles"},
     {"equation"},
     {"_kernels", "theory"},
@@ -66,9 +67,16 @@ def test_the_deep_part_stands_alone():
     """It uses the equation, schedules, filters and what is below them, and only the command line uses it."""
     for here, there in imports():
         if here[0] == "torch" and there and there[0] != "torch":
-            assert there[0] in {"equation", "schedules", "filters", "plots", "errors", "_core", "_progress"}, (
-                f"{'.'.join(here)} imports {'.'.join(there)}"
-            )
+            assert there[0] in {
+                "equation",
+                "schedules",
+                "_schedule",
+                "filters",
+                "plots",
+                "errors",
+                "_core",
+                "_progress",
+            }, f"{'.'.join(here)} imports {'.'.join(there)}"
         if there and there[0] == "torch":
             assert here[0] in {"torch", "cli"}, f"{'.'.join(here)} imports forgetless.torch"
 

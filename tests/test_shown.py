@@ -14,7 +14,7 @@ from support.collections import random_pairs
 mpl.use("Agg")
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
-NAMED = {"λ = 2": 2.0, "rising": "increasing:0.5"}
+NAMED = {"λ = 2": 2.0, "rising": fl.schedules.increasing(0.5)}
 
 
 @pytest.fixture(autouse=True)

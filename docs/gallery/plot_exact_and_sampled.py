@@ -16,8 +16,8 @@ teacher = rng.standard_normal(8)
 tasks = fl.TaskCollection([(X := rng.standard_normal((2, 8)), X @ teacher) for _ in range(6)])
 
 _, ax = plt.subplots()
-schedule = {"increasing, ½": "increasing:1/2"}
-fl.simulate(tasks, schedule, k=300, n_trials=200, seed=0).plot("average_loss", ax)
-exact = fl.expect(tasks, "increasing:1/2", k=300, record="log")
+schedule = fl.schedules.increasing(1 / 2)
+fl.simulate(tasks, {"increasing, ½": schedule}, k=300, n_trials=200, seed=0).plot("average_loss", ax)
+exact = fl.expect(tasks, schedule, k=300, record="log")
 ax.plot(exact.steps, exact.average_loss, color="black", linewidth=0, marker=".", label="exact")
 ax.legend()

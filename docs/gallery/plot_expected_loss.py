@@ -19,6 +19,6 @@ schedules = {
     "no regularization": "none",
     "fixed": "fixed",
     "increasing": "increasing",
-    "increasing, ¼": "increasing:1/4",
+    "increasing, ¼": fl.schedules.increasing(1 / 4),
 }
 fl.expect(tasks, schedules, k=1000, record="log").plot()

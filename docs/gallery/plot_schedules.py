@@ -12,10 +12,16 @@ import numpy as np
 import forgetless as fl
 
 k = 64
-names = ["fixed", "increasing", "increasing:1/4", "end-ramp:1/8,1", "minimax"]
+s = fl.schedules
+schedules = {
+    "fixed": s.fixed(),
+    "increasing": s.increasing(),
+    "increasing, 1/4": s.increasing(scale=1 / 4),
+    "end ramp, 1/8": s.end_ramp(),
+    "minimax": s.minimax(),
+}
 _, ax = plt.subplots()
-for i, name in enumerate(names):
-    schedule = fl.schedules.from_name(name)
+for i, (name, schedule) in enumerate(schedules.items()):
     strengths = np.broadcast_to(schedule(k, 1.0).coefficient, (k,))
     ax.plot(np.arange(1, k + 1), strengths, label=name, color=fl.plots.COLOURS[i], linestyle=fl.plots.STYLES[i])
 ax.set(xlabel="step t", ylabel="coefficient λ / R²", yscale="symlog", ylim=(0, None))

@@ -13,8 +13,9 @@ import forgetless as fl
 
 ks = [8, 16, 32, 64, 128, 256]
 _, ax = plt.subplots()
-for i, name in enumerate(["fixed", "increasing", "increasing:1/2", "increasing:1/4"]):
-    constants = [fl.upper_bound(name, k).constant for k in ks]
-    ax.plot(ks, constants, label=name, marker=fl.plots.MARKERS[i], color=fl.plots.COLOURS[i])
+s = fl.schedules
+for i, schedule in enumerate([s.fixed(), s.increasing(), s.increasing(1 / 2), s.increasing(1 / 4)]):
+    constants = [fl.upper_bound(schedule, k).constant for k in ks]
+    ax.plot(ks, constants, label=str(schedule), marker=fl.plots.MARKERS[i], color=fl.plots.COLOURS[i])
 ax.set(xscale="log", yscale="log", xlabel="number of steps k", ylabel="proved bound of k · loss / (R²D²)")
 ax.legend()

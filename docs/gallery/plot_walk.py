@@ -14,8 +14,8 @@ from forgetless.ensembles import Gaussian, teachers
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 2.8), layout="constrained")
 for walk in (0.0, 0.01, 0.1, 1.0):
     tasks = Gaussian(n_features=100, n_rows=20, noise=1.0, teachers=teachers.walk(step=walk))
-    schedule = fl.schedules.steady(noise=1.0, walk=walk)
-    strengths = fl.schedules.resolve(schedule, k=300, radius=tasks.radius, spectrum=tasks).coefficient
+    schedule = fl.schedules.steady(tasks, noise=1.0, walk=walk)
+    strengths = schedule(300, tasks.radius).coefficient
     left.plot(range(1, 301), strengths, label=f"walk {walk:g}")
     result = fl.expect(tasks, schedule, k=300, metrics="distance", record="all")
     right.plot(result.steps, result.distance)

@@ -13,6 +13,7 @@ import forgetless as fl
 ks = [4, 8, 16, 32, 64, 128, 256]
 tasks = fl.theory.constructions.rare_tasks(256)
 _, ax = plt.subplots()
-fl.worst_case(tasks, {"fixed": "fixed", "increasing": "increasing", "increasing, 1/4": "increasing:1/4"}, ks).plot(ax)
+schedules = {"fixed": "fixed", "increasing": "increasing", "increasing, 1/4": fl.schedules.increasing(1 / 4)}
+fl.worst_case(tasks, schedules, ks).plot(ax)
 ax.plot(ks, [1 / k for k in ks], color="0.6", linewidth=0.7, label="1/k")
 ax.legend()

@@ -25,7 +25,6 @@ from forgetless.guarantees._steps import (
     ridge_share,
 )
 from forgetless.guarantees.upper import half_supremum
-from forgetless.lab.inputs import as_schedule
 from forgetless.schedules import resolve
 
 _BITS = 120
@@ -43,7 +42,7 @@ def upper_bound_in_balls(
     radius: float = 1.0,
 ) -> float:
     """Return the constant of ``fl.upper_bound`` in ball arithmetic."""
-    filter_ = resolve(as_schedule(schedule), k, radius)
+    filter_ = resolve(schedule, k, radius)
     floats = half_supremum(in_units(filter_, radius), k, quantity, average)
     unit = in_balls(filter_, k, radius, quantity, average, floats)
     return k * min(0.5, unit * (1 + 2.0**-50))  # the product rounds

@@ -32,7 +32,7 @@ def test_optimal_schedules():
     ridge = minimax_schedule(16, scheme="ridge")
     assert best.constant < ridge.constant < 0.2765 < fl.upper_bound(s.increasing(scale=1 / 4), 16).constant
     np.testing.assert_allclose(ridge(16, 3.0).coefficient, 9 * np.array(ridge.strengths))
-    with pytest.raises(ValueError, match="k must be 16"):
+    with pytest.raises(ValueError, match="schedule gives 16 steps but k is"):
         best(17, 1.0)
     with pytest.raises(ValueError, match="scheme must be"):
         minimax_schedule(4, scheme="both")

@@ -157,7 +157,7 @@ def test_what_is_found_is_a_collection_with_that_value(name, small):
 
 def test_the_summary_says_what_matters(small):
     text = repr(small["increasing"])
-    for part in ("k·loss/(R²D²) = 0.859", "WithReplacement", "⟨·, 1⟩", "seed=0", "Increasing(scale=4.33"):
+    for part in ("k·loss/(R²D²) = 0.859", "WithReplacement", "⟨·, 1⟩", "seed=0", "increasing(scale=4.33"):
         assert part in text
     assert len(small["increasing"].gram) == len(small["increasing"].counts)
 

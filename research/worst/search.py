@@ -8,9 +8,9 @@ import numpy as np
 import forgetless as fl
 from forgetless._core import validate
 from forgetless._core.threads import one_blas_thread
-from forgetless.lab.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.lab.problem import check_contraction
-from forgetless.orderings import Ordering, name_of
+from forgetless.orderings import Ordering, OrderingLike, as_ordering, name_of
+from forgetless.schedules import ScheduleLike
 from research.arrays import Floats
 from research.worst.collection import WorstCollection
 from research.worst.minimize import SIZES, as_copies, in_order, minimize_starts
@@ -95,7 +95,7 @@ def find_worst_collection(  # noqa: PLR0913
     Filter factors are differentiated by a complex step: a filter must accept complex numbers.
     """
     order = as_ordering(ordering)
-    adversary = _adversary(as_schedule(schedule), k, (n_features, n_tasks, rank), order)
+    adversary = _adversary(schedule, k, (n_features, n_tasks, rank), order)
     n_rounds = validate.integer("n_rounds", n_rounds, 1, "the default is 400")
     points = _points(adversary, n_starts, starts, seed)
     points, values = minimize_starts(adversary, points, n_rounds)

@@ -8,6 +8,7 @@ ordering is ``blocks`` to sample it, and ``moves``.
 """
 
 import functools
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -462,3 +463,32 @@ NAMES: dict[str, Ordering] = {
 def name_of(ordering: Ordering) -> str:
     """Return the name of an ordering, or its code if it has none."""
     return next((name for name, each in NAMES.items() if each == ordering), repr(ordering))
+
+
+OrderingLike = Ordering | str
+"""An ordering, or its name such as "cyclic"."""
+
+
+def as_ordering(value: Any) -> Ordering:
+    """Return the ordering for an ordering or name; draws with replacement for None."""
+    if value is None:
+        return WithReplacement()
+    if isinstance(value, str):
+        ordering = NAMES.get(value.replace("_", "-"))
+        if ordering is None:
+            raise ValueError(
+                f"there is no ordering {value!r}; use one of {', '.join(NAMES)}, or an"
+                " fl.orderings.Ordering"
+            )
+        return ordering
+    if inspect.isclass(value) and issubclass(value, Ordering):
+        home = "fl." if value.__module__.startswith("forgetless.") else ""
+        raise TypeError(
+            f"ordering is {value.__name__} itself; make one by calling it: {home}{value.__name__}()"
+        )
+    if not isinstance(value, Ordering):
+        raise TypeError(
+            "ordering must be an Ordering such as fl.Cyclic(), or one of the names"
+            f" {', '.join(NAMES)}, got {value!r}"
+        )
+    return value

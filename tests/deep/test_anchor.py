@@ -57,7 +57,7 @@ def test_schedules(schedule, wanted):
         ("increasing", TypeError, "fl.schedules.increasing"),
         (None, TypeError, "must be a number"),
         (fl.GradientDescent(3, 0.1), ValueError, "flt.step_budgets"),
-        (fl.schedules.from_coefficients([1.0]), ValueError, "k must be 1"),
+        (fl.schedules.from_coefficients([1.0]), ValueError, "schedule gives 1 steps"),
     ],
 )
 def test_schedules_that_are_refused(schedule, error, words):

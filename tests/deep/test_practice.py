@@ -243,5 +243,5 @@ def test_budgets_that_are_refused():
     with pytest.raises(ValueError, match="n_steps must be at least 1"):
         flt.step_budgets(1.0, 2, n_steps=0)
     net = mlp()
-    with pytest.raises(ValueError, match=r"step_size=Increasing.* needs n_tasks"):
+    with pytest.raises(ValueError, match=r"step_size=increasing.* needs n_tasks"):
         flt.Continual(net, torch.optim.SGD(net.parameters(), lr=0.1), step_size=fl.schedules.increasing())

@@ -97,13 +97,14 @@ def test_steady_on_a_collection():
     """The rule with the mean filter factor of the tasks, written out."""
     rng = np.random.default_rng(0)
     tasks = fl.TaskCollection([(X := rng.standard_normal((3, 8)), X @ np.ones(8)) for _ in range(5)])
-    coefficients = fl.schedules.resolve(fl.schedules.steady(0.5, 0.1, 2.0), 6, tasks.radius, tasks).coefficient
+    steady = fl.schedules.steady(tasks, noise=0.5, walk=0.1, distance=2.0)
+    coefficients = steady(6, tasks.radius).coefficient
     strength = 8 * 0.25 / 4.0
     for value in coefficients:
         assert value == pytest.approx(strength, rel=1e-12)
         factor = np.mean([np.trace(X.T @ X @ np.linalg.inv(X.T @ X + strength * np.eye(8))) / 8 for X, _ in tasks])
         strength = 1 / ((1 - factor) / strength + 0.01 / (8 * 0.25))
-    assert fl.expect(tasks, "steady:0.5,0.1,2", 6).average_loss == pytest.approx(
+    assert fl.expect(tasks, steady, 6).average_loss == pytest.approx(
         fl.expect(tasks, fl.Ridge(coefficients), 6).average_loss
     )
 
@@ -132,12 +133,14 @@ def test_weak_optima_are_searched():
     ensemble = Gaussian(50, 50, 1e-4, teachers.exchangeable(1.0, 1 - 1e-9))
     schedule = fl.optimal_schedule(ensemble, 5)
     assert schedule.stationarity < 1e-5
-    assert schedule.loss <= fl.expect(ensemble, fl.schedules.steady(1e-4), 5).average_loss[0]
+    assert schedule.loss <= fl.expect(ensemble, fl.schedules.steady(ensemble, 1e-4), 5).average_loss[0]
 
 
 def test_steady_among_the_candidates_of_a_collection():
     tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.5])])
-    assert "mine" in {option.shape for option in fl.advise(tasks, 4, also={"mine": fl.schedules.steady(0.3)}).options}
+    assert "mine" in {
+        option.shape for option in fl.advise(tasks, 4, also={"mine": fl.schedules.steady(tasks, 0.3)}).options
+    }
 
 
 def test_advice_when_teachers_differ():

@@ -167,8 +167,8 @@ def test_the_running_radius_is_the_largest_norm_so_far(rng):
         (lambda: fl.ContinualRidge("1"), TypeError, "alpha must be a real number"),
         (lambda: fl.ContinualRidge(1.0, schedule="fixed"), ValueError, "alpha and schedule both give λ, got alpha=1.0"),
         (lambda: fl.ContinualGD(5, schedule="fixed_budget"), ValueError, "n_steps and step_size come from schedule"),
-        (lambda: fl.ContinualRidge(schedule="rising"), ValueError, "'rising'"),
-        (lambda: fl.ContinualRidge(schedule=[1.0]), TypeError, "schedule must be"),
+        (lambda: fl.ContinualRidge(schedule="rising"), ValueError, "did you mean 'increasing'"),
+        (lambda: fl.ContinualRidge(schedule=[1.0]), TypeError, "schedule must be a schedule, a filter"),
         (lambda: fl.ContinualRidge(schedule="fixed_budget", n_tasks=5), TypeError, "must give a filter such as fl.Ridge"),
         (lambda: fl.ContinualGD(schedule="increasing", n_tasks=5), TypeError, "must give a filter of gradient descent"),
         (lambda: fl.ContinualRidge(n_tasks=0), ValueError, "n_tasks must be at least 1"),
@@ -225,7 +225,7 @@ def test_memory_is_flat(rng, model):
     learn(400)
     last = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert last - first < 20_000
+    assert last - first < 60_000  # the 2,000 coefficients of a schedule are 16 kB, kept for a moment
 
 
 def test_coefficients_have_no_standard_errors(rng):

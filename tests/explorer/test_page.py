@@ -121,7 +121,10 @@ def test_schedules_in_the_page_are_the_same_filters(schedule):
         )
 
 
-@pytest.mark.parametrize("schedule", ["increasing:0.5", 2.0, "cyclic", "steady:0.1,0.1", fl.schedules.steady(0.1)])
+@pytest.mark.parametrize(
+    "schedule",
+    ["increasing", 2.0, "cyclic", fl.schedules.steady(fl.theory.constructions.two_tasks(np.pi / 8), 0.1, 0.1)],
+)
 def test_schedules_are_taken_as_by_other_verbs(schedule, tmp_path):
     tasks = fl.theory.constructions.two_tasks(np.pi / 8)
     assert fl.explore(tasks, schedule, k=9, out=tmp_path / "page.html", show=False).exists()

@@ -234,7 +234,7 @@ class Power(fl.Filter):
         (lambda: fl.upper_bound(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
         (lambda: fl.upper_bound(fl.Ridge(1.0), 10**15), MemoryError, "an upper bound of 1,000,000,000,000,000 steps"),
         (lambda: fl.upper_bound(None, 9), TypeError, "schedule must be a schedule, a filter, a name"),
-        (lambda: fl.upper_bound(s.increasing, 9), TypeError, "schedule is Increasing itself; make one by calling it"),
+        (lambda: fl.upper_bound(s.increasing, 9), TypeError, "schedule is increasing itself; make one by calling it"),
         (lambda: fl.upper_bound(fl.Projection(), 9, average=40), ValueError, "average must be at most 32"),
         (lambda: fl.upper_bound(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),
         (lambda: fl.upper_bound(fl.Ridge([1.0, 2.0]), 9), ValueError, "schedule gives 2 steps"),

@@ -15,7 +15,7 @@ from forgetless.tables import read_tasks
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
-NAMED = {"λ = 2": 2.0, "rising": "increasing:0.5"}
+NAMED = {"λ = 2": 2.0, "rising": fl.schedules.increasing(0.5)}
 RESULTS = {
     "tasks": TASKS,
     "empty task": fl.TaskCollection([(np.eye(2), np.ones((2, 2))), (np.zeros((0, 2)), np.zeros((0, 2)))]),

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.lab.inputs import as_ordering, as_schedule
+from forgetless._schedule import as_schedule
+from forgetless.orderings import as_ordering
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
-NAMED = {"λ = 2": 2.0, "rising": "increasing:0.5", "none": fl.Projection()}
+NAMED = {"λ = 2": 2.0, "rising": fl.schedules.increasing(0.5), "none": fl.Projection()}
 PLAIN = [fl.Ridge(2.0), fl.schedules.increasing(0.5), fl.Projection()]
 
 
@@ -95,7 +96,7 @@ def test_bad_lists_of_k_are_refused(k, record, said):
     ("given", "meant"),
     [
         ("none", fl.Projection()),
-        ("increasing:13/3", fl.schedules.increasing()),
+        ("increasing", fl.schedules.increasing()),
         ("fixed_budget", fl.schedules.fixed_budget()),
         (2, fl.Ridge(2.0)),
         (np.float32(0.5), fl.Ridge(0.5)),
@@ -122,12 +123,15 @@ def test_bounded_and_advised_by_name_too():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (fl.schedules.increasing, r"schedule is Increasing itself; .* calling it: fl\.schedules\.increasing\(…\)"),
+        (fl.schedules.increasing, r"schedule is increasing itself; .* calling it: increasing\(…\)"),
         (fl.Projection, r"calling it: Projection\(…\)"),
         (np.ones(3), r"from_coefficients\(array\)"),
         (True, "got True"),
         ({1: 1.0}, "schedule must have strings for labels, got 1"),
-        (lambda scale, more: fl.schedules.increasing(), "schedule returned a schedule"),
+        (
+            lambda scale, more: fl.schedules.increasing(),
+            "schedule must return a filter.*that returns a schedule",
+        ),
     ],
 )
 def test_mistakes_get_a_cure(given, said):

@@ -1,72 +1,107 @@
-"""Schedules as text and as plain data, each read back."""
+"""Schedules by name and arguments: made, compared, printed, pickled, and written to files with a model."""
+
+import copy
+import pickle
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.schedules import names
 from support.registry import FILTERS, SCHEDULES, linear, name
 
-KNOWN = [each for each in (*SCHEDULES, *FILTERS) if each is not linear]
+s = fl.schedules
+NAMED = [each for each in SCHEDULES if isinstance(each, s.Named)]
+NAMES = ["fixed", "increasing", "fixed_budget", "increasing_budget", "minimax", "minimax_budget", "cyclic", "end_ramp"]
 
 
-@pytest.mark.parametrize("schedule", KNOWN, ids=name)
-def test_plain_data_give_the_schedule_back(schedule):
-    assert names.from_plain(names.describe(schedule)) == schedule
+@pytest.mark.parametrize("schedule", NAMED, ids=repr)
+def test_its_code_its_pickle_and_its_copy_are_equal(schedule):
+    again = eval(repr(schedule), {**vars(s), "Ridge": fl.Ridge, "Projection": fl.Projection})
+    for other in (again, pickle.loads(pickle.dumps(schedule)), copy.deepcopy(schedule)):
+        assert other == schedule
+        assert hash(other) == hash(schedule)
+        assert other(9, 2.0) == schedule(9, 2.0)
 
 
-def test_schedules_of_users_have_no_name():
-    with pytest.raises(TypeError, match="function has no name in a file"):
-        names.describe(linear)
-    with pytest.raises(ValueError, match="schedule must name one of Projection"):
-        names.from_plain({"kind": "Linear"})
-    with pytest.raises(ValueError, match="Ridge has the wrong parameters"):
-        names.from_plain({"kind": "Ridge", "strength": 1.0})
+def test_arguments_make_the_difference():
+    assert s.increasing() == s.increasing(13 / 3) == s.increasing(scale=np.float64(13 / 3))
+    assert s.increasing() != s.increasing(1.0)
+    assert s.minimax() != s.minimax_budget()
+    assert s.increasing_budget((1, 2)) == s.increasing_budget(np.array([1, 2]))
+    assert s.from_coefficients([1, 2]) == s.from_coefficients((1.0, 2.0)) != s.from_coefficients([1, 3])
+    assert repr(s.increasing_budget(np.int8(3), np.float32(0.5))) == "increasing_budget(n_steps=3, scale=0.5)"
 
 
-@pytest.mark.parametrize("text", names.NAMES)
-def test_every_name_is_understood(text):
-    full = {"ridge": "ridge:0.5", "steady": "steady:0.5"}.get(text, text)
-    schedule = fl.schedules.from_name(full, n_tasks=3)
-    assert type(schedule) is names.NAMES[text]
-    assert text in names.usage()
-    if text in names.PROPORTIONAL:
-        one, three = (fl.schedules.resolve(schedule, 8, radius) for radius in (1.0, 3.0))
-        np.testing.assert_allclose(three.strength(), 9.0 * np.asarray(one.strength()), rtol=1e-12)
+def test_a_steady_schedule_is_pickled_with_its_tasks():
+    steady = s.steady(fl.ensembles.Gaussian(10, 3), noise=0.5, walk=0.1)
+    assert pickle.loads(pickle.dumps(steady))(7, 1.0) == steady(7, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("increasing:13/3", fl.schedules.increasing()),
-        ("increasing: 0.5", fl.schedules.increasing(0.5)),
-        ("end_ramp:1/4,2e-1", fl.schedules.end_ramp(0.25, 0.2)),
-        ("increasing-budget:3,1", fl.schedules.increasing_budget(3, 1.0)),
-        ("cyclic:7", fl.schedules.cyclic(7)),
-        ("cyclic", fl.schedules.cyclic(4)),
-        ("minimax-budget:5,0.5", fl.schedules.minimax_budget(5, eta=0.5)),
-        ("steady:0.5,0.1", fl.schedules.steady(0.5, 0.1)),
-        ("none", fl.Projection()),
-    ],
-)
-def test_numbers_follow_a_colon(text, expected):
-    assert fl.schedules.from_name(text, n_tasks=4) == expected
+def stored(schedule, path):
+    """The parameter of a model after it was written to a file."""
+    budget = isinstance(fl.schedules.resolve(schedule, 101, 1.0), fl.GradientDescent)
+    model = fl.ContinualGD(schedule=schedule) if budget else fl.ContinualRidge(schedule=schedule)
+    model.set_params(n_tasks=101, radius=1.0).partial_fit(np.eye(3), np.ones(3)).save(path)
+    return fl.load(path).schedule
+
+
+@pytest.mark.parametrize("schedule", [each for each in SCHEDULES if each is not linear], ids=name)
+def test_files_give_the_schedule_back(schedule, tmp_path):
+    assert stored(schedule, tmp_path / "model") == schedule
+
+
+@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_files_give_filters_back(filter_, wrapped, tmp_path):
+    schedule = s.constant(filter_) if wrapped else filter_
+    budget = isinstance(filter_, fl.GradientDescent)
+    model = fl.ContinualGD(schedule=schedule) if budget else fl.ContinualRidge(schedule=schedule)
+    model.partial_fit(np.eye(3), np.ones(3)).save(tmp_path / "model")
+    assert fl.load(tmp_path / "model").schedule == schedule
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_a_name_stands_for_the_defaults(text):
+    made = getattr(s, text)(*([3] if text == "cyclic" else []))
+    for spelling in (text, text.replace("_", "-")):
+        assert s.resolve(spelling, 8, 3.0, n_tasks=3) == made(8, 3.0)
+    one, three = (made(8, radius) for radius in (1.0, 3.0))
+    np.testing.assert_allclose(three.strength(), 9.0 * np.asarray(one.strength()), rtol=1e-12)
+
+
+def test_the_name_none_is_no_regularization():
+    assert s.resolve("none", 4, 1.0) == fl.Projection()
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("incresing", "did you mean 'increasing'"),
-        ("zigzag", "there is no schedule 'zigzag'; use none, ridge:COEFFICIENT, fixed"),
-        ("none:1", "schedule 'none:1' is not one of"),
-        ("ridge", "missing 1 required positional argument: 'coefficient'"),
-        ("increasing-budget:1.5", "n_steps"),
-        ("increasing:1/0", r"increasing\[:SCALE\]"),
-        ("ridge:1e400", "schedule 'ridge:1e400' is not one of"),
-        ("increasing:-1", "scale must be nonnegative"),
-        ("end-ramp:2", "length must lie in"),
+        ("zigzag", "there is no schedule 'zigzag'; use none, fixed, increasing"),
+        ("increasing:0.5", "there is no schedule 'increasing:0.5'"),
+        ("steady", "or a function of fl.schedules with arguments"),
+        ("cyclic", r"needs a number of tasks; use fl.schedules.cyclic\(M\)"),
     ],
 )
 def test_mistakes_name_what_is_allowed(text, said):
     with pytest.raises(ValueError, match=said):
-        fl.schedules.from_name(text)
+        s.resolve(text, 4, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: s.increasing()(0, 1.0), ValueError, "k must be at least 1"),
+        (lambda: s.increasing()(2.0, 1.0), TypeError, "k must be an integer"),
+        (lambda: s.increasing()(2**40, 1.0), MemoryError, "a schedule of 1,099,511,627,776 strengths"),
+        (lambda: s.increasing()(3, 1e200), ValueError, "radius² must be a float"),
+        (lambda: s.increasing()(3, -1.0), ValueError, "radius must be nonnegative"),
+        (lambda: s.increasing(1.0, 2.0), TypeError, "too many positional arguments"),
+        (lambda: s.increasing("1"), TypeError, "scale must be a real number"),
+        (lambda: s.constant(1.0), TypeError, "filter must be a filter, got 1.0"),
+        (lambda: s.steady([1.0], noise=1.0), TypeError, "tasks must be a TaskCollection or an ensemble"),
+    ],
+)
+def test_bad_arguments(call, error, said):
+    with pytest.raises(error, match=said):
+        call()

@@ -91,7 +91,7 @@ def test_step_sizes_by_hand():
         (lambda: s.increasing(scale=-1e-9), "scale must be nonnegative"),
         (lambda: s.end_ramp(length=1.0 + 1e-9), "length must lie in"),
         (lambda: s.end_ramp(length=0.0), "length must be positive"),
-        (lambda: s.from_coefficients([1.0, 2.0])(3, 1.0), "k must be 2"),
+        (lambda: s.from_coefficients([1.0, 2.0])(3, 1.0), "schedule gives 2 steps but k is 3"),
     ],
 )
 def test_what_presets_refuse(call, message):

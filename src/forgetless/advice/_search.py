@@ -15,7 +15,7 @@ import numpy as np
 
 from forgetless import filters, schedules
 from forgetless._core.arrays import Floats
-from forgetless.lab.inputs import ScheduleLike, as_schedule
+from forgetless._schedule import ScheduleLike, as_schedule
 
 Losses = Callable[[Sequence[Any]], Floats]
 """A function from schedules to their losses."""

@@ -1,5 +1,6 @@
 """Optimal schedules for ensembles of fresh random tasks."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Ridge
 from forgetless.lab.exact import expect
 from forgetless.lab.fresh import second_moments
-from forgetless.schedules.optimal import Steady
+from forgetless.schedules import Named, steady
 
 OBJECTIVES = ("average_loss", "next_loss", "distance")
 
@@ -84,7 +85,7 @@ class Objective:
         return self.factor * float(self.weights @ errors[-1]) + self.floor, self.factor * slopes
 
 
-def _closed_form(ensemble: Ensemble, name: str) -> Steady | None:
+def _closed_form(ensemble: Ensemble, name: str) -> Named | None:
     """Return the schedule that is optimal among all spectral filters where it has a closed form;
     else None.
     """
@@ -93,9 +94,29 @@ def _closed_form(ensemble: Ensemble, name: str) -> Steady | None:
         return None
     if isinstance(teachers, Walk):
         tracks = name != "average_loss" or teachers.step == 0
-        return Steady(ensemble.noise, teachers.step, teachers.norm) if tracks else None
+        return steady(ensemble, ensemble.noise, teachers.step, teachers.norm) if tracks else None
     single = teachers.n_teachers == 1 or teachers.similarity == 1
-    return Steady(ensemble.noise, 0.0, teachers.norm) if single else None
+    return steady(ensemble, ensemble.noise, 0.0, teachers.norm) if single else None
+
+
+def _limit(ensemble: Ensemble, walk: float) -> float:
+    """Return the λ with a(λ)/λ = q²/(dσ²): infinite without a walk, 0 without noise."""
+    if ensemble.noise == 0 or walk == 0:
+        return math.inf if ensemble.noise > 0 else 0.0
+    from scipy.optimize import brentq
+
+    target = 2.0 * math.log(walk / ensemble.noise) - math.log(ensemble.n_features)
+
+    def excess(logarithm: float) -> float:
+        factor = max(ensemble.mean_factor(math.exp(logarithm)), 1e-300)
+        return math.log(factor) - logarithm - target
+
+    low, high = -1.0, 1.0
+    while excess(low) < 0 and low > -600:
+        low *= 2.0
+    while excess(high) > 0 and high < 600:
+        high *= 2.0
+    return math.exp(brentq(excess, low, high, xtol=1e-13)) if excess(low) >= 0 else 0.0
 
 
 def _weakest(ensemble: Ensemble) -> float:
@@ -122,10 +143,10 @@ def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
     strength = float(constant.strength())
     coordinates = _coordinates(ensemble, k, strength)
     value = _logarithm(objective, coordinates)
-    steady = _closed_form(ensemble, name)
-    if steady is not None:
+    closed = _closed_form(ensemble, name)
+    if closed is not None:
         start = "closed form"
-        coefficients = np.asarray(steady.for_spectrum(k, ensemble).coefficient)
+        coefficients = np.asarray(closed(k, ensemble.radius).strength())
     else:
         start = "constant"
         first = [coordinates.inverse(each) for each in _starts(objective, coordinates, strength)]
@@ -143,7 +164,7 @@ def optimal(ensemble: Ensemble, k: int, name: str) -> OptimalSchedule:
         best.least,
         coordinates.stationarity(value, coordinates.inverse(coefficients)),
         start,
-        tracking=None if steady is None else steady.limit(ensemble),
+        tracking=None if closed is None else _limit(ensemble, closed.arguments["walk"]),
     )
 
 
@@ -200,6 +221,6 @@ def _starts(objective: Objective, coordinates: Coordinates, constant: float) -> 
     starts = [coordinates.unit * np.expm1(each) for each in logs]
     first = float(objective.distances[0, objective.order[0]])
     if ensemble.noise > 0 and first > 0:
-        steady = Steady(ensemble.noise, 0.0, first**0.5)
-        starts.append(np.asarray(steady.for_spectrum(objective.k, ensemble).coefficient))
+        closed = steady(ensemble, ensemble.noise, distance=first**0.5)
+        starts.append(np.asarray(closed(objective.k, ensemble.radius).strength()))
     return starts

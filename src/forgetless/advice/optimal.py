@@ -18,9 +18,9 @@ from forgetless.ensembles import Ensemble
 from forgetless.filters import Ridge
 from forgetless.lab.exact import Adjoint, through_parameters
 from forgetless.lab.fresh import check_unused
-from forgetless.lab.inputs import OrderingLike
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
 from forgetless.metrics import quantity
+from forgetless.orderings import OrderingLike
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 

@@ -18,11 +18,10 @@ from forgetless.ensembles import Ensemble
 from forgetless.filters import Projection
 from forgetless.lab.exact import expect, worst_case
 from forgetless.lab.fresh import check_unused
-from forgetless.lab.inputs import OrderingLike, ScheduleLike
 from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.metrics import Metric, loss_on, quantity
-from forgetless.orderings import Cyclic, Ordering
-from forgetless.schedules import resolve
+from forgetless.orderings import Cyclic, Ordering, OrderingLike
+from forgetless.schedules import ScheduleLike, resolve
 from forgetless.tasks import TaskCollection
 
 Objective = Literal[
@@ -99,8 +98,8 @@ def advise(
     >>> import numpy as np
     >>> import forgetless as fl
     >>> a = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), k=128, objective="worst_case")
-    >>> type(a.best).__name__, a.best.length
-    ('EndRamp', 0.0625)
+    >>> a.best.name, a.best.arguments["length"]
+    ('end_ramp', 0.0625)
     >>> losses = {option.shape: option.loss for option in a.options}
     >>> round(128 * losses["end ramp"], 4), round(128 * losses["no regularization"], 4)
     (0.0657, 0.1051)
@@ -213,7 +212,7 @@ def option(curve: Curve, k: int, problem: TaskCollection | Ensemble) -> Option:
 
 def strengths(schedule: Any, k: int, problem: TaskCollection | Ensemble) -> tuple[float, float]:
     """Return λ of the first and of the last step, in units of R²."""
-    filter_ = resolve(schedule, k, problem.radius, problem)
+    filter_ = resolve(schedule, k, problem.radius)
     values = np.ravel(filter_.strength()) / (problem.radius**2 or 1.0)
     return float(values[0]), float(values[-1])
 

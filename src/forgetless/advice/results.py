@@ -9,8 +9,7 @@ from forgetless.filters import Filter, Ridge
 from forgetless.metrics import QUANTITIES
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
-from forgetless.schedules import Preset
-from forgetless.schedules.presets import Coefficients
+from forgetless.schedules import from_coefficients
 
 _COMPARED = {
     "no regularization": "without regularization",
@@ -149,7 +148,7 @@ def _range(strengths: tuple[float, float]) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class OptimalSchedule(Preset):
+class OptimalSchedule:
     """Optimised coefficients with their loss; a schedule for exactly as many steps.
 
     Attributes
@@ -189,8 +188,14 @@ class OptimalSchedule(Preset):
         """The relative reduction of the loss from that of the best constant, in [0, 1]."""
         return 1 - self.loss / self.best_constant_loss if self.best_constant_loss > 0 else 0.0
 
-    def build(self, k: int, square: float) -> Ridge:
-        return Coefficients(self.coefficients).build(k, square)
+    @property
+    def horizon(self) -> int:
+        """k, the number of steps that it is for."""
+        return len(self.coefficients)
+
+    def __call__(self, k: int, radius: float) -> Filter:
+        """Return the filter of the coefficients."""
+        return from_coefficients(self.coefficients)(k, radius)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients over the steps beside the best constant; returns the axes."""

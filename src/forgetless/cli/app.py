@@ -15,9 +15,8 @@ from sklearn.base import is_classifier
 
 from forgetless._core.text import printable
 from forgetless.cli import fit, predict
-from forgetless.cli.shared import examples, print_json, print_lines, schedule_of
+from forgetless.cli.shared import examples, print_json, print_lines, schedule_of, usage
 from forgetless.reporting.table import Table
-from forgetless.schedules.names import usage
 
 GROUPS = {
     "Models of tables": {

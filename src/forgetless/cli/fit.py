@@ -26,9 +26,9 @@ from forgetless.cli.shared import (
     print_lines,
     schedule_of,
     unreadable_notes,
+    usage,
     with_options,
 )
-from forgetless.schedules.names import usage
 from forgetless.tables.pipeline import FORM_OF_FIT
 from forgetless.tables.task_files import ORDERS
 

@@ -1,18 +1,30 @@
 """Shared parts of the commands: output, schedules by name, options of columns, checks of files."""
 
 import functools
+import inspect
 import json
 import math
 import os
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import click
 
+from forgetless import schedules
 from forgetless._core.averages import LARGEST
 from forgetless._core.text import printable
+from forgetless._schedule import NAMES, as_schedule
+from forgetless.filters import Projection, Ridge
 from forgetless.io import check_target
+
+SCHEDULES: dict[str, Callable[..., Any]] = {
+    "none": Projection,
+    "ridge": Ridge,
+    **{name.replace("_", "-"): getattr(schedules, name) for name in NAMES},
+}
+"""What ``--schedule`` names."""
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
@@ -35,13 +47,37 @@ def print_json(value: Any) -> None:
 
 
 def schedule_of(text: str, n_tasks: int | None = None) -> Any:
-    """Return the schedule named by ``text``, e.g. "increasing:0.5"."""
-    from forgetless.schedules.names import from_name
-
+    """Return the schedule of a name with numbers, such as "increasing:0.5" or "end-ramp:1/8,2"."""
+    name, _, rest = text.partition(":")
+    name = name.replace("_", "-")
     try:
-        return from_name(text, **({} if n_tasks is None else {"n_tasks": n_tasks}))
-    except (TypeError, ValueError) as error:
-        raise click.BadParameter(str(error), param_hint="--schedule") from None
+        numbers = [_number(each) for each in rest.split(",")] if rest else []
+        if name == "cyclic" and not numbers and n_tasks is not None:
+            numbers = [n_tasks]
+        return SCHEDULES[name](*numbers) if name in SCHEDULES else as_schedule(name)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+        message = f"schedule {text!r} is not one of {usage()} ({error})"
+        raise click.BadParameter(message, param_hint="--schedule") from None
+
+
+def _number(text: str) -> float:
+    """Return a whole number as an int, any other or a fraction such as 13/3 as a float."""
+    return int(text) if text.strip().isdecimal() else float(Fraction(text))
+
+
+def usage() -> str:
+    """Return all names with their numbers: in brackets what may be left out."""
+    texts = []
+    for name, make in SCHEDULES.items():
+        text = ""
+        # From the last parameter to the first: minimax-budget[:N_STEPS[,ETA[,NOISE]]].
+        parameters = inspect.signature(make).parameters.values()
+        for position, parameter in reversed(list(enumerate(parameters))):
+            text = f"{',' if position else ':'}{parameter.name.upper()}{text}"
+            if parameter.default is not inspect.Parameter.empty:
+                text = f"[{text}]"
+        texts.append(f"{name}{text}")
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def examples(*commands: str) -> str:

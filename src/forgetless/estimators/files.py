@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from forgetless import io
+from forgetless import io, schedules
 from forgetless._core.arrays import Floats
-from forgetless.schedules.names import describe, from_plain
+from forgetless._schedule import NAMES, Named
+from forgetless.filters import GradientDescent, Projection, Ridge
 
 _PARTS = {
     "Before": "base",
@@ -33,6 +34,13 @@ MODELS = {
     "StreamingRidge": "ridge",
     "StreamingRidgeClassifier": "classifier",
 }
+
+_FILTERS: dict[str, Any] = {
+    "GradientDescent": GradientDescent,
+    "Projection": Projection,
+    "Ridge": Ridge,
+}
+"""Filters that a file may name."""
 
 
 def save(model: Any, path: Any) -> None:
@@ -65,8 +73,8 @@ def from_document(document: io.Document) -> Any:
     if header["model"] not in MODELS:
         raise ValueError(f"it holds no known model, but {header['model']!r}")
     parameters = dict(header["parameters"])
-    if isinstance(parameters.get("schedule"), dict):
-        parameters["schedule"] = from_plain(parameters["schedule"])
+    if "schedule" in parameters:
+        parameters["schedule"] = _schedule(parameters["schedule"])
     model = _class(MODELS[header["model"]], header["model"])(**parameters)
     model._check_parameters()
     arrays = dict(document.arrays)
@@ -201,13 +209,29 @@ def _plain(value: Any) -> Any:
 
 
 def _plain_schedule(schedule: Any) -> Any:
-    """Return a schedule of this package by its name and its numbers."""
-    if schedule is None or isinstance(schedule, str):
+    """Return a schedule of this package by its name and its arguments, a filter by its fields."""
+    if schedule is None or isinstance(schedule, str | int | float):
         return schedule
-    try:
-        return describe(schedule)
-    except TypeError:
-        raise TypeError(
-            f"schedule {schedule!r} cannot be stored in a file; use one of forgetless.schedules, or"
-            " joblib.dump for this model"
-        ) from None
+    if isinstance(schedule, Named) and schedule.name in (*NAMES, "constant"):
+        arguments = {name: _plain_schedule(each) for name, each in schedule.arguments.items()}
+        return {"name": schedule.name, "arguments": arguments}
+    if type(schedule) in _FILTERS.values():
+        fields_ = {name: np.asarray(each).tolist() for name, each in schedule.parameters.items()}
+        return {"name": type(schedule).__name__, "arguments": fields_}
+    if isinstance(schedule, list):
+        return schedule
+    raise TypeError(
+        f"schedule {schedule!r} cannot be stored in a file; use one of forgetless.schedules, or"
+        " joblib.dump for this model"
+    )
+
+
+def _schedule(plain: Any) -> Any:
+    """Return the schedule of plain values."""
+    if not isinstance(plain, dict):
+        return plain
+    makers = {**_FILTERS, **{name: getattr(schedules, name) for name in (*NAMES, "constant")}}
+    _check(plain["name"] in makers, "name of its schedule")
+    return makers[plain["name"]](
+        **{name: _schedule(each) for name, each in plain["arguments"].items()}
+    )

@@ -13,9 +13,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
-from forgetless import schedules
 from forgetless._core import averages
 from forgetless._core.arrays import Floats
+from forgetless._schedule import as_schedule
 from forgetless.equation import change, norm
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Streaming
@@ -131,7 +131,7 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
         if schedule is None:
             return self._constant(radius)
         # A filter with one value per step knows its number of tasks.
-        listed = schedule.horizon if isinstance(schedule, Filter) else None
+        listed = getattr(schedule, "horizon", None)
         k = self.n_tasks or self.__dict__.get("_n_groups") or listed
         if k is not None and t > k:
             raise ValueError(
@@ -156,22 +156,8 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
         return filter_[t - 1]
 
     def _schedule(self) -> Any:
-        """Return the schedule, of a name the one of that name."""
-        schedule = self.schedule
-        if not isinstance(schedule, str):
-            if schedule is None or (callable(schedule) and not isinstance(schedule, type)):
-                return schedule
-            if isinstance(schedule, Filter):
-                return schedule
-            raise TypeError(
-                f"schedule must be a callable (k, radius) → filter, got {schedule!r}; e.g."
-                " fl.schedules.increasing()"
-            )
-        if not schedule.isidentifier() or not callable(getattr(schedules, schedule, None)):
-            raise ValueError(
-                f"schedule {schedule!r} is no name in forgetless.schedules; e.g. 'increasing'"
-            )
-        return getattr(schedules, schedule)()
+        """Return the schedule or filter that ``schedule`` stands for, None without one."""
+        return None if self.schedule is None else as_schedule(self.schedule, self.n_tasks)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -269,7 +255,7 @@ class ContinualRidge(Scheme):
         task. Not beside a schedule.
     schedule : callable (k, radius) → filter, or str, optional
         Task t takes entry t of ``schedule(n_tasks, radius)``, e.g. of
-        ``forgetless.schedules.increasing()``; text is a name in ``forgetless.schedules``.
+        ``forgetless.schedules.increasing()``; or a name such as ``"increasing"``.
     n_tasks : int, optional
         k, which schedules need; ``fit`` with groups takes their number.
     radius : float, optional

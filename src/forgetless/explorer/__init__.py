@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
-from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless._schedule import as_schedule
+from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.io import replace_file
-from forgetless.lab.inputs import ScheduleLike, as_schedule
-from forgetless.schedules import Schedule, resolve
-from forgetless.schedules.presets import Increasing
+from forgetless.schedules import Named, ScheduleLike, increasing, resolve
 from forgetless.tasks import TaskCollection
 
 __all__ = ["explore"]
@@ -186,13 +185,10 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
             f"tasks must span at most {FEATURES} coordinates for the page, got"
             f" {tasks.span_dimension}; use fewer features, or fl.expect"
         )
-    horizon = schedule.horizon if isinstance(schedule, Filter) else None
-    horizon = horizon or len(getattr(schedule, "coefficients", ()))
+    horizon = getattr(schedule, "horizon", None)
     k = _steps(k if k is not None else horizon or 100)
-    schedule = Increasing() if schedule is None else as_schedule(schedule, tasks.n_tasks)
-    if hasattr(schedule, "for_spectrum"):
-        schedule = resolve(schedule, k, tasks.radius, tasks)
-    drawn = plain_schedule(schedule, k, tasks.radius)
+    chosen = increasing() if schedule is None else as_schedule(schedule, tasks.n_tasks)
+    drawn = plain_schedule(chosen, k, tasks.radius)
     n_numbers = sum(task.X.shape[0] for task in tasks) * tasks.n_features
     literal = tasks.n_features <= FEATURES and n_numbers <= _LITERAL
     if source is None and not literal:
@@ -239,12 +235,12 @@ def _plain_tasks(tasks: TaskCollection, literal: bool) -> dict[str, Any]:
     return {"d": basis.shape[1], "tasks": rows}
 
 
-def plain_schedule(schedule: Schedule | Filter, k: int, radius: float) -> dict[str, Any]:
+def plain_schedule(schedule: ScheduleLike, k: int, radius: float) -> dict[str, Any]:
     """Return a schedule as the state of the page: its name, or the value of every step in units of
     R².
     """
-    if isinstance(schedule, Increasing):
-        return {"scheme": "ridge", "schedule": {"preset": "increasing", "scale": schedule.scale}}
+    if isinstance(schedule, Named) and schedule.name == "increasing":
+        return {"scheme": "ridge", "schedule": {"preset": schedule.name, **schedule.arguments}}
     filter_ = resolve(schedule, k, radius)
     square = radius * radius or 1.0
     if isinstance(filter_, Projection):

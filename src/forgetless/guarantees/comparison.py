@@ -8,12 +8,14 @@ from typing import Any, overload
 import numpy as np
 
 from forgetless._progress import track
+from forgetless._schedule import Schedules, several
 from forgetless.errors import NoExactLawError
 from forgetless.guarantees.results import BoundComparison, BoundComparisons, check_bound
 from forgetless.guarantees.schedule_bounds import COMPUTED
 from forgetless.lab.exact import expect, worst_case
-from forgetless.lab.inputs import OrderingLike, ScheduleLike, Schedules, as_schedules
 from forgetless.lab.problem import Problem, check_tasks, has_next, with_few_threads
+from forgetless.orderings import OrderingLike
+from forgetless.schedules import ScheduleLike
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import Bound, catalogue
 from forgetless.theory.hypotheses import Setting
@@ -59,7 +61,7 @@ def compare_bounds(
     ----------
     tasks : TaskCollection
     schedule : schedule, filter, name or number; or a list or a dict of these
-        A name is one such as "increasing:0.5", a number a fixed coefficient λ; the keys of a dict
+        A name is one such as "increasing", a number a fixed coefficient λ; the keys of a dict
         are labels.
     k : int
     ordering : Ordering or its name, default ``WithReplacement()``
@@ -85,7 +87,7 @@ def compare_bounds(
     ['any algorithm', 'any filter']
     """
     check_tasks(tasks)
-    schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
+    schedules, labels = several(schedule, k)
     tried = BOUNDS if bounds is None else tuple(bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
     parts = [_comparison(each, start, tried) for each in problems]

@@ -20,9 +20,8 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.filters import Filter, GradientDescent
-from forgetless.lab.inputs import OrderingLike, as_ordering
 from forgetless.lab.problem import check_tasks, has_next
-from forgetless.orderings import Ordering, WithoutReplacement
+from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering
 from forgetless.schedules import minimax, minimax_budget, resolve
 from forgetless.tasks import TaskCollection
 
@@ -138,7 +137,7 @@ def oracle_bound(
     make = minimax_budget if scheme == "budget" else minimax
     fits = tasks.is_realizable(start=start)
     if eta is not None:
-        eta = make(eta=eta).eta  # validated
+        eta = make(eta=eta).arguments["eta"]  # validated
         if eta == 1 and not fits:
             raise ValueError(
                 "eta must be below 1 where no model fits all tasks (see tasks.residual); leave"

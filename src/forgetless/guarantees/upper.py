@@ -16,10 +16,14 @@ from forgetless.filters import Filter
 from forgetless.guarantees import _majorant, exchangeable
 from forgetless.guarantees._majorant import PER_DECADE, Mesh
 from forgetless.guarantees._steps import LINEAR, Steps, in_units, overshooting, steps_of
-from forgetless.lab.inputs import OrderingLike, ScheduleLike, as_ordering, as_schedule
 from forgetless.metrics import quantity as quantity_of
-from forgetless.orderings import WithoutReplacement, WithReplacement
-from forgetless.schedules import resolve
+from forgetless.orderings import (
+    OrderingLike,
+    WithoutReplacement,
+    WithReplacement,
+    as_ordering,
+)
+from forgetless.schedules import ScheduleLike, resolve
 from forgetless.theory.one_filter import one_filter
 
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
@@ -189,7 +193,7 @@ def upper_bound(
             " with replacement"
         )
     validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
-    filter_ = in_units(resolve(as_schedule(schedule), k, radius), radius)
+    filter_ = in_units(resolve(schedule, k, radius), radius)
     if independent:
         unit, theorem = independent_draws(filter_, k, goal, average)
     else:

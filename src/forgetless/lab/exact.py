@@ -28,10 +28,10 @@ from forgetless._core import validate
 from forgetless._core.arrays import Array, Floats
 from forgetless._core.validate import check_memory
 from forgetless._progress import track
+from forgetless._schedule import Schedules
 from forgetless.ensembles import Ensemble
 from forgetless.filters import Filter
 from forgetless.lab import fresh
-from forgetless.lab.inputs import OrderingLike, ScheduleLike, Schedules
 from forgetless.lab.moments import (
     Coordinates,
     Run,
@@ -48,7 +48,8 @@ from forgetless.lab.results import Expectation, WorstCase
 from forgetless.lab.rounding import relative_errors
 from forgetless.lab.simulate import followed
 from forgetless.metrics import Metric, check_walk, quantity, resolve
-from forgetless.orderings import Moves
+from forgetless.orderings import Moves, OrderingLike
+from forgetless.schedules import ScheduleLike
 from forgetless.tasks import TaskCollection
 
 _LANES = 32
@@ -78,7 +79,7 @@ def expect(  # noqa: PLR0913
         is over fresh random tasks; it has no ordering and no start, and the metric
         ``task_distances`` beside those below.
     schedule : schedule, filter, name or number; or a list or a dict of these
-        A name is one such as "increasing:0.5", a number a fixed coefficient λ. Several are
+        A name is one such as "increasing", a number a fixed coefficient λ. Several are
         evaluated in one batch, far faster than one call each; the keys of a dict are their labels
         in frames and plots.
     k : int

@@ -14,9 +14,9 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
+from forgetless._schedule import Labels, several
 from forgetless.ensembles.invariant import Ensemble, Gaussian, StepMoments
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-from forgetless.lab.inputs import Labels, as_schedules
 from forgetless.lab.problem import recorded_steps
 from forgetless.lab.results import Expectation, Trace
 from forgetless.metrics import check_metrics
@@ -55,8 +55,8 @@ class FreshProblem:
     ) -> "FreshProblem":
         """Return the problem of validated arguments; ``metrics`` may be None for the defaults."""
         k = validate.integer("k", k, 1, "ask for at least one step")
-        schedules, labels = as_schedules(schedule, None, k)
-        filters = [resolve(each, k, ensemble.radius, ensemble) for each in schedules]
+        schedules, labels = several(schedule, k)
+        filters = [resolve(each, k, ensemble.radius) for each in schedules]
         names = check_metrics(_DEFAULTS if metrics is None else metrics, _FRESH_METRICS)
         return cls(ensemble, filters, labels, k, recorded_steps(record, k), names)
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from forgetless._core import averages, validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import few_threads
+from forgetless._schedule import Labels, several
 from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
-from forgetless.lab.inputs import Labels, OrderingLike, as_ordering, as_schedules
-from forgetless.orderings import Ordering
+from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
@@ -48,8 +48,8 @@ class Problem:
         check_tasks(tasks)
         k = validate.integer("k", k, 1, "ask for at least one step")
         ordering = checked_ordering(ordering, tasks, k)
-        schedules, labels = as_schedules(schedule, tasks.n_tasks, k)
-        filters = [resolve(each, k, tasks.radius, tasks) for each in schedules]
+        schedules, labels = several(schedule, k)
+        filters = [resolve(each, k, tasks.radius, tasks.n_tasks) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
         power = None if average is None else averages.power(average)

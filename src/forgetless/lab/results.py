@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Array
+from forgetless._schedule import Labels
 from forgetless.io import Document, Fields, write
-from forgetless.lab.inputs import Labels
 from forgetless.metrics import ENSEMBLE_METRICS
 from forgetless.reporting.table import Noted, Printed, Table, frame
 

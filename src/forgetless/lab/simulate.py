@@ -13,13 +13,13 @@ from forgetless._core.arrays import Array, Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._core.validate import check_memory
 from forgetless._progress import track
+from forgetless._schedule import Schedules
 from forgetless.ensembles import Ensemble
 from forgetless.lab import fresh
-from forgetless.lab.inputs import OrderingLike, Schedules
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.lab.results import Trace
 from forgetless.metrics import METRICS, Metric, Outputs, check_walk, resolve
-from forgetless.orderings import BLOCK, TRIALS, Indices, draws
+from forgetless.orderings import BLOCK, TRIALS, Indices, OrderingLike, draws
 from forgetless.tasks import TaskCollection
 
 _FACTORS = 2**17
@@ -57,7 +57,7 @@ def simulate(  # noqa: PLR0913
     tasks : TaskCollection or Ensemble
         For an ensemble (``fl.ensembles``) every trial has fresh random tasks.
     schedule : schedule, filter, name or number; or a list or a dict of these
-        A callable (k, radius) → filter, a filter for all steps, a name such as "increasing:0.5", or
+        A callable (k, radius) → filter, a filter for all steps, a name such as "increasing", or
         a fixed coefficient λ. Several are run on the same orders; the keys of a dict are their
         labels in frames and plots.
     k : int

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from forgetless._core import validate
+from forgetless._core.epochs import FIRST_EPOCH, epoch
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.schedules import resolve
-from forgetless.schedules.base import FIRST_EPOCH, Preset, epoch, own_horizon
 
 
 def strengths(schedule: Any, n_tasks: int) -> tuple[float, ...]:
@@ -55,7 +55,7 @@ class Strengths:
         elif np.ndim(schedule) and not isinstance(schedule, str):
             n_tasks = len(schedule)
         else:
-            n_tasks = own_horizon(schedule)
+            n_tasks = getattr(schedule, "horizon", None)
         self.n_tasks = n_tasks
         self._epoch = strengths(schedule, FIRST_EPOCH if n_tasks is None else n_tasks)
 
@@ -148,7 +148,7 @@ def budgets(schedule: Any, n_tasks: int) -> tuple[float, ...]:
 
 def filter_of(schedule: Any, n_tasks: int) -> Filter | None:
     """Return the filter of a schedule; None for numbers and for functions of the task."""
-    if isinstance(schedule, Filter | Preset):
+    if isinstance(schedule, Filter):
         return resolve(schedule, n_tasks, 1.0)
     if not callable(schedule):
         return None

@@ -1,0 +1,286 @@
+"""What a schedule is, and what stands for one; the schedules themselves are in ``schedules``.
+
+A formula is a function (k, R², further arguments) → filter. Decorated with ``schedule`` it becomes
+a function of the further arguments that returns a ``Named`` schedule, which is that formula with
+these arguments. ``resolve`` returns the filter of k steps for all that users may give for one.
+"""
+
+import difflib
+import functools
+import inspect
+import math
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec
+
+import numpy as np
+
+from forgetless._core import validate
+from forgetless.filters import Filter, Projection, Ridge
+
+Schedule = Callable[[int, float], Filter]
+"""A function (k, radius) → filter."""
+
+ScheduleLike = Schedule | Filter | str | float
+"""What stands for one schedule: also a filter, a name, or a number λ."""
+
+Schedules = ScheduleLike | Sequence[ScheduleLike] | Mapping[str, ScheduleLike]
+"""One or several of these."""
+
+Labels = tuple[str | int, ...]
+"""Of several schedules: the keys of a dict, the positions in a list; empty for one alone."""
+
+NAMES = (
+    *("fixed", "increasing", "fixed_budget", "increasing_budget"),
+    *("minimax", "minimax_budget", "cyclic", "end_ramp"),
+)
+"""Schedules that a name may stand for. Their strengths are proportional to R²."""
+
+
+@dataclass(frozen=True, repr=False)
+class Named:
+    """A schedule of ``fl.schedules``: a formula with its arguments.
+
+    Two are equal if their names and arguments are, and a pickle or a file holds nothing else.
+
+    Attributes
+    ----------
+    name : str
+        The function that made it.
+    arguments : dict
+        All arguments by name, checked, as Python's own numbers.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> schedule = fl.schedules.increasing(0.5)
+    >>> schedule.name, schedule.arguments
+    ('increasing', {'scale': 0.5})
+    """
+
+    name: str
+    arguments: dict[str, Any] = field(hash=False)
+
+    def __call__(self, k: int, radius: float) -> Filter:
+        """Return the filter for k steps on tasks of radius R."""
+        k = validate.integer("k", k, 1, "ask for at least one step")
+        # A damaged model file can ask for 2³¹ steps, and Linux ends a process that tries that.
+        validate.check_memory(k, f"a schedule of {k:,} strengths", "use fewer steps", 2**31)
+        radius = validate.number("radius", radius, "use tasks.radius")
+        square = radius * radius
+        if not 0.0 < square < math.inf and radius > 0:
+            raise ValueError(
+                f"radius² must be a float, got radius {radius!r}; rescale the data towards 1"
+            )
+        formula = MAKERS[self.name].__wrapped__
+        return _of_length(formula(k, square, **self.arguments), k)
+
+    @property
+    def horizon(self) -> int | None:
+        """The only number of steps of a ``constant`` with one value per step, else None."""
+        filter_ = self.arguments.get("filter")
+        return None if filter_ is None else filter_.horizon
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MAKERS[self.name], tuple(self.arguments.values())
+
+    def __repr__(self) -> str:
+        values = (f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.name}({', '.join(values)})"
+
+
+MAKERS: dict[str, Any] = {}
+"""The functions of ``schedules`` by their names."""
+
+P = ParamSpec("P")
+Check = Callable[[str, Any], Any]
+"""A function (name, value of an argument) → checked value."""
+
+
+def schedule(
+    **checks: Check,
+) -> Callable[[Callable[Concatenate[int, float, P], Filter]], Callable[P, Named]]:
+    """Return the decorator that turns a formula into a function of its further arguments.
+
+    Every one of them needs a check, by its name. The function checks its arguments at once and
+    returns the schedule; the formula runs when the schedule is called.
+
+    Examples
+    --------
+    >>> from forgetless import Ridge
+    >>> @schedule(power=amount("1 is a linear schedule"))
+    ... def growing(k, square, power=1.0):
+    ...     return Ridge(square * np.arange(1, k + 1) ** power)
+    >>> growing(2)
+    growing(power=2.0)
+    >>> growing(2)(3, radius=2.0).coefficient.tolist()
+    [4.0, 16.0, 36.0]
+    >>> del MAKERS["growing"]
+    """
+
+    def decorator(formula: Callable[Concatenate[int, float, P], Filter]) -> Callable[P, Named]:
+        # What remains to be given: all arguments but k and R².
+        whole = inspect.signature(formula)
+        signature = whole.replace(
+            parameters=list(whole.parameters.values())[2:], return_annotation=Named
+        )
+
+        @functools.wraps(formula)
+        def make(*args: P.args, **kwargs: P.kwargs) -> Named:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            arguments = {name: checks[name](name, each) for name, each in given.arguments.items()}
+            return Named(formula.__name__, arguments)
+
+        make.__signature__ = signature  # type: ignore[attr-defined]
+        MAKERS[formula.__name__] = make
+        return make
+
+    return decorator
+
+
+def amount(hint: str, *, positive: bool = False, most: float = math.inf) -> Check:
+    """Return the check of a nonnegative number, or of one in (0, ``most``]."""
+
+    def check(name: str, value: Any) -> float:
+        number = validate.number(name, value, hint, positive=positive)
+        if number > most:
+            raise ValueError(f"{name} must lie in (0, {most:g}], got {number}; {hint}")
+        return number
+
+    return check
+
+
+def count(hint: str) -> Check:
+    """Return the check of a positive integer."""
+    return lambda name, value: validate.integer(name, value, 1, hint)
+
+
+def counts(name: str, value: Any) -> int | list[int]:
+    """Return one positive integer, or one per step."""
+    checked = validate.integers_per_step(name, value, "give whole numbers of gradient steps")
+    return checked if isinstance(checked, int) else checked.tolist()
+
+
+def filter_itself(name: str, value: Any) -> Filter:
+    """Return a filter."""
+    if not isinstance(value, Filter):
+        raise TypeError(
+            f"{name} must be a filter, got {value!r}; wrap a coefficient as fl.Ridge(coefficient)"
+        )
+    return value
+
+
+def tasks_or_ensemble(name: str, value: Any) -> Any:
+    """Return what has a mean filter factor."""
+    if not hasattr(value, "mean_factor"):
+        raise TypeError(f"{name} must be a TaskCollection or an ensemble, got {value!r}")
+    return value
+
+
+def _of_length(filter_: Filter, k: int) -> Filter:
+    """Return a filter if it is one of k steps."""
+    if filter_.horizon not in (None, k):
+        raise ValueError(
+            f"schedule gives {filter_.horizon} steps but k is {k}; use one value per step, or set"
+            f" k={filter_.horizon}"
+        )
+    return filter_
+
+
+def resolve(schedule: ScheduleLike, k: int, radius: float, n_tasks: int | None = None) -> Filter:
+    """Return the filter of k steps on tasks of radius R, for anything that stands for a schedule.
+
+    The name "cyclic" needs ``n_tasks``.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.schedules.resolve("increasing", k=2, radius=1.0).coefficient.round(3).tolist()
+    [4.333, 6.5]
+    """
+    chosen = as_schedule(schedule, n_tasks)
+    result = chosen if isinstance(chosen, Filter) else chosen(k, radius)
+    if not isinstance(result, Filter):
+        raise TypeError(
+            f"schedule must return a filter such as fl.Ridge(coefficients), got {result!r}; call a"
+            " function that returns a schedule with its own arguments first"
+        )
+    return _of_length(result, k)
+
+
+def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
+    """Return the schedule or filter that a schedule, filter, name or number stands for."""
+    if isinstance(value, str):
+        return _by_name(value, n_tasks)
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        raise TypeError(
+            f"schedule is an array of {len(value)} numbers; give λ_1..λ_k as"
+            " fl.schedules.from_coefficients(array), or a list of numbers for one schedule each"
+        )
+    if isinstance(value, numbers.Real | np.ndarray) and not isinstance(value, bool | np.bool_):
+        return Ridge(float(value))
+    if inspect.isclass(value) or any(value is make for make in MAKERS.values()):
+        name = value.__name__
+        raise TypeError(f"schedule is {name} itself; make one by calling it: {name}(…)")
+    if not isinstance(value, Filter) and not callable(value):
+        raise TypeError(
+            "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"
+            f" {value!r}"
+        )
+    return value
+
+
+def _by_name(text: str, n_tasks: int | None) -> Named | Filter:
+    name = text.replace("-", "_")
+    if name == "none":
+        return Projection()
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ValueError(
+            f"there is no schedule {text!r}; {hint}use none, {', '.join(NAMES)}, or a function of"
+            " fl.schedules with arguments"
+        )
+    if name == "cyclic" and n_tasks is None:
+        raise ValueError("schedule 'cyclic' needs a number of tasks; use fl.schedules.cyclic(M)")
+    made: Named = MAKERS[name](*([n_tasks] if name == "cyclic" else []))
+    return made
+
+
+def several(value: Any, k: int) -> tuple[list[Any], Labels]:
+    """Return the schedules of a list or a dict with their labels, or a single one without.
+
+    A list of k numbers is refused: it may be meant for one schedule of k steps.
+
+    Examples
+    --------
+    >>> several({"none": "none", "λ = 2": 2.0}, k=9)
+    (['none', 2.0], ('none', 'λ = 2'))
+    """
+    if isinstance(value, Mapping):
+        wrong = [label for label in value if not isinstance(label, str) or not label.strip()]
+        if wrong:
+            raise TypeError(
+                f"schedule must have strings for labels, got {wrong[0]!r}; name each by a string"
+            )
+        labels: Labels = tuple(value)
+        items = list(value.values())
+    elif isinstance(value, list | tuple):
+        labels = tuple(range(len(value)))
+        items = list(value)
+        plain = [isinstance(each, numbers.Real) and not isinstance(each, bool) for each in items]
+        if len(items) == k != 1 and all(plain):
+            raise TypeError(
+                f"schedule is a list of {k} numbers, as many as steps: for λ_1..λ_k use"
+                " fl.schedules.from_coefficients(numbers), and for several schedules of one λ each"
+                " a list of fl.Ridge(number)"
+            )
+    else:
+        return [value], ()  # one alone
+    if not items:
+        raise ValueError(
+            f"schedule must hold at least one schedule, got an empty {type(value).__name__}"
+        )
+    return items, labels
