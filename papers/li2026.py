@@ -16,6 +16,11 @@ FEATURES, ROWS, DRAWS = 200, 1000, 4
 RANKS = (0, 50, 100)
 
 
+def _joint(rank: int | None) -> fl.StreamingRidge:
+    """Return joint ridge regression with ``rank`` directions, with all of them if None."""
+    return fl.StreamingRidge(1e-6, rank=rank, standardize=False, fit_intercept=False)
+
+
 def statements() -> list[Statement]:
     """Return the excess risk with r directions, and without any, over that of joint training."""
     rng = np.random.default_rng(0)
@@ -27,8 +32,7 @@ def statements() -> list[Statement]:
     for _ in range(DRAWS):
         X = [rng.standard_normal((ROWS, FEATURES)) * np.sqrt(each) for each in (first, second)]
         data = [(each, each @ w + rng.standard_normal(ROWS)) for each in X]
-        models = [fl.ContinualRidge(alpha=1e-6, memory=rank or None) for rank in RANKS]
-        models.insert(0, fl.JointRidge(alpha=1e-6))
+        models = [_joint(None), fl.ContinualRidge(1e-6), *map(_joint, RANKS[1:])]
         for model in models:
             for each in data:
                 model.partial_fit(*each)

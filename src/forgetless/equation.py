@@ -33,6 +33,9 @@ SAFE = 1e-6
 """Strength relative to the trace of a Gram matrix from which on its rounding does not matter: it
 squares the condition of X."""
 
+FAR = (1e-50, 1e50)
+"""Sizes of rows between which squares, and quotients of them, stay inside the range of a float."""
+
 MOST_STEPS = 10**5
 """Gradient steps that are taken one by one on a large task."""
 
@@ -131,6 +134,9 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
     n, d = X.shape
     if n == 0 or d == 0:
         return np.zeros((d, residual.shape[1]))
+    size = float(abs(X).max())
+    if size > 0 and not FAR[0] < size < FAR[1]:  # squares would leave the range of a float
+        return change(X / size, residual, filter.scaled(size**-2.0)) / size
     strength = float(filter.strength())
     if _is_large(X) and isinstance(filter, Ridge | Projection | GradientDescent):
         return _by_products(X, residual, filter, strength)

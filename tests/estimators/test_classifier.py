@@ -35,7 +35,9 @@ def test_scores_are_ridge_regression_on_one_hot_targets(rng):
     scaler = StandardScaler().fit(X)
     one_hot = (y[:, None] == np.unique(y)).astype(float)
     reference = Ridge(2.0).fit(scaler.transform(X), one_hot)
-    np.testing.assert_allclose(model.decision_function(X), reference.predict(scaler.transform(X)), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(
+        model.decision_function(X), reference.predict(scaler.transform(X)), rtol=1e-8, atol=1e-10
+    )
     np.testing.assert_allclose(X @ model.coef_.T + model.intercept_, model.decision_function(X), rtol=1e-8, atol=1e-10)
 
 

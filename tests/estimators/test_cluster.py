@@ -39,7 +39,9 @@ def in_this_thread():
         yield
 
 
-@pytest.mark.parametrize("kind", ["plain", "weights", "targets", "sparse", "y in memory", "columns apart", "no intercept"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "weights", "targets", "sparse", "y in memory", "columns apart", "no intercept"]
+)
 def test_numbers_are_those_of_numpy(kind, in_this_thread):
     X, y = data((2,) if kind == "targets" else ())
     weight = np.arange(N) % 3.0 if kind == "weights" else None
@@ -51,7 +53,9 @@ def test_numbers_are_those_of_numpy(kind, in_this_thread):
     options = {"fit_intercept": kind != "no intercept"}
     ours, theirs = fl.StreamingRidge(**options), fl.StreamingRidge(**options)
     for _ in range(2):
-        ours.partial_fit(there, y if kind == "y in memory" else remotely(y), None if weight is None else remotely(weight))
+        ours.partial_fit(
+            there, y if kind == "y in memory" else remotely(y), None if weight is None else remotely(weight)
+        )
         theirs.partial_fit(X, y, weight)
     same(ours, theirs)
     assert ours.n_tasks_seen_ == 2

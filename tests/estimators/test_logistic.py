@@ -30,7 +30,9 @@ def minimum(X, y, alpha, prior=None):
         return A.T @ (1 / (1 + np.exp(-(A @ w))) - y) + precision @ (w - centre)
 
     scaling = np.append(1 / scale, 1.0)
-    found = minimize(lambda v: loss(scaling * v), np.zeros(A.shape[1]), jac=lambda v: scaling * slope(scaling * v), tol=1e-12)
+    found = minimize(
+        lambda v: loss(scaling * v), np.zeros(A.shape[1]), jac=lambda v: scaling * slope(scaling * v), tol=1e-12
+    )
     return scaling * found.x
 
 
@@ -82,14 +84,18 @@ def test_weights_are_repeated_rows_and_sparse_rows_dense_ones(rng):
     repeated = fl.StreamingLogistic().fit(X[again], y[again])
     np.testing.assert_allclose(fl.StreamingLogistic().fit(X, y, sample_weight=counts).coef_, repeated.coef_, rtol=1e-6)
     rows = sparse.csr_array(X)
-    np.testing.assert_allclose(fl.StreamingLogistic().fit(rows, y).coef_, fl.StreamingLogistic().fit(X, y).coef_, rtol=1e-5)
+    np.testing.assert_allclose(
+        fl.StreamingLogistic().fit(rows, y).coef_, fl.StreamingLogistic().fit(X, y).coef_, rtol=1e-5
+    )
 
 
 def test_units_change_nothing(rng):
     X, y = data(rng)
     scaler = StandardScaler().fit(X)
     plain = fl.StreamingLogistic().fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(fl.StreamingLogistic().fit(scaler.transform(X), y).predict_proba(scaler.transform(X)), plain, rtol=1e-4)
+    np.testing.assert_allclose(
+        fl.StreamingLogistic().fit(scaler.transform(X), y).predict_proba(scaler.transform(X)), plain, rtol=1e-4
+    )
 
 
 def test_classes_are_declared_with_the_first_task(rng):

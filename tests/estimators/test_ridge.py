@@ -74,7 +74,9 @@ def test_fewer_rows_than_features_and_vectors_without_a_loss():
 def test_a_bounded_memory_keeps_the_variance_of_every_column():
     rng = np.random.default_rng(0)
     size = np.arange(1.0, 61.0) ** -1
-    tasks = [(X := rng.standard_normal((20, 60)) * size, X @ np.ones(60) + 0.1 * rng.standard_normal(20)) for _ in range(20)]
+    tasks = [
+        (X := rng.standard_normal((20, 60)) * size, X @ np.ones(60) + 0.1 * rng.standard_normal(20)) for _ in range(20)
+    ]
     exact = learned(fl.StreamingRidge(), tasks)
     errors = []
     for rank in (5, 20, 60):
@@ -106,7 +108,7 @@ def test_constant_and_distant_columns():
 
 
 def test_golden_ridge():
-    """The default on the stream of the golden numbers: λ by enumerating the density of the targets, weights by Ridge."""
+    """The default on the golden stream: λ by enumerating the density of the targets, weights by Ridge."""
     tasks = list(stream())
     X, y = np.concatenate([A for A, _ in tasks]), np.concatenate([b for _, b in tasks])
     n = len(y)
@@ -131,17 +133,23 @@ ORDERS = ["as they are", "reversed", "random"]
 
 @pytest.mark.parametrize("d", [3, 40])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("sizes", [[1] * 120, [120], [50, 1, 1, 68], [2, 3, 5, 10, 100]], ids=lambda s: f"{len(s)} tasks")
+@pytest.mark.parametrize(
+    "sizes", [[1] * 120, [120], [50, 1, 1, 68], [2, 3, 5, 10, 100]], ids=lambda s: f"{len(s)} tasks"
+)
 def test_cuts_and_orders_of_rows_change_nothing(d, order, sizes):
     X, y = data(120, d, noise=1.0)
-    at = {"as they are": np.arange(120), "reversed": np.arange(120)[::-1]}.get(order, np.random.default_rng(1).permutation(120))
+    at = {"as they are": np.arange(120), "reversed": np.arange(120)[::-1]}.get(
+        order, np.random.default_rng(1).permutation(120)
+    )
     model = learned(fl.StreamingRidge(), cut(X[at], y[at], sizes))
     whole = fl.StreamingRidge().fit(X, y)
     assert model.alpha_ == whole.alpha_
     np.testing.assert_allclose(model.coef_, whole.coef_, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-10)
     # The noise of a stream comes from its tasks, that of the solution does not.
-    np.testing.assert_allclose(model.rows_.noise(model._solved()[1].fit), whole.rows_.noise(whole._solved()[1].fit), rtol=1e-10)
+    np.testing.assert_allclose(
+        model.rows_.noise(model._solved()[1].fit), whole.rows_.noise(whole._solved()[1].fit), rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -211,7 +219,9 @@ def test_rows_of_lower_precision_choose_the_same_strength():
 
 def test_two_rows_in_the_first_task():
     rng = np.random.default_rng(3)
-    found = {fl.StreamingRidge().partial_fit(rng.standard_normal((2, 3)), rng.standard_normal(2)).alpha_ for _ in range(30)}
+    found = {
+        fl.StreamingRidge().partial_fit(rng.standard_normal((2, 3)), rng.standard_normal(2)).alpha_ for _ in range(30)
+    }
     assert found == {STRENGTHS[-1]}
 
 
@@ -225,7 +235,9 @@ def test_sparse_rows_are_dense_rows(rank):
     found = learned(fl.StreamingRidge(1.0, rank=rank), [(sparse.csc_matrix(A), b) for A, b in tasks])
     np.testing.assert_allclose(found.coef_, dense.coef_, rtol=1e-8)
     for A in (X, 9 * X):  # inside and outside of the range
-        for one, other in zip(found.predict(sparse.csr_array(A), return_std=True), dense.predict(A, return_std=True), strict=True):
+        for one, other in zip(
+            found.predict(sparse.csr_array(A), return_std=True), dense.predict(A, return_std=True), strict=True
+        ):
             np.testing.assert_allclose(one, other, rtol=1e-8)
 
 
@@ -269,7 +281,9 @@ def test_another_strength_may_be_set_at_any_time():
     X, y = data(50, 4)
     model = fl.StreamingRidge().fit(X, y)
     for alpha in (3.0, 0.1, None):
-        np.testing.assert_allclose(model.set_params(alpha=alpha).coef_, fl.StreamingRidge(alpha).fit(X, y).coef_, rtol=1e-10)
+        np.testing.assert_allclose(
+            model.set_params(alpha=alpha).coef_, fl.StreamingRidge(alpha).fit(X, y).coef_, rtol=1e-10
+        )
 
 
 # --- predictions ---

@@ -92,7 +92,9 @@ def test_solutions_solve_their_normal_equations(dense):
         Z = A / s
         freedom = np.trace(np.linalg.solve(Z.T @ Z + 3.0 * np.eye(6), Z.T @ Z))
         assert rows.freedom(fit) == pytest.approx(freedom)
-        np.testing.assert_allclose(rows.error(fit.coef, fit.intercept), np.sum((Y - X @ fit.coef - fit.intercept) ** 2, axis=0))
+        np.testing.assert_allclose(
+            rows.error(fit.coef, fit.intercept), np.sum((Y - X @ fit.coef - fit.intercept) ** 2, axis=0)
+        )
         new = rng.standard_normal((3, 6))
         z = (new - X.mean(axis=0)) / s
         leverage = np.einsum("ij,ji->i", z, np.linalg.solve(Z.T @ Z + 3.0 * np.eye(6), z.T))
@@ -102,7 +104,12 @@ def test_solutions_solve_their_normal_equations(dense):
 @STORES
 def test_the_error_of_any_weights_needs_no_rows(dense):
     rng = np.random.default_rng(3)
-    X, Y, W, b = rng.standard_normal((20, 4)) + 5, rng.standard_normal((20, 2)), rng.standard_normal((4, 2)), np.array([1.0, -2.0])
+    X, Y, W, b = (
+        rng.standard_normal((20, 4)) + 5,
+        rng.standard_normal((20, 2)),
+        rng.standard_normal((4, 2)),
+        np.array([1.0, -2.0]),
+    )
     np.testing.assert_allclose(Rows.of(X, Y, dense=dense).error(W, b), np.sum((Y - X @ W - b) ** 2, axis=0))
 
 

@@ -155,8 +155,8 @@ def test_a_failing_allocation_leaves_the_model_as_it_was(model, monkeypatch):
             assert model.n_tasks_seen_ == 2
             model.__dict__ = state
         monkeypatch.undo()
+    monkeypatch.setattr(Rows, "of", fails)
     with pytest.raises(MemoryError):
-        monkeypatch.setattr(Rows, "of", fails)
         model.partial_fit(X, Y)
 
 

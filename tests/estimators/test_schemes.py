@@ -1,4 +1,4 @@
-"""``ContinualRidge`` and ``ContinualGD``: the literal algorithms of the paper, and which filter a task is learned with."""
+"""``ContinualRidge`` and ``ContinualGD``: the literal algorithms of the paper, and which filter a task takes."""
 
 import gc
 import tracemalloc
@@ -57,7 +57,9 @@ def test_averages_answer_and_the_last_weights_learn(r, model, targets, rng):
         path.append(weights(alone.partial_fit(X, y)))
     expected = literal.averages(np.array(path), r)[-1]
     np.testing.assert_allclose(weights(averaging), expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(averaging.predict(X), X @ averaging.coef_.T + averaging.intercept_, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        averaging.predict(X), X @ averaging.coef_.T + averaging.intercept_, rtol=1e-10, atol=1e-12
+    )
     assert averaging.prequential_mse_ == pytest.approx(np.mean(squares))
 
 
@@ -95,7 +97,9 @@ def test_tasks_given_in_any_way_are_learned_alike(given, rng):
 
 
 @pytest.mark.parametrize(
-    "schedule", [fl.schedules.increasing(0.1), fl.schedules.end_ramp(), fl.schedules.cyclic(3), fl.Ridge(np.arange(1.0, 7.0))], ids=str
+    "schedule",
+    [fl.schedules.increasing(0.1), fl.schedules.end_ramp(), fl.schedules.cyclic(3), fl.Ridge(np.arange(1.0, 7.0))],
+    ids=str,
 )
 def test_a_schedule_is_that_of_the_laboratory(rng, schedule):
     tasks = list(stream(rng, 6))
@@ -130,7 +134,8 @@ def test_any_callable_is_a_schedule(rng):
 def test_a_name_is_the_schedule_of_that_name(rng):
     tasks = list(stream(rng, 4))
     by_name, given = (
-        learned(fl.ContinualRidge(schedule=schedule, n_tasks=4), tasks) for schedule in ("increasing", fl.schedules.increasing())
+        learned(fl.ContinualRidge(schedule=schedule, n_tasks=4), tasks)
+        for schedule in ("increasing", fl.schedules.increasing())
     )
     np.testing.assert_array_equal(by_name.coef_, given.coef_)
 
@@ -144,7 +149,9 @@ def test_the_number_of_tasks_must_be_known(rng):
     known = fl.ContinualRidge(schedule="increasing", n_tasks=3).fit(X, y, groups)
     np.testing.assert_array_equal(counted.coef_, known.coef_)
     for model in (counted, known):
-        with pytest.raises(ValueError, match="task 4 is beyond the 3 tasks that the schedule was made for; set n_tasks"):
+        with pytest.raises(
+            ValueError, match="task 4 is beyond the 3 tasks that the schedule was made for; set n_tasks"
+        ):
             model.partial_fit(*more)
     assert fl.ContinualGD().fit(X, y, groups).partial_fit(*more).n_tasks_seen_ == 4
 
@@ -169,7 +176,11 @@ def test_the_running_radius_is_the_largest_norm_so_far(rng):
         (lambda: fl.ContinualGD(5, schedule="fixed_budget"), ValueError, "n_steps and step_size come from schedule"),
         (lambda: fl.ContinualRidge(schedule="rising"), ValueError, "did you mean 'increasing'"),
         (lambda: fl.ContinualRidge(schedule=[1.0]), TypeError, "schedule must be a schedule, a filter"),
-        (lambda: fl.ContinualRidge(schedule="fixed_budget", n_tasks=5), TypeError, "must give a filter such as fl.Ridge"),
+        (
+            lambda: fl.ContinualRidge(schedule="fixed_budget", n_tasks=5),
+            TypeError,
+            "must give a filter such as fl.Ridge",
+        ),
         (lambda: fl.ContinualGD(schedule="increasing", n_tasks=5), TypeError, "must give a filter of gradient descent"),
         (lambda: fl.ContinualRidge(n_tasks=0), ValueError, "n_tasks must be at least 1"),
         (lambda: fl.ContinualRidge(radius=-1.0), ValueError, "radius must be nonnegative"),
@@ -209,7 +220,9 @@ def test_wide_sparse_tasks_take_no_more_memory_than_their_rows_and_weights(rng):
     assert set(np.flatnonzero(model.coef_)) <= set(X.indices)
 
 
-@pytest.mark.parametrize("model", [fl.ContinualRidge(1.0), fl.ContinualRidge(schedule="increasing", n_tasks=2000)], ids=str)
+@pytest.mark.parametrize(
+    "model", [fl.ContinualRidge(1.0), fl.ContinualRidge(schedule="increasing", n_tasks=2000)], ids=str
+)
 def test_memory_is_flat(rng, model):
     A, b = rng.standard_normal((500, 1, 4)), rng.standard_normal((500, 1))
 

@@ -57,9 +57,7 @@ def test_learning_task_by_task_is_learning_the_whole_table(kind):
         model.partial_fit(X, y)
     parts = list(tasks(kind))
     X = np.concatenate([model[0].transform(X) for X, _ in parts])
-    whole = fl.StreamingRidge(alpha=1e-3).fit(
-        X, np.concatenate([y for _, y in parts])
-    )
+    whole = fl.StreamingRidge(alpha=1e-3).fit(X, np.concatenate([y for _, y in parts]))
     np.testing.assert_allclose(model[-1].predict(X), whole.predict(X), atol=1e-8)
 
 

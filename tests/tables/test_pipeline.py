@@ -105,9 +105,7 @@ def test_other_steps_learn_too_or_must_be_ready():
 def test_scikit_learns_own_pipeline_learns_a_whole_table():
     tasks = list(months())
     X, y = pd.concat([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
-    model = make_pipeline(
-        fl.tables.TableEncoder(), fl.StreamingRidge()
-    )
+    model = make_pipeline(fl.tables.TableEncoder(), fl.StreamingRidge())
     model.fit(X, y, streamingridge__groups=np.repeat(np.arange(12), 40))
     assert model[-1].n_tasks_seen_ == 12
     assert model.score(X, y) > 0.9
@@ -200,9 +198,7 @@ def test_tables_of_every_library_give_the_same_model(library):
     """Task by task, with predictions, and as a collection."""
     made, models = [LIBRARIES["dict"], LIBRARIES[library]], []
     for make in made:
-        model = fl.tables.make_pipeline(
-            fl.tables.TableEncoder(), fl.StreamingRidge(alpha=0.1)
-        )
+        model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.StreamingRidge(alpha=0.1))
         for X, y in itertools.islice(months(), 3):
             table = {name: X[name].tolist() for name in X.columns}
             model.partial_fit(make(table), y)

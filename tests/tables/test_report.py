@@ -171,9 +171,7 @@ def test_tasks_of_single_rows_are_decided_by_chance():
 @pytest.mark.parametrize("standardize", [True, False])
 def test_the_uncertainty_of_categories_is_that_of_differences(standardize):
     rng = np.random.default_rng(0)
-    model = fl.tables.make_pipeline(
-        fl.tables.TableEncoder(), fl.StreamingRidge(alpha=1e-8, standardize=standardize)
-    )
+    model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.StreamingRidge(alpha=1e-8, standardize=standardize))
     towns, sizes, targets = [], [], []
     for _ in range(10):
         town, size = rng.choice(["Ulm", "Bonn", "Jena"], 100, p=[0.6, 0.3, 0.1]), 100 * rng.random(100)

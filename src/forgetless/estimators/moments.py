@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Union
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, eigh, lapack
 
 from forgetless._core.arrays import Floats
 from forgetless.estimators.systems import Eigen, System, Woodbury
@@ -195,9 +195,10 @@ class LowRank:
         # memory layout of the rows. Weights that differ by 1e-7 from column to column decide it.
         golden = np.arange(1, B.shape[1] + 1) * _GOLDEN % 1.0
         tilted = B * (1.0 + TIE * golden)
-        e, Q = np.linalg.eigh(tilted @ tilted.T)
-        kept = e[::-1][:rank] > 1e-14 * max(float(e[-1]), 0.0)
-        leading = (Q[:, ::-1][:, :rank].T @ self.vectors)[kept]
+        q = len(B)
+        e, Q = eigh(tilted @ tilted.T, subset_by_index=(max(q - rank, 0), q - 1))
+        kept = e > 1e-14 * max(float(e[-1]), 0.0)
+        leading = (Q.T @ self.vectors)[kept][::-1]
         rest = np.maximum(self.diagonal - np.einsum("ij,ij->j", leading, leading), 0.0)
         if (rest * u**2).sum() <= EXACT * (self.diagonal * u**2).sum():
             return LowRank(leading, np.zeros_like(rest)), False
