@@ -14,11 +14,7 @@ from papers.statement import ABSTRACT, Statement
 PAPER = "Li, Wu & Braverman 2026"
 FEATURES, ROWS, DRAWS = 200, 1000, 4
 RANKS = (0, 50, 100)
-
-
-def _joint(rank: int | None) -> fl.StreamingRidge:
-    """Return joint ridge regression with ``rank`` directions, with all of them if None."""
-    return fl.StreamingRidge(1e-6, rank=rank, standardize=False, fit_intercept=False)
+PLAIN = {"standardize": False, "fit_intercept": False}
 
 
 def statements() -> list[Statement]:
@@ -32,7 +28,9 @@ def statements() -> list[Statement]:
     for _ in range(DRAWS):
         X = [rng.standard_normal((ROWS, FEATURES)) * np.sqrt(each) for each in (first, second)]
         data = [(each, each @ w + rng.standard_normal(ROWS)) for each in X]
-        models = [_joint(None), fl.ContinualRidge(1e-6), *map(_joint, RANKS[1:])]
+        # Joint ridge regression with all directions, none, and some of them.
+        models = [fl.StreamingRidge(1e-6, rank=rank, **PLAIN) for rank in (None, *RANKS[1:])]
+        models.insert(1, fl.ContinualRidge(1e-6))
         for model in models:
             for each in data:
                 model.partial_fit(*each)

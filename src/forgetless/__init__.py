@@ -19,7 +19,6 @@ _LATER = {
     "Projection": "filters",
     "RandomReshuffling": "orderings",
     "Ridge": "filters",
-    "Rows": "estimators.rows",
     "StreamingLogistic": "estimators.logistic",
     "StreamingRidge": "estimators.ridge",
     "StreamingRidgeClassifier": "estimators.classifier",
@@ -80,7 +79,6 @@ if TYPE_CHECKING:
     from forgetless.estimators.evaluation import evaluate_stream
     from forgetless.estimators.logistic import StreamingLogistic
     from forgetless.estimators.ridge import StreamingRidge
-    from forgetless.estimators.rows import Rows
     from forgetless.estimators.schemes import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge
@@ -122,7 +120,6 @@ __all__ = [
     "Projection",
     "RandomReshuffling",
     "Ridge",
-    "Rows",
     "StreamingLogistic",
     "StreamingRidge",
     "StreamingRidgeClassifier",

@@ -101,7 +101,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         blank._n_groups = len(order)
         for label in order:
             at = np.flatnonzero(labels == label)
-            part = X.iloc[at] if hasattr(X, "iloc") else X[at]
+            part = X.iloc[at] if hasattr(X, "iloc") else X[at]  # names of features stay
             weight = None if sample_weight is None else np.asarray(sample_weight)[at]
             blank.partial_fit(part, y[at], sample_weight=weight)
         return self._adopt(blank)

@@ -69,6 +69,7 @@ def _sum_of_dask(X: Any, y: Any, weight: Any, options: dict[str, Any]) -> Rows:
     X = X.rechunk({1: -1})
     if np.isnan(X.chunks[0]).any():
         raise ValueError("X has blocks of unknown length; call X.compute_chunk_sizes() first")
+    # y and the weights are cut as the rows of X are.
     columns = []
     for part in (y, weight):
         part = part if part is None or is_dask(part) else da.from_array(part)
@@ -85,6 +86,7 @@ def _sum_of_dask(X: Any, y: Any, weight: Any, options: dict[str, Any]) -> Rows:
     add = dask.delayed(sum, pure=True)
     blocks = zip(X.to_delayed().ravel(), *columns, strict=True)
     parts = [of(*block, **options) for block in blocks]
+    # In a tree, so that no worker holds many statistics at a time.
     while len(parts) > 1:
         parts = [add(parts[first : first + 8]) for first in range(0, len(parts), 8)]
     result: Rows = parts[0].compute()

@@ -119,13 +119,15 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         temperature = Temperature()
         before = Before()
         memory = None
-        some = slice(None, None, -(-len(targets) // MOST))
+        some = slice(None, None, -(-len(targets) // MOST))  # every row of small tasks
         if state is not None:
+            # Where each class was before; −1 for those that are new, whose targets were zero.
             place = np.searchsorted(state.classes, every)
             place = np.where(np.isin(every, state.classes), place, -1)
             counts = np.where(place >= 0, state.counts[place], 0.0)
             rows, fit = state.memory
             memory = Memory(rows.with_targets(place), fit.with_targets(place))
+            # Before the task is learned: what scores say of new rows.
             scores = _scores(X, memory, self.guard)
             wrong = scores.argmax(axis=1) != targets.argmax(axis=1)
             n = float(weights.sum())

@@ -288,6 +288,7 @@ class _Run:
             for mean in (means.mean, means.last)
         ]
         self.befores.append((before, constants[0], constants[1]))
+        # The joint model learns at the end, with the features as they are then.
         if self.joint is not None and self.holdout > 0:
             self.learned.append((rows_of(X, train), targets))
         self.means = means.after(targets)
@@ -303,6 +304,7 @@ class _Run:
         if not self.labels:
             raise ValueError("there are no tasks to learn; pass at least one (X, y)")
         T = len(self.labels)
+        # Entry (t, m) is the error on task m after task t.
         held_out = self.held_out
         mean = self.means.mean
         table = np.full((T, T), np.nan)

@@ -28,7 +28,10 @@ def class_task(
     codes = codes.astype(np.float64)
     X, numbers, weight = tasks.task(draft, X, codes, weight, first=known is None)
     labels = own[numbers[:, 0].astype(np.int64)]
-    every = np.unique(labels) if classes is None else np.union1d(np.asarray(classes), labels)
-    every = every if known is None else np.union1d(known, every)
+    every = np.unique(labels)
+    # Classes may be declared before they come, and stay once they have come.
+    for others in (classes, known):
+        if others is not None:
+            every = np.union1d(np.asarray(others), every)
     draft._y_shape = (len(every),)
     return X, (labels[:, None] == every).astype(np.float64), weight, every

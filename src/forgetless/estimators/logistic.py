@@ -169,9 +169,11 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
         """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
         state = self._fitted()
         X = tasks.rows(self, X, is_guarded=self.guard is not None)
+        # One product for all classes.
         coef = np.hstack([fit.coef for fit in state.fits])
         intercept = np.concatenate([fit.intercept for fit in state.fits])
-        odds = Guard.of(state.plain, self.guard).predict(X, coef, intercept)
+        guard = Guard.of(state.plain, self.guard)
+        odds = guard.predict(X, coef, intercept)
         return odds[:, 0] if len(state.classes) == 2 else odds
 
     def predict_proba(self, X: Any) -> Floats:
@@ -216,10 +218,12 @@ def _newton(
     """
     d = X.shape[1]
     scale, strength = penalty
+    # The solution so far is a good start: later tasks change it little.
     eta = np.zeros(X.shape[0])
     if before is not None:
         eta = X @ before[1].coef[:, 0] + before[1].intercept[0]
     for _ in range(NEWTON):
+        # The quadratic approximation of the log-loss around η.
         p = expit(eta)
         h = np.maximum(p * (1.0 - p), SMALLEST)
         response = eta + (y - p) / h
@@ -227,6 +231,7 @@ def _newton(
         rows = block.stored(d) if before is None else before[0] + block
         fit = rows.solve(strength, scale)
         new = X @ fit.coef[:, 0] + fit.intercept[0]
+        # Newton's step, shortened where it would leave the region of the approximation.
         gap = float(np.max(np.abs(new - eta)))
         if gap < 1e-6 * (1.0 + float(np.max(np.abs(new)))):
             break

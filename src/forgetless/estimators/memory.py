@@ -76,6 +76,7 @@ class Options(NamedTuple):
                 f" {WIDEST_SPARSE:,}; use ContinualRidge(alpha), which keeps weights only, or fewer"
                 " features"
             )
+        # A matrix takes all rows at once; vectors are cut off after every block.
         step = m if d <= self.dense else max(self.vectors, CHUNK // (8 * d))
         for first in range(0, m, step):
             part = slice(first, first + step)
@@ -112,7 +113,7 @@ class Memory(NamedTuple):
     def plus(self, block: Rows, options: Options) -> "Memory":
         """Return the memory after a block, solved again where it has grown enough."""
         rows = self.rows + block
-        grown = rows.n - self.fit.n
+        grown = rows.n - self.fit.n  # rows that the solution does not know yet
         # A truncation needs the solution at once.
         is_exact = isinstance(rows.gram, Dense)
         few = rows.n < GROWTH * self.fit.n and SLOW * grown < len(rows.mean)
@@ -175,6 +176,7 @@ class Guard(NamedTuple):
     def predict(self, X: Any, coef: Floats, intercept: Floats) -> Floats:
         """Return the clipped X times coef (d, c), plus an intercept (c,)."""
         n, d = X.shape
+        # In blocks that are still in the cache when they are multiplied.
         step = max(_BLOCK // (8 * d), 64)
         if sparse.issparse(X) or n <= step:
             return np.asarray(self.held(X) @ coef + intercept)

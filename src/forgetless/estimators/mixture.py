@@ -49,17 +49,21 @@ class Mixture(NamedTuple):
     def weights(self, memory: Memory) -> tuple[Floats, Floats]:
         """Return the coefficients and the intercept of the mixture."""
         coefs, intercepts = zip(*self.parts(memory), strict=True)
-        return np.tensordot(self.shares, np.stack(coefs), 1), self.shares @ np.stack(intercepts)
+        coef = np.tensordot(self.shares, np.stack(coefs), 1)
+        intercept = self.shares @ np.stack(intercepts)
+        return coef, intercept
 
     def judged(self, memory: Memory, loss: Loss) -> "Mixture":
         """Return the mixture with shares after the errors on a task that is not learned yet."""
         errors = np.array([loss(*part) for part in self.parts(memory)])
+        # A part without any share could never come back.
         shares = (1.0 - SHARED) * self.shares + SHARED * PRIOR
         return self._replace(shares=_updated(shares, errors, 0.5))
 
     def after(self, memory: Memory, blocks: list[Rows], options: Options) -> "Mixture":
         """Return the mixture after a task; ``memory`` has learned it already."""
         if self.memories:
+            # In the units of all rows: those of few rows would let a constant column explode.
             scale = options.scale(memory.rows)
             pairs = zip(self.memories, DRIFTS, strict=True)
             memories = tuple(_forgotten(each, g, blocks, scale, options) for each, g in pairs)
@@ -82,11 +86,12 @@ def _forgotten(
     """Return a memory after a walk of variance g and a task, solved in the units ``scale`` of all
     rows.
     """
-    rows = memory.rows.drifted(g, memory.fit)
+    fit = memory.fit
+    rows = memory.rows.drifted(g, fit)
     strength = options.strength
     if strength is None:
-        strength = max(memory.fit.strength / (1.0 + g * memory.fit.strength), LEAST)
-    fit = memory.fit
+        walked = fit.strength / (1.0 + g * fit.strength)
+        strength = max(walked, LEAST)
     for block in blocks:
         rows = rows + block
         fit = rows.solve(strength, scale)

@@ -48,7 +48,8 @@ class Dense:
         if isinstance(other, Dense):
             return Dense(self.matrix + other.matrix)
         total = self.matrix.copy()
-        total.flat[:: len(total) + 1] += other.rest
+        diagonal = slice(None, None, len(total) + 1)
+        total.flat[diagonal] += other.rest
         B = other.vectors.T
         # BᵀB is added in place: few vectors must not cost several copies of a d × d matrix.
         if len(other.vectors):
@@ -78,12 +79,15 @@ class Dense:
     def low_rank(self) -> "LowRank":
         """Return the same moments as vectors."""
         e, V = np.linalg.eigh(self.matrix)
-        vectors = (np.sqrt(np.maximum(e, 0.0)) * V).T[::-1]
-        return LowRank(np.ascontiguousarray(vectors), np.zeros(len(e)))
+        # Rounding may leave eigenvalues of zero below it; vectors come by size.
+        lengths = np.sqrt(np.maximum(e, 0.0))
+        vectors = np.ascontiguousarray((lengths * V).T[::-1])
+        return LowRank(vectors, np.zeros(len(e)))
 
     def system(self, u: Floats) -> System:
         """Return the system of U G U, U = diag(u), for solutions with many λ."""
-        e, V = np.linalg.eigh(self.matrix * np.outer(u, u))
+        scaled = self.matrix * np.outer(u, u)
+        e, V = np.linalg.eigh(scaled)
         return Eigen(np.maximum(e, 0.0), V)
 
     def solve(self, u: Floats, strength: float, c: Floats) -> Floats:
@@ -103,11 +107,13 @@ class Dense:
         u = inverse_scale(scale)
         A = (g * np.outer(u, u)) * self.matrix
         A.flat[:: len(A) + 1] += 1.0 + g * strength
-        inverse = lapack.dpotri(lapack.dpotrf(A, lower=1)[0], lower=1)[0]
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        factor = lapack.dpotrf(A, lower=1)[0]
+        lower = lapack.dpotri(factor, lower=1)[0]  # LAPACK writes one half
+        inverse = np.tril(lower) + np.tril(lower, -1).T
         # G′ = (I − (I + g(G + λ))⁻¹)/g − λ′, where the diagonal part is λ′ + 1/(g(1 + gλ)) − 1/g.
         inverse.flat[:: len(A) + 1] -= 1.0 / (1.0 + g * strength)
-        return Dense((-1.0 / g) * inverse * np.outer(scale, scale))
+        change = (-1.0 / g) * inverse
+        return Dense(change * np.outer(scale, scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +184,12 @@ class LowRank:
             return LowRank(B, self.rest * u**2).dense().system(np.ones(d))
         if self.rest.any():
             return Woodbury(B, self.rest * u**2)
+        # With BBᵀ = Q e Qᵀ the eigenvectors of BᵀB are BᵀQ/√e.
         e, Q = np.linalg.eigh(B @ B.T)
-        keep = e > 1e-12 * max(float(e.max(initial=0.0)), 1e-300)
-        return Eigen(e[keep], (B.T @ Q[:, keep]) / np.sqrt(e[keep]))
+        largest = max(float(e.max(initial=0.0)), 1e-300)
+        keep = e > 1e-12 * largest
+        V = (B.T @ Q[:, keep]) / np.sqrt(e[keep])
+        return Eigen(e[keep], V)
 
     def solve(self, u: Floats, strength: float, c: Floats) -> Floats:
         """Return (UGU + λ)⁻¹c for one λ."""
@@ -199,8 +208,10 @@ class LowRank:
         e, Q = eigh(tilted @ tilted.T, subset_by_index=(max(q - rank, 0), q - 1))
         kept = e > 1e-14 * max(float(e[-1]), 0.0)
         leading = (Q.T @ self.vectors)[kept][::-1]
-        rest = np.maximum(self.diagonal - np.einsum("ij,ij->j", leading, leading), 0.0)
-        if (rest * u**2).sum() <= EXACT * (self.diagonal * u**2).sum():
+        diagonal = self.diagonal
+        rest = np.maximum(diagonal - np.einsum("ij,ij->j", leading, leading), 0.0)
+        lost = float(rest @ u**2)
+        if lost <= EXACT * float(diagonal @ u**2):
             return LowRank(leading, np.zeros_like(rest)), False
         return LowRank(leading, rest), True
 
@@ -210,9 +221,11 @@ class LowRank:
         B = self.vectors * u
         e, Q = np.linalg.eigh(B @ B.T)
         e = np.maximum(e, 1e-300)
+        # Every direction keeps its place and loses length.
         shrunk = np.sqrt(_walked(e, g, strength) / e)
         vectors = (Q * shrunk).T @ self.vectors
-        return LowRank(vectors, _walked(self.rest * u**2, g, strength) * scale**2)
+        rest = _walked(self.rest * u**2, g, strength)
+        return LowRank(vectors, rest * scale**2)
 
 
 Moments = Union[Dense, LowRank]  # noqa: UP007 (as text in annotations above)
@@ -222,4 +235,6 @@ def _walked(e: Floats, g: float, strength: float) -> Floats:
     """Return the eigenvalues e′ = (e + λ)/(1 + g(e + λ)) − λ/(1 + gλ) after a walk of variance
     g.
     """
-    return np.asarray(e / ((1.0 + g * (e + strength)) * (1.0 + g * strength)))
+    with_data = 1.0 + g * (e + strength)
+    without = 1.0 + g * strength
+    return np.asarray(e / (with_data * without))

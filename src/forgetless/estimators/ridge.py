@@ -274,6 +274,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         state: State | None = self._state
         if state is None or not state.waiting:
             return state
+        # They were checked when they came.
         X = np.concatenate([X for X, _ in state.waiting])
         y = np.concatenate([y for _, y in state.waiting])
         draft = copy.copy(self)
@@ -336,7 +337,8 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         if not before.recent_rows:
             return noise
         late = before.recent / before.recent_rows / len(noise)
-        return noise * max(1.0, late / max(float(noise.mean()), 1e-300))
+        typical = max(float(noise.mean()), 1e-300)
+        return noise * max(1.0, late / typical)
 
     def coefficients(self) -> Table:
         """Return a table of the coefficients, with their standard errors for a single target.
@@ -369,7 +371,8 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         combinations = np.eye(len(u)) if combinations is None else np.asarray(combinations)
         system = memory.rows.gram.system(u)
         leverages = system.leverages(combinations * u, memory.fit.strength)
-        errors = np.sqrt(leverages * self._noise(state, memory)[0])
+        noise = self._noise(state, memory)[0]
+        errors = np.sqrt(leverages * noise)
         has_constant = (combinations[:, u == 0] != 0).any(axis=1)
         return np.where(has_constant, np.nan, errors)
 

@@ -148,7 +148,7 @@ class Rows:
         if not isinstance(other, Rows):
             return NotImplemented
         n = self.n + other.n
-        share = other.n / n
+        share = other.n / n  # n₂/n
         gap = other.mean - self.mean
         apart = other.target - self.target
         # The means of both parts are two more rows of weights n₁ and n₂, whose spread around the
@@ -258,11 +258,13 @@ class Rows:
             return self._fit(scale, c, system.solve(c, strength), strength)
         values, minima = costs(grid)
         strength = _lowest(grid, values)
-        fit = self._fit(scale, c, system.solve(c, strength), strength)
+        weights = system.solve(c, strength)
+        fit = self._fit(scale, c, weights, strength)
         # Few rows cannot tell λ, and a small one would promise too small errors: the variance of
         # the noise is averaged over the posterior of λ.
         posterior = np.exp(-0.5 * (values - values.min()))
-        noise = (posterior / posterior.sum()) @ minima / max(self.n - 3.0, 1.0)
+        posterior /= posterior.sum()
+        noise = posterior @ minima / max(self.n - 3.0, 1.0)
         return fit._replace(noise=noise, freedom=system.freedom(strength))
 
     def _fit(self, scale: Floats, c: Floats, W: Floats, strength: float) -> Fit:
@@ -315,6 +317,7 @@ class Rows:
     def error(self, coef: Floats, intercept: Floats) -> Floats:
         """Return Σ(y − xᵀw − b)² of any weights w (d, c) and b (c,), of shape (c,)."""
         bias = self.target - self.mean @ coef - intercept
+        # Σ(y − ȳ − (x − x̄)ᵀw)² = q − 2wᵀc + wᵀGw, and the means add n·bias².
         centred = self.squares - 2.0 * np.einsum("ij,ij->j", coef, self.cross)
         centred += np.einsum("ij,ij->j", coef, self.gram.dot(coef))
         return np.asarray(np.maximum(centred, 0.0) + self.n * bias**2)
@@ -327,12 +330,14 @@ class Rows:
 
     def residual(self, fit: Fit) -> Floats:
         """Return the squared error of a solution without its penalty, of shape (c,)."""
-        penalty = fit.strength * np.sum((fit.scale[:, None] * fit.coef) ** 2, axis=0)
+        standardized = fit.scale[:, None] * fit.coef
+        penalty = fit.strength * np.sum(standardized**2, axis=0)
         return np.asarray(np.maximum(fit.minimum - penalty, 0.0))
 
     def error_left_out(self, fit: Fit) -> Floats:
         """Return the mean squared error to expect of rows left out (GCV), of shape (c,)."""
-        left = 1.0 - min((1.0 + self.freedom(fit)) / max(self.n, 1.0), 0.95)
+        used = (1.0 + self.freedom(fit)) / max(self.n, 1.0)
+        left = 1.0 - min(used, 0.95)
         return self.residual(fit) / self.n / left**2
 
     def noise(self, fit: Fit) -> Floats:
@@ -348,9 +353,12 @@ class Rows:
     def variances(self, X: Any, fit: Fit, noise: Floats) -> Floats:
         """Return the variances σ²(1 + 1/n + xᵀ(G + λ)⁻¹x), (n, c), of new targets of rows X."""
         u = inverse_scale(fit.scale)
-        Z = ((X.toarray() if sparse.issparse(X) else X) - self.mean) * u
+        dense = X.toarray() if sparse.issparse(X) else X
+        Z = (dense - self.mean) * u
         leverages = self.gram.system(u).leverages(Z, fit.strength)
-        return np.outer(1.0 + self.centered / self.n + leverages, noise)
+        # The noise of the target itself, the level, and the weights.
+        factors = 1.0 + self.centered / self.n + leverages
+        return np.outer(factors, noise)
 
 
 def _placed(values: Floats, place: Any) -> Floats:

@@ -90,6 +90,7 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
     def _after(self, state: SchemeState, X: Any, y: Floats, weight: Any) -> SchemeState:
         """Return the state after a task."""
         t = state.n_tasks + 1
+        # What the model would have said of the task before it is learned.
         gap = X @ state.average - y
         before = state.before
         if state.n_tasks:
@@ -97,7 +98,7 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
             error = float(squares.sum() if weight is None else weight @ squares)
             rows = float(len(y) if weight is None else weight.sum())
             before = before.plus(error, rows, before.rows + rows)
-        residual = y - X @ state.last
+        residual = y - X @ state.last  # the average answers, and the last weights learn
         if weight is not None:
             root = np.sqrt(weight)[:, None]
             X = X.multiply(root).tocsr() if sparse.issparse(X) else root * X

@@ -29,8 +29,12 @@ class Eigen:
 
     def evidence(self, c: Floats, strengths: Floats) -> tuple[Any, Any]:
         """Return cᵀ(M + λ)⁻¹c, of shape (λ, targets), and log det(I + M/λ), of shape (λ,)."""
-        energies = (1.0 / (self.e + strengths[:, None])) @ (self.V.T @ c) ** 2
-        return energies, np.log1p(self.e / strengths[:, None]).sum(axis=1)
+        squares = (self.V.T @ c) ** 2
+        grid = strengths[:, None]
+        # cᵀ(M + λ)⁻¹c = Σ (vᵀc)²/(e + λ), and det(I + M/λ) = Π (1 + e/λ)
+        energies = (1.0 / (self.e + grid)) @ squares
+        determinants = np.log1p(self.e / grid).sum(axis=1)
+        return energies, determinants
 
     def freedom(self, strength: float) -> float:
         """Return tr M(M + λ)⁻¹, the degrees of freedom."""
@@ -64,7 +68,8 @@ class Woodbury:
         """Return D, and the Cholesky factor L of I + BD⁻¹Bᵀ."""
         D = self.rest + strength
         inner = (self.B / D) @ self.B.T
-        inner.flat[:: len(inner) + 1] += 1.0
+        diagonal = slice(None, None, len(inner) + 1)
+        inner.flat[diagonal] += 1.0
         return D, np.linalg.cholesky(inner)
 
     def _solved(self, c: Floats, D: Floats, L: Floats) -> Floats:
@@ -82,8 +87,12 @@ class Woodbury:
         determinants = []
         for strength in strengths.tolist():
             D, L = self._inner(strength)
-            energies.append(np.einsum("ij,ij->j", c, self._solved(c, D, L)))
-            determinants.append(np.log(D / strength).sum() + 2.0 * np.log(L.diagonal()).sum())
+            solved = self._solved(c, D, L)
+            energies.append(np.einsum("ij,ij->j", c, solved))
+            # det(D + BᵀB) = det D · det(I + BD⁻¹Bᵀ), and the latter is det(L)²
+            outer = np.log(D / strength).sum()
+            inner = 2.0 * np.log(L.diagonal()).sum()
+            determinants.append(outer + inner)
         return np.array(energies), np.array(determinants)
 
     def freedom(self, strength: float) -> float:

@@ -40,7 +40,10 @@ class Temperature(NamedTuple):
         place = float(best)
         if 0 < best < len(INVERSES) - 1:
             before, at, after = self.losses[best - 1 : best + 2].tolist()
-            place += 0.5 * (before - after) / max(before - 2.0 * at + after, 1e-300)
+            # The vertex of the parabola through three points at −1, 0 and 1.
+            curvature = max(before - 2.0 * at + after, 1e-300)
+            place += 0.5 * (before - after) / curvature
+        # 1/T is 2^(−2 + place/2).
         return float(2.0 ** (2.0 - 0.5 * place))
 
     def decayed(self) -> "Temperature":
@@ -51,8 +54,11 @@ class Temperature(NamedTuple):
 
     def plus(self, scores: Floats, targets: Floats, weights: Floats) -> "Temperature":
         """Return the sums with scores and one-hot targets (n, c) of rows of weights (n,)."""
-        scaled = INVERSES[:, None, None] * (scores - scores.max(axis=1, keepdims=True))
-        losses = np.log(np.exp(scaled).sum(axis=2)) - np.sum(scaled * targets, axis=2)
+        below = scores - scores.max(axis=1, keepdims=True)
+        scaled = INVERSES[:, None, None] * below
+        # −log softmax of the true class, for every 1/T and row.
+        losses = np.log(np.exp(scaled).sum(axis=2))
+        losses -= np.sum(scaled * targets, axis=2)
         return Temperature(self.losses + losses @ weights, self.rows + float(weights.sum()))
 
 
