@@ -14,7 +14,6 @@ from papers.statement import ABSTRACT, Statement
 PAPER = "Li, Wu & Braverman 2026"
 FEATURES, ROWS, DRAWS = 200, 1000, 4
 RANKS = (0, 50, 100)
-PLAIN = {"standardize": False, "fit_intercept": False}
 
 
 def statements() -> list[Statement]:
@@ -29,7 +28,7 @@ def statements() -> list[Statement]:
         X = [rng.standard_normal((ROWS, FEATURES)) * np.sqrt(each) for each in (first, second)]
         data = [(each, each @ w + rng.standard_normal(ROWS)) for each in X]
         # Joint ridge regression with all directions, none, and some of them.
-        models = [fl.StreamingRidge(1e-6, rank=rank, **PLAIN) for rank in (None, *RANKS[1:])]
+        models = [fl.StreamingRidge(1e-6, rank=r or None, standardize=False) for r in RANKS]
         models.insert(1, fl.ContinualRidge(1e-6))
         for model in models:
             for each in data:

@@ -55,10 +55,11 @@ def written(shape: tuple[int, int], pieces: list[Placed], *, wide: bool) -> Any:
     # Written column by column, and returned row by row.
     columns = np.zeros((d, n))
     for piece, places in pieces:
+        # Every feature of a column has a place of its own.
         if isinstance(piece, Given):
             columns[places[piece.part]] = piece.values
         elif isinstance(piece, OneHot):
-            there = np.flatnonzero(piece.parts >= 0)
+            there = np.flatnonzero(piece.parts >= 0)  # −1 is none
             columns[places[piece.parts[there]], there] = 1.0
         elif isinstance(piece, Coded):
             for place, values in zip(places.tolist(), piece.table.T, strict=True):

@@ -226,7 +226,7 @@ def _learn_last(model: Any, X: Any, y: Any, parameters: dict[str, Any], *, widen
     """Learn a task with the last step, widened to the features that an encoder has added; all or
     nothing.
     """
-    before = model.__dict__
+    before = model.__dict__  # which learning replaces, and never changes
     try:
         more = int(X.shape[1]) - model.n_features_in_ if widen and model._state is not None else 0
         if more > 0:
