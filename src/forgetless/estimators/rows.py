@@ -257,7 +257,8 @@ class Rows:
             strength = _downhill(grid, self.near, lambda grid: costs(grid)[0])
             return self._fit(scale, c, system.solve(c, strength), strength)
         values, minima = costs(grid)
-        strength = _lowest(grid, values)
+        best = _lowest(values)
+        strength = float(grid[best])
         weights = system.solve(c, strength)
         fit = self._fit(scale, c, weights, strength)
         # Few rows cannot tell λ, and a small one would promise too small errors: the variance of
@@ -365,11 +366,12 @@ def _placed(values: Floats, place: Any) -> Floats:
     return np.where(place >= 0, values[..., place], 0.0)
 
 
-def _lowest(grid: Floats, costs: Floats) -> float:
-    """Return the largest λ of the lowest costs."""
+def _lowest(costs: Floats) -> int:
+    """Return the place of the lowest costs, the last one where several are the same."""
     if not np.isfinite(costs).all():
         raise OverflowError("sums of squares of rows overflow; rescale X and y towards 1")
-    return float(grid[np.flatnonzero(costs <= costs.min() + TIED)[-1]])
+    tied = np.flatnonzero(costs <= costs.min() + TIED)
+    return int(tied[-1])
 
 
 def _downhill(grid: Floats, near: float, costs: Any) -> float:
