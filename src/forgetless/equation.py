@@ -29,7 +29,7 @@ LARGE = 1500
 """Smaller side of a task from which on only products with X are used; a sixth of it for sparse
 tasks."""
 
-SAFE = 1e-6
+SAFE = 1e-7
 """Strength relative to the trace of a Gram matrix from which on its rounding does not matter: it
 squares the condition of X."""
 

@@ -29,7 +29,7 @@ CHUNK = 2**26
 WIDEST_SPARSE = 20_000
 """Features of sparse rows up to which a stream is learned: vectors of all rows are dense."""
 
-_BLOCK = 2**18
+_BLOCK = 2**22
 """Bytes of rows that are compared with their range and multiplied while they are in the cache."""
 
 

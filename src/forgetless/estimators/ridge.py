@@ -215,10 +215,16 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
     def _learned(self, X: Any, y: Floats, weight: Any, fixed: dict[str, Any]) -> State:
         """Return the state after a task given as arrays."""
         state = self._merged()
-        blocks = self._options().blocks(X, y, weight)
+        blocks: Any = self._options().blocks(X, y, weight)
         if state is None:
             return self._after(None, blocks, None, fixed)
-        inside = Guard.of(state.memory.rows, self.guard).held(X)
+        guard = Guard.of(state.memory.rows, self.guard)
+        if X.shape[1] <= self._options().dense:  # one block, whose range is known
+            blocks = list(blocks)
+            allowed = guard.allows(blocks[0].low, blocks[0].high)
+        else:
+            allowed = False
+        inside = X if allowed else guard.held(X)
 
         def loss(coef: Floats, intercept: Floats) -> float:
             errors = (inside @ coef + intercept - y) ** 2

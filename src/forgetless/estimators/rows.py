@@ -405,7 +405,7 @@ def column_range(X: Any) -> tuple[Floats, Floats]:
         return low, high
     n, d = X.shape
     # NumPy reduces short rows slowly: several of them are taken for one long row.
-    together = max(256 // d, 1)
+    together = max(1024 // d, 1)
     if together == 1 or n < 2 * together or not X.flags.c_contiguous:
         return X.min(axis=0), X.max(axis=0)
     whole = n // together * together
