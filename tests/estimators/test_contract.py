@@ -29,6 +29,8 @@ def checks():
     for model in MODELS:
         for instance, check in estimator_checks_generator(model):
             name = getattr(check, "func", check).__name__
+            if name.startswith("check_array_api"):  # for arrays of other libraries, which become those of NumPy
+                continue
             # It sets alpha, which is an error beside a schedule.
             if name == "check_regressors_train" and isinstance(model, fl.ContinualRidge) and model.schedule:
                 continue
