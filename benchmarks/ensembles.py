@@ -50,7 +50,7 @@ def simulation(repeats):
             {
                 "loop": loop(d, n, k, n_trials),
                 "simulate": lambda e=ensemble, k=k, o=options: fl.simulate(
-                    e, 3.0, k, record="last", metrics="distance", keep_weights=False, **o
+                    e, 3.0, k, record="last", metrics="distance", **o
                 ),
                 "default": lambda e=ensemble, k=k, o=options: fl.simulate(e, 3.0, k, **o),
                 "numbers": lambda s=(k, n_trials, n, d): np.random.default_rng(0).standard_normal(s),

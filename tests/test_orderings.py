@@ -72,7 +72,7 @@ def test_single_precision_probabilities_are_welcome():
 
 def test_sample_gives_the_orders_that_simulate_follows():
     tasks = fl.TaskCollection([(np.eye(3)[:1], [float(m)]) for m in range(5)])
-    trace = fl.simulate(tasks, fl.Projection(), 20, n_trials=11, seed=3, record="all")
+    trace = fl.simulate(tasks, fl.Projection(), 20, n_trials=11, seed=3, record="all", metrics="weights")
     orders = fl.WithReplacement().sample(5, 20, seed=3, n_trials=11)
     np.testing.assert_array_equal(np.rint(trace.weights[:, :, 0]), orders)
     np.testing.assert_array_equal(fl.WithReplacement().sample(5, 20, seed=3), orders[0])

@@ -24,10 +24,9 @@ def test_spectra_rebuild_the_data(pairs):
 def test_teacher_is_the_joint_least_squares_solution_nearest_to_the_start(pairs, rng):
     tasks = fl.TaskCollection(pairs)
     A, b = np.concatenate([X for X, _ in pairs]), np.concatenate([y for _, y in pairs])
-    for start in (None, rng.standard_normal(tasks.start().shape)):
-        w0 = tasks.start(start)
+    for w0 in (np.zeros(tasks.teacher().shape), rng.standard_normal(tasks.teacher().shape)):
         expected = w0 + np.linalg.pinv(A, rcond=1e-11) @ (b - A @ w0)
-        np.testing.assert_allclose(tasks.teacher(start), expected, atol=1e-7 * np.abs(expected).max())
+        np.testing.assert_allclose(w0 + tasks.shifted(w0).teacher(), expected, atol=1e-7 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("realizable", [True, False])
@@ -68,7 +67,7 @@ def test_every_singular_vector_has_an_owner():
     assert tasks[:1].by_task(np.zeros((2, 0))).tolist() == [[0], [0]]
     rank_one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [4.0])])
     assert rank_one.by_task(np.array([3.0, 4.0])).tolist() == [3, 4]
-    assert [task.size for task in rank_one] == [1.0, 4.0]
+    assert [task.sizes.tolist() for task in rank_one] == [[1.0], [4.0]]
 
 
 @pytest.mark.parametrize("angle", [1e-3, 1e-7, 1e-12])
@@ -174,3 +173,43 @@ def test_a_missing_group_label_is_no_task_of_its_own(groups):
             split(X, y, groups)
     labels = np.array([np.float64(1), np.float64(2), np.float64(1)], dtype=object)
     assert fl.TaskCollection.from_arrays(X, y, labels).n_tasks == 2
+
+
+def test_noise_and_walk_belong_to_every_collection_made_of_another(tmp_path):
+    tasks = fl.TaskCollection.from_arrays(np.eye(3), np.ones(3), [0, 1, 1], noise=0.5, walk=0.25)
+    table = {"month": [1, 2], "size": [1.0, 2.0], "sales": [2.0, 4.0]}
+    tasks.save(tmp_path / "tasks")
+    for each in (
+        tasks[1:],
+        tasks.shifted(np.ones(3)),
+        fl.load(tmp_path / "tasks"),
+        fl.TaskCollection.from_table(table, "month", "sales", noise=0.5, walk=0.25),
+    ):
+        assert (each.noise, each.walk) == (0.5, 0.25)
+        assert repr(each).endswith(", noise=0.5, walk=0.25)")
+    assert (fl.TaskCollection(tasks).noise, fl.TaskCollection(tasks).walk) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("targets", [None, 2])
+def test_shifted_tasks_are_those_of_the_labels_that_remain(targets, rng):
+    """The same spectrum and floors, and the sizes of what was rounded; all else as if y − X w₀ were the labels."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, d=3, rows=(2, 5), targets=targets, realizable=False))
+    start = rng.standard_normal(tasks.teacher().shape)
+    shifted, given = tasks.shifted(start), fl.TaskCollection([(X, y - X @ start) for X, y in tasks])
+    assert shifted.floors is not given.floors
+    np.testing.assert_array_equal(shifted.floors, tasks.floors)
+    np.testing.assert_allclose(shifted.targets, given.targets, rtol=1e-12, atol=1e-12)
+    for one, task, other in zip(shifted, tasks, given, strict=True):
+        assert one.singular_vectors is task.singular_vectors
+        np.testing.assert_array_equal(one.y, other.y)
+        assert one.loss(np.zeros_like(start)) == pytest.approx(task.loss(start))
+        assert np.all(one.sizes >= other.sizes * (1 - 1e-12))
+    np.testing.assert_allclose(shifted.shifted(-start).teacher(), tasks.teacher(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("distance", [1e-4, 1e-7, 1e-10])
+def test_what_rounding_leaves_of_labels_near_the_start_is_no_contradiction(distance, rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=5, d=4, rows=(2, 4)))
+    near = tasks.shifted(tasks.teacher() + distance * rng.standard_normal(4))
+    assert near.is_realizable()
+    assert fl.compare_bounds(near, fl.schedules.increasing(), 20).bounds[0].applies

@@ -279,7 +279,7 @@ def fl_setting(tasks, schedule, k, ordering=None):
     from forgetless.guarantees.comparison import setting_of
     from forgetless.lab.problem import Problem
 
-    return setting_of(Problem.of(tasks, schedule, k, ordering, "last"), None)
+    return setting_of(Problem.of(tasks, schedule, k, ordering, "last"))
 
 
 # The command ------------------------------------------------------------------------------------------------------

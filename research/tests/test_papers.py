@@ -65,7 +65,7 @@ def test_greedy_orders_learn_the_worst_task_next(rule):
     filter_ = fl.Ridge(rng.uniform(0.05, 0.5, 6))
     order = greedy(tasks, filter_, 6, rule)
     assert sorted(order) == list(range(6))
-    weights = fl.simulate(tasks, filter_, 6, ordering=fl.FixedOrder(order), record="all").weights[0]
+    weights = fl.simulate(tasks, filter_, 6, ordering=fl.FixedOrder(order), record="all", metrics="weights").weights[0]
     for t, w in enumerate(np.vstack([np.zeros(9), weights[:-1]])):
         left = order[t:]
         scores = fl.metrics.task_losses(tasks, w)[left]

@@ -9,7 +9,7 @@ s, the targets V X⁺y and the floor.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,9 @@ class Task:
         V X⁺y, the target of ``singular_vectors @ w``.
     floor : float
         The loss that no weights avoid, ½‖y − X X⁺y‖².
-    size : float
-        The norm of the numbers that y was computed from, to which its rounding error is relative:
-        ‖y‖ for labels that were given.
+    sizes : array of shape (c,)
+        The norms of the numbers that each target was computed from, to which its rounding errors
+        are relative: ‖y‖ for labels that were given, more for ``shifted`` ones.
     """
 
     X: Floats
@@ -46,7 +46,7 @@ class Task:
     singular_values: Floats
     targets: Floats
     floor: float
-    size: float
+    sizes: Floats
 
     @classmethod
     def of(cls, X: Any, y: Any, name: str = "the task") -> "Task":
@@ -63,8 +63,8 @@ class Task:
         rest = np.zeros(1) if len(s) == len(X) else y - U @ fit
         targets = fit / s.reshape(-1, *[1] * (y.ndim - 1))
         floor = 0.5 * float(np.sum(rest * rest))
-        size = float(linalg.norms(y.reshape(-1, 1))[0])
-        return cls(X, y, V, s, targets, floor, size)
+        sizes = linalg.norms(y if y.ndim == 2 else y[:, None])
+        return cls(X, y, V, s, targets, floor, sizes)
 
     @property
     def rank(self) -> int:
@@ -75,6 +75,22 @@ class Task:
     def radius(self) -> float:
         """Spectral norm of X, 0 for a task without information."""
         return float(np.max(self.singular_values, initial=0.0))
+
+    def shifted(self, w: Floats) -> "Task":
+        """Return the task of labels y − X w, which has the same spectrum and the same floor."""
+        # y and X w may cancel, but their rounding errors do not.
+        return replace(
+            self,
+            y=self.y - self.X @ w,
+            targets=self.targets - self.singular_vectors @ w,
+            sizes=self.sizes + self.radius * linalg.norms(w if w.ndim == 2 else w[:, None]),
+        )
+
+    def without_labels(self) -> "Task":
+        """Return the task of labels 0, in one target."""
+        zeros = np.zeros(len(self.X))
+        targets = np.zeros(self.rank)
+        return replace(self, y=zeros, targets=targets, floor=0.0, sizes=np.zeros(1))
 
     def loss(self, w: Any) -> float:
         """Return ½‖Xw − y‖² (summed over targets)."""

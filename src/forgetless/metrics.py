@@ -10,9 +10,10 @@
 ``task_losses``      L(w_k; m) of every task
 ``task_forgetting``  the mean over the visits of each task instead of over all steps
 ``task_drift``       likewise
+``"weights"``        w_k itself, or its mean over orders, measured from the start
 ===================  ===============================================================================
 
-All are quadratic forms, of the weights w_k, or of w_k together with the weights w_t after a visit.
+The others are quadratic forms, of the weights w_k, or of w_k and the weights w_t after a visit.
 A metric is a function of a *snapshot*: of moments in ``expect``, of weights in ``simulate``.
 """
 
@@ -71,9 +72,10 @@ class Metric:
     ----------
     name : str
     evaluate : function of a snapshot
-        A snapshot has ``n_steps``, ``tasks``, ``losses`` (M,), ``next_loss``, ``distance``, the
-        sums over the visits of each task ``visits``, ``seen``, ``forgotten`` and ``moved`` (M,),
-        and ``square(A, b)`` = ‖A w − b‖². All have leading axes for schedules or trials.
+        A snapshot has ``n_steps``, ``tasks``, ``weights`` (d, c), ``losses`` (M,), ``next_loss``,
+        ``distance``, the sums over the visits of each task ``visits``, ``seen``, ``forgotten`` and
+        ``moved`` (M,), and ``square(A, b)`` = ‖A w − b‖². All have leading axes for schedules or
+        trials.
         Expectations pass through, so use these linearly.
     path : bool, default False
         Whether it reads the sums over visits. In ``expect`` they cost M times as much.
@@ -294,6 +296,13 @@ task_forgetting = Metric(
 task_drift = Metric(
     "task_drift", lambda now: _per_visit(now.moved, now.visits), path=True, axes=("task",)
 )
+# By name only: of given weights it says nothing.
+weights = Metric(
+    "weights",
+    lambda now: now.weights.reshape(*now.weights.shape[:-1], *now.tasks.target_shape),
+    affine=True,
+    axes=("feature", "target"),
+)
 
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 """The metrics that ``simulate`` records by default."""
@@ -302,7 +311,7 @@ TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
 """The metrics with one value per task."""
 
 _ALL = (average_loss, seen_loss, forgetting, drift, next_loss, distance)
-NAMED = {each.name: each for each in (*_ALL, task_losses, task_forgetting, task_drift)}
+NAMED = {each.name: each for each in (*_ALL, task_losses, task_forgetting, task_drift, weights)}
 """All metrics that can be asked for by name."""
 
 ENSEMBLE_METRICS = (*NAMED, "task_distances")

@@ -22,6 +22,10 @@ from forgetless.io import Document, Fields, write
 __all__ = ["Task", "TaskCollection"]
 
 
+_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""What is missed of a label, relative to its size, that counts as rounding."""
+
+
 class TaskCollection:
     """The M regression tasks of a continual learner.
 
@@ -32,6 +36,14 @@ class TaskCollection:
         Tasks may differ in n, be rank-deficient, have no rows or only zeros. Everything is computed
         in float64, as NumPy arrays. Float64 arrays are not copied: do not change them
         afterwards.
+    noise : float, default 0
+        Standard deviation σ of label noise that is drawn anew in every row at every visit. Losses
+        are those of the labels without it. For labels that are noisy once and for all, add the
+        noise to y.
+    walk : float, default 0
+        The teacher walks: before every task but the first all labels change by X_m δ, δ being
+        Gaussian with independent entries of equal variance and E‖δ‖² = walk². Losses are those of
+        the present labels, and distances are those from the present teacher.
 
     Attributes
     ----------
@@ -56,6 +68,8 @@ class TaskCollection:
         ‖X_m‖₂ of the task of every singular vector.
     radius : float
         R = max ‖X_m‖₂ over all tasks.
+    sizes : array of shape (Σr, c)
+        ``Task.sizes`` of the task of every singular vector.
     floors : array of shape (M,)
         The loss of each task that no weights avoid.
 
@@ -69,7 +83,11 @@ class TaskCollection:
     ([1.0, 2.0], True)
     """
 
-    def __init__(self, tasks: Iterable[Any]) -> None:
+    def __init__(self, tasks: Iterable[Any], *, noise: float = 0.0, walk: float = 0.0) -> None:
+        hint = "it is the standard deviation of label noise; 0 for none"
+        self.noise = validate.number("noise", noise, hint)
+        hint = "it is the root mean square step of the teacher; 0 if it stays"
+        self.walk = validate.number("walk", walk, hint)
         self._tasks = tuple(_as_task(each, m) for m, each in enumerate(tasks))
         _check_alike(self._tasks)
         first = self._tasks[0]
@@ -87,10 +105,13 @@ class TaskCollection:
         largest = np.array([task.radius for task in self])
         self.radii = largest[self.owners]
         self.radius = float(largest.max())
+        self.sizes = np.array([task.sizes for task in self])[self.owners]
         self.floors: Floats = np.array([task.floor for task in self])
 
     @classmethod
-    def from_arrays(cls, X: Any, y: Any, groups: Any) -> "TaskCollection":
+    def from_arrays(
+        cls, X: Any, y: Any, groups: Any, *, noise: float = 0.0, walk: float = 0.0
+    ) -> "TaskCollection":
         """Split one data set into tasks by a column of group labels.
 
         Parameters
@@ -100,6 +121,7 @@ class TaskCollection:
         groups : array of shape (n,)
             The task each row belongs to: any sortable labels, none missing. Tasks are in sorted
             order of their labels.
+        noise, walk : float, default 0
 
         Examples
         --------
@@ -118,11 +140,18 @@ class TaskCollection:
             )
         names, codes = np.unique(labels, return_inverse=True)
         members = [codes == code for code in range(len(names))]
-        return cls([(X[rows], y[rows]) for rows in members])
+        return cls([(X[rows], y[rows]) for rows in members], noise=noise, walk=walk)
 
     @classmethod
     def from_table(
-        cls, frame: Any, task: str, target: str | Sequence[str], *, encoder: Any = None
+        cls,
+        frame: Any,
+        task: str,
+        target: str | Sequence[str],
+        *,
+        encoder: Any = None,
+        noise: float = 0.0,
+        walk: float = 0.0,
     ) -> "TaskCollection":
         """Split a table into tasks by one of its columns.
 
@@ -137,6 +166,7 @@ class TaskCollection:
         encoder : transformer, optional
             A transformer of all other columns to numbers, e.g. ``fl.tables.TableEncoder()``, fitted
             on all rows. If omitted they must be numbers.
+        noise, walk : float, default 0
 
         Examples
         --------
@@ -145,7 +175,42 @@ class TaskCollection:
         >>> fl.TaskCollection.from_table(table, "month", "sales")
         TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
         """
-        return cls.from_arrays(*arrays_of(frame, task, target, encoder))
+        X, y, groups = arrays_of(frame, task, target, encoder)
+        return cls.from_arrays(X, y, groups, noise=noise, walk=walk)
+
+    def shifted(self, start: Any) -> "TaskCollection":
+        """Return the tasks as they look from ``start``; use it to begin learning elsewhere.
+
+        Learning y from w₀ is learning y − X w₀ from the origin: weights are those minus w₀, and all
+        metrics are the same. Shift held-out tasks as well.
+
+        Parameters
+        ----------
+        start : array of shape (d,) or (d, c)
+            w₀.
+
+        Examples
+        --------
+        >>> import forgetless as fl
+        >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [4.0])])
+        >>> tasks.shifted([1.0, 1.0]).teacher().tolist()
+        [0.0, 1.0]
+        """
+        w = as_float("start", start)
+        shape = (self.n_features, *self.target_shape)
+        if w.shape != shape:
+            raise ValueError(
+                f"start must have shape {shape}, like the weights of these tasks, got {w.shape}"
+            )
+        return self._like(task.shifted(w) for task in self)
+
+    def without_labels(self) -> "TaskCollection":
+        """Return the tasks with labels of zero, in one target, and the same noise and walk."""
+        return self._like(task.without_labels() for task in self)
+
+    def _like(self, tasks: Iterable[Task]) -> "TaskCollection":
+        """Return a collection of other tasks with the same noise and walk."""
+        return TaskCollection(tasks, noise=self.noise, walk=self.walk)
 
     @cached_property
     def gram(self) -> Floats:
@@ -186,25 +251,17 @@ class TaskCollection:
         factors = 1.0 / (1.0 + coefficient / self.singular_values**2)
         return float(np.sum(factors)) / (self.n_tasks * max(1, self.span_dimension))
 
-    def teacher(self, start: Any = None) -> Floats:
-        """Return the joint least-squares solution nearest to ``start``, of shape (d,) or (d, c).
+    def teacher(self) -> Floats:
+        """Return the joint least-squares solution of least norm, of shape (d,) or (d, c).
 
-        It is w⋆ = w₀ + A⁺(b − A w₀), A and b being all X_m and y_m one below the other; w₀ is the
-        origin if omitted.
+        It is w⋆ = A⁺b, A and b being all X_m and y_m one below the other.
         """
-        w0 = self.start(start)
-        # Engines ask for the solution nearest to the origin at every call.
-        return self._nearest(w0) if np.any(w0 != 0) else self._least_norm.copy()
+        return self._least_norm.copy()
 
     @cached_property
     def _least_norm(self) -> Floats:
-        return self._nearest(self.start())
-
-    def _nearest(self, w0: Floats) -> Floats:
-        z = linalg.joint_solution(
-            self.span_vectors, self.missing(w0), self.singular_values, self.radii
-        )
-        return np.asarray(w0 + np.reshape(self.span @ z, w0.shape))
+        z = linalg.joint_solution(self.span_vectors, self.targets, self.singular_values, self.radii)
+        return np.reshape(self.span @ z, (self.n_features, *self.target_shape))
 
     @cached_property
     def residual(self) -> float:
@@ -215,50 +272,26 @@ class TaskCollection:
         ``teacher()``, each target with its own w⋆; it does not change when a task or a target is
         rescaled.
         """
-        return self._residual(None)
-
-    def is_realizable(self, tol: float = 1e-9, start: Any = None) -> bool:
-        """Return whether one w fits every task, as seen from ``start``.
-
-        Parameters
-        ----------
-        tol : float, default 1e-9
-        start : array of shape (d,) or (d, c), optional
-            w₀; the origin if omitted. ``residual``, with ‖w⋆ − w₀‖ in place of ‖w⋆‖, must be at
-            most ``tol``.
-        """
-        tol = validate.number("tol", tol, "the default is 1e-9")
-        return (self.residual if start is None else self._residual(start)) <= tol
-
-    def _residual(self, start: Any) -> float:
-        w = self.teacher(start)
-        moved = w - self.start(start)
-        distances = linalg.norms(moved.reshape(self.n_features, self.n_targets))
+        w = self.teacher()
+        distances = linalg.norms(w.reshape(self.n_features, self.n_targets))
         worst = 0.0
         for task in self:
             missed = task.X @ w - task.y
             rho = linalg.norms(missed.reshape(-1, self.n_targets))
+            rho[rho <= _ROUNDING * task.sizes] = 0.0
             scales = task.radius * distances + rho
             shares = np.divide(rho, scales, out=np.zeros_like(rho), where=rho > 0)
             worst = max(worst, float(shares.max()))
         return worst
 
+    def is_realizable(self, tol: float = 1e-9) -> bool:
+        """Return whether one w fits every task: whether ``residual`` is at most ``tol``."""
+        return self.residual <= validate.number("tol", tol, "the default is 1e-9")
+
     def missing(self, w: Array) -> Floats:
         """Return V X⁺y − V w over all singular vectors, of shape (Σr, c)."""
         columns = w.reshape(self.n_features, self.n_targets)
         return np.asarray(self.targets - self.singular_vectors @ columns)
-
-    def start(self, start: Any = None) -> Floats:
-        """Return ``start`` as validated weights of shape (d,) + target_shape; zeros for None."""
-        shape = (self.n_features, *self.target_shape)
-        if start is None:
-            return np.zeros(shape)
-        w = as_float("start", start)
-        if w.shape != shape:
-            raise ValueError(
-                f"start must have shape {shape}, like the weights of these tasks, got {w.shape}"
-            )
-        return w
 
     def save(self, path: str | Path) -> None:
         """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
@@ -269,7 +302,7 @@ class TaskCollection:
             "y": np.concatenate([y for _, y in self]),
             "rows": np.array([len(X) for X, _ in self], dtype=np.int64),
         }
-        write(path, "tasks", {}, arrays)
+        write(path, "tasks", {"noise": self.noise, "walk": self.walk}, arrays)
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -283,7 +316,7 @@ class TaskCollection:
     def __getitem__(self, index: slice) -> "TaskCollection": ...
     def __getitem__(self, index: int | slice) -> "Task | TaskCollection":
         if isinstance(index, slice):
-            return TaskCollection(self._tasks[index])
+            return self._like(self._tasks[index])
         return self._tasks[index]
 
     def __repr__(self) -> str:
@@ -292,7 +325,10 @@ class TaskCollection:
         rows = _range([len(task.X) for task in self])
         ranks = _range(self.ranks.tolist())
         radius = f"radius={self.radius:.4g}"
-        return f"TaskCollection({shape}{targets}, rows={rows}, ranks={ranks}, {radius})"
+        # What disturbs the labels, if anything does.
+        own = {"noise": self.noise, "walk": self.walk}
+        disturbed = "".join(f", {name}={value:g}" for name, value in own.items() if value)
+        return f"TaskCollection({shape}{targets}, rows={rows}, ranks={ranks}, {radius}{disturbed})"
 
 
 def _as_task(pair: Any, m: int) -> Task:
@@ -334,7 +370,9 @@ def from_document(document: Document) -> TaskCollection:
     """Return the tasks in a document; ValueError if it holds none."""
     X, y, rows = arrays_from(document)
     ends = np.cumsum(rows)[:-1]
-    return TaskCollection(zip(np.split(X, ends), np.split(y, ends), strict=True))
+    pairs = zip(np.split(X, ends), np.split(y, ends), strict=True)
+    header = document.header
+    return TaskCollection(pairs, noise=float(header["noise"]), walk=float(header["walk"]))
 
 
 def arrays_from(document: Document) -> tuple[Floats, Floats, NDArray[np.int64]]:

@@ -125,7 +125,6 @@ BAD = [
     (lambda: fl.optimal_schedule(TASKS, 5, ordering=fl.WithReplacement([0.5, 0.5])), ValueError, "one per task"),
     (lambda: fl.optimal_schedule(TASKS, 5, smooth=-1.0), ValueError, "smooth must be nonnegative and finite, got -1.0"),
     (lambda: fl.optimal_schedule(TASKS, 5, objective="validation"), ValueError, "give validation="),
-    (lambda: fl.optimal_schedule(TASKS, 5, start=[1.0]), ValueError, "start must have shape"),
 ]
 
 

@@ -212,7 +212,6 @@ def test_per_task_metrics_average_to_the_others():
         (lambda: fl.expect(Gaussian(5, 2), Endless(), 2), ValueError, "factors that are not finite"),
         (lambda: fl.expect(Gaussian(5, 2), 1.0, 2, metrics="drift"), ValueError, "metrics must be"),
         (lambda: fl.expect(Gaussian(5, 2), 1.0, 2, ordering="cyclic"), TypeError, "ordering is for task collections"),
-        (lambda: fl.simulate(Gaussian(5, 2), 1.0, 2, start=np.ones(5)), TypeError, "start is for task collections"),
         (lambda: fl.expect(Gaussian(5, 5, 0.1), 1e-17, 2), ValueError, "at least 1e-15"),
         (lambda: fl.expect(Gaussian(5, 2), fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
         (lambda: fl.expect(Gaussian(5, 2), 1.0, 0), ValueError, "k must be at least 1"),

@@ -49,7 +49,8 @@ def metrics(name, ensemble):
     for schedule in ("constant", "increasing", "increasing-budget"):
         value = SCHEDULES[schedule]
         exact = fl.expect(ensemble, value, K, metrics=METRICS, record="all")
-        trace = fl.simulate(ensemble, value, K, metrics=METRICS, record="last", n_trials=2, seed=5)
+        options = {"record": "last", "n_trials": 2, "seed": 5}
+        trace = fl.simulate(ensemble, value, K, metrics=(*METRICS, "weights"), **options)
         for metric in METRICS:
             yield f"ensembles/expect/{name}/{schedule}/{metric}", getattr(exact, metric)
             yield f"ensembles/simulate/{name}/{schedule}/{metric}", getattr(trace, metric)

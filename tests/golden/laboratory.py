@@ -54,6 +54,7 @@ def every_schedule():
                 record = "all" if name == "with-replacement" and label == "noisy" else "last"
                 options = {"ordering": ordering, "metrics": METRICS}
                 exact = fl.expect(collection, value, k, record=record, **options)
+                options["metrics"] = (*METRICS, "weights")
                 trace = fl.simulate(collection, value, k, record="last", **TRIALS, **options)
                 for metric in METRICS:
                     yield f"expect/{label}/{name}/{schedule}/{metric}", getattr(exact, metric)
@@ -104,8 +105,8 @@ def records():
         yield f"worst_case/record-all/{schedule}", worst.loss
         worst = fl.worst_case(collection, SCHEDULES[schedule], [3, 6, 9])
         yield f"worst_case/several-k/{schedule}", worst.loss
-    start = np.arange(5.0)
-    yield from both("start", collection, SCHEDULES["increasing"], K, METRICS, start=start)
+    shifted = collection.shifted(np.arange(5.0))
+    yield from both("start", shifted, SCHEDULES["increasing"], K, METRICS)
 
 
 def averages():
@@ -137,7 +138,11 @@ def several_targets():
     for schedule in FEW:
         value = SCHEDULES[schedule]
         yield from both(f"two-targets/{schedule}", collection, value, K, (*METRICS, *OTHER_METRICS))
-        yield f"weights/two-targets/{schedule}", fl.simulate(collection, value, K, seed=1).weights
+        yield f"weights/two-targets/{schedule}", _weights(collection, value)
+
+
+def _weights(collection, value):
+    return fl.simulate(collection, value, K, seed=1, metrics="weights").weights
 
 
 def derivatives():
@@ -165,7 +170,7 @@ def walking_teacher():
 
 def disturbed(label, **options):
     """Yield metrics for independent draws, and simulated ones for other orders."""
-    collection = tasks(noise=0.5)
+    collection = fl.TaskCollection(tasks(noise=0.5), **options)
     metrics = ("average_loss", "next_loss", "distance", "task_losses")
     for schedule in FEW:
         value = SCHEDULES[schedule]
@@ -178,12 +183,11 @@ def disturbed(label, **options):
                 K,
                 metrics,
                 ordering=ordering,
-                **options,
             )
         for name in ("without-replacement", "reshuffling", "cyclic"):
             k = horizon(name)
             ordering = ORDERINGS[name]
-            trace = fl.simulate(collection, value, k, ordering=ordering, **TRIALS, **options)
+            trace = fl.simulate(collection, value, k, ordering=ordering, **TRIALS)
             for metric, curve in trace.values.items():
                 yield f"simulate/{label}/{name}/{schedule}/{metric}", curve
 

@@ -129,7 +129,7 @@ def check_one_collection(number):
     start = rng.standard_normal(d) * 10.0 ** rng.uniform(-2, 2)
     for name, (schedule, expected) in PRESETS.items():
         whole = number % 5 == 0  # bounds computed from the schedule cost more than all the rest
-        comparison = fl.compare_bounds(tasks, schedule, k, start=start, bounds=None if whole else CATALOGUE)
+        comparison = fl.compare_bounds(tasks.shifted(start), schedule, k, bounds=None if whole else CATALOGUE)
         assert_consistent(comparison)
         uppers = {check.name for check in applying(comparison, "upper")}
         more = COMPUTED | (ORACLE if name == "minimax budget" else set()) if whole else set()
@@ -172,7 +172,7 @@ def test_no_comparison_is_below_the_exact_loss_of_contradictory_tasks(batch):
         bounds = None if number % 4 == 0 else CATALOGUE
         overshoot = fl.GradientDescent(1, 1.5 / tasks.radius**2)
         for schedule in (fl.Projection(), s.increasing(), s.fixed(), overshoot, s.minimax(), s.minimax_budget(1, 0.5)):
-            comparison = fl.compare_bounds(tasks, schedule, k, start=start, bounds=bounds)
+            comparison = fl.compare_bounds(tasks.shifted(start), schedule, k, bounds=bounds)
             exact = exact_losses(comparison)
             for check in applying(comparison, "upper"):
                 assert min(check.value, check.published) >= exact[check.quantity] * (1 - 1e-9), (number, check)
@@ -186,10 +186,10 @@ def test_contradictions_are_seen_per_target_and_from_the_start():
     assert tasks.residual == pytest.approx(1.0)
     noisy = fl.TaskCollection([(X[0], [1.0]), (X[1], [1.0 + 1e-10])])
     assert noisy.is_realizable()
-    assert not noisy.is_realizable(start=[1.0, 0.0])
-    assert not names(fl.compare_bounds(noisy, s.increasing(), 10, start=[1.0, 0.0]))
+    assert not noisy.shifted([1.0, 0.0]).is_realizable()
+    assert not names(fl.compare_bounds(noisy.shifted([1.0, 0.0]), s.increasing(), 10))
     assert "increasing" in names(fl.compare_bounds(noisy, s.increasing(), 10))
-    far = fl.compare_bounds(noisy, s.increasing(), 10, start=[1.0 + 1e-8, 0.0]).bounds[0]
+    far = fl.compare_bounds(noisy.shifted([0.94, 0.0]), s.increasing(), 10**5, bounds=CATALOGUE).bounds[0]
     assert "contradict each other by a part of the distance" in far.reason
 
 
@@ -215,7 +215,7 @@ def test_many_steps_on_as_many_tasks_need_no_square_of_them():
     tasks = fl.theory.constructions.unseen_task(k)
     problem = Problem.of(tasks, s.increasing(), k, None, "last")
     tracemalloc.start()
-    setting = setting_of(problem, None)
+    setting = setting_of(problem)
     found = {bound.name: bound.failures(setting) for bound in CATALOGUE}
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -254,7 +254,7 @@ def test_lower_bounds_apply_to_their_constructions(name, k, rng):
     unseen = fl.compare_bounds(fl.theory.constructions.unseen_task(k, -1), schedule, k)
     assert {check.name for check in applying(unseen, "lower")} == {"any algorithm", "any filter"}
     start = rng.standard_normal(3)
-    seen = fl.compare_bounds(fl.theory.constructions.seen_task(k, start), schedule, k, start=start)
+    seen = fl.compare_bounds(fl.theory.constructions.seen_task(k, start).shifted(start), schedule, k)
     expected = set() if "budget" in name else {"seen tasks, explicit", "seen tasks, explicit, tight"}
     assert {check.name for check in applying(seen, "lower")} == expected
     for comparison in (unseen, seen):
@@ -271,7 +271,7 @@ def test_lower_bounds_of_any_algorithm_without_replacement(name):
         assert names(comparison, "lower") == {lower}
         assert "computed, seen tasks, without replacement" in names(comparison, "upper")
         assert_consistent(comparison)
-        moved = fl.compare_bounds(tasks, schedule, k, ordering="without-replacement", start=np.eye(M)[0])
+        moved = fl.compare_bounds(tasks.shifted(np.eye(M)[0]), schedule, k, ordering="without-replacement")
         assert not names(moved, "lower")
 
 
@@ -295,7 +295,7 @@ def test_degenerate_settings_do_not_crash():
     one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [1.0])])
     assert_consistent(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
     assert "fixed, general" not in names(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
-    assert_consistent(fl.compare_bounds(one, fl.Ridge(1.0), 3, start=[1.0, 0.0]))
+    assert_consistent(fl.compare_bounds(one.shifted([1.0, 0.0]), fl.Ridge(1.0), 3))
 
 
 def test_equal_settings_are_recognised_in_other_dress(rng):

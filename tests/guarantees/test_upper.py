@@ -266,7 +266,7 @@ def test_computed_bounds_are_shown_where_they_hold(rng):
     overshoot = fl.compare_bounds(tasks, fl.GradientDescent(2, 1.5 / tasks.radius**2), 9)
     for name in ("computed", "computed, seen tasks", "computed, next task"):
         assert "at most 1/R²" in named(overshoot, name).reason
-    many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"), None)
+    many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"))
     assert all("not computed here" in bound.failures(many)[0] for bound in COMPUTED[:2])
     assert "not computed here" in COMPUTED[2].failures(many)[0]
     with pytest.raises(TypeError, match=r"use fl\.upper_bound"):

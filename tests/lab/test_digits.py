@@ -17,13 +17,13 @@ def check(number):
     pairs, start = collection(rng)
     k = int(rng.integers(1, 5))
     ordering, k, orders = law_for(rng, len(pairs), k)
-    filter_, tasks = filter_for(rng, pairs, k), fl.TaskCollection(pairs)
+    filter_, tasks = filter_for(rng, pairs, k), fl.TaskCollection(pairs).shifted(start)
     if tasks.ranks.tolist() != [len(X) for X, _ in pairs]:
         return []  # a singular value below rounding of its own task is none
     truth = many_digits.expected(pairs, filter_, orders, start)
     ratios = []
     for names in (("average_loss",), METRICS):
-        found = fl.expect(tasks, filter_, k, ordering=ordering, metrics=names, start=start)
+        found = fl.expect(tasks, filter_, k, ordering=ordering, metrics=names)
         for name in names:
             assert agrees(found, name, truth[name]), (number, name, found.values[name], truth[name], found.errors)
             assert name == "forgetting" or found.values[name][0] >= 0
@@ -76,17 +76,17 @@ def check_many_steps(number):
     rng = np.random.default_rng([37, number])
     pairs, start = collection(rng)
     k = int(rng.choice([10, 40, 100]))
-    tasks = fl.TaskCollection(pairs)
+    tasks = fl.TaskCollection(pairs).shifted(start)
     if tasks.ranks.tolist() != [len(X) for X, _ in pairs]:
         return
     filter_ = filter_for(rng, pairs, k)
     law = fl.WithReplacement(rng.dirichlet(np.ones(len(pairs))))
     truth = moments_in_many_digits(pairs, filter_, law.probabilities, start, k)
     for names in ("average_loss", ("average_loss", "task_losses")):  # by powers where they pay, and by steps
-        found = fl.expect(tasks, filter_, k, ordering=law, start=start, metrics=names)
+        found = fl.expect(tasks, filter_, k, ordering=law, metrics=names)
         assert agrees(found, "average_loss", truth), (number, found.average_loss, truth, found.error)
         if found.error < 1e-3 and filter_.horizon is not None:
-            slope = fl.loss_gradient(tasks, filter_, k, ordering=law, start=start)
+            slope = fl.loss_gradient(tasks, filter_, k, ordering=law)
             assert slope.loss == pytest.approx(float(truth), rel=10 * found.error)
 
 
@@ -198,21 +198,21 @@ def check_averages(number):
     """The stated errors of averages, for all orderings: short runs one by one, and draws over many steps."""
     rng = np.random.default_rng([67, number])
     pairs, start = collection(rng)
-    tasks, r = fl.TaskCollection(pairs), [0, 1.5, 2][number % 3]
+    tasks, r = fl.TaskCollection(pairs).shifted(start), [0, 1.5, 2][number % 3]
     if tasks.ranks.tolist() != [len(X) for X, _ in pairs]:
         return []
     ordering, k, orders = law_for(rng, len(pairs), int(rng.integers(1, 5)))
     filter_ = filter_for(rng, pairs, k)
     truths = many_digits.expected(pairs, filter_, orders, start, r)
     names = METRICS if isinstance(ordering, fl.Cyclic) else ("average_loss",)
-    found = fl.expect(tasks, filter_, k, ordering=ordering, start=start, average=r, metrics=names)
+    found = fl.expect(tasks, filter_, k, ordering=ordering, average=r, metrics=names)
     for name in names:
         assert agrees(found, name, truths[name]), (number, name, found.values[name], truths[name], found.errors)
     k = int(rng.choice([10, 25]))
     filter_, p = filter_for(rng, pairs, k), rng.dirichlet(np.ones(len(pairs)))
     p = np.array(fl.WithReplacement(p).probabilities)
     truth = averages_in_many_digits(pairs, filter_, p, start, k, r)
-    long = fl.expect(tasks, filter_, k, ordering=fl.WithReplacement(p), start=start, average=r)
+    long = fl.expect(tasks, filter_, k, ordering=fl.WithReplacement(p), average=r)
     assert agrees(long, "average_loss", truth), (number, long.average_loss, truth, long.errors)
     ratios = []
     for each, exact in ((found, truths["average_loss"]), (long, truth)):

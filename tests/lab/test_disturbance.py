@@ -63,8 +63,8 @@ def path_of(pairs, filter_, order, start, noise, length):
 
 def enumerated(pairs, filter_, orders, start, noise, length, probabilities):
     """Expected metrics of one target over all orders, noise and walks."""
-    M, tasks = len(pairs), fl.TaskCollection(pairs)
-    teacher, d = tasks.teacher(start), len(start)
+    M, tasks = len(pairs), fl.TaskCollection(pairs).shifted(start)
+    teacher, d = start + tasks.teacher(), len(start)
     totals = dict.fromkeys((*NAMES, "drift"), 0.0)
     visits, degradation = np.zeros((2, M))
     for order, p in orders:
@@ -104,24 +104,25 @@ def test_equal_to_enumeration(family, noise, walk, probabilities, rng):
     pairs = random_pairs(rng, M=3, **family)
     tasks = fl.TaskCollection(pairs)
     filters = [fl.Ridge(rng.uniform(0.1, 2.0, 3)), fl.GradientDescent(2, 0.3 / tasks.radius**2), fl.Projection()]
-    start, filter_ = rng.standard_normal(tasks.start().shape), filters[int(rng.integers(3))]
+    start, filter_ = rng.standard_normal(tasks.teacher().shape), filters[int(rng.integers(3))]
     names = NAMES if walk else (*NAMES, "drift")
     ordering = fl.WithReplacement(probabilities)
-    exact = fl.expect(tasks, filter_, 3, ordering=ordering, metrics=names, start=start, noise=noise, walk=walk)
+    moved = fl.TaskCollection(tasks, noise=noise, walk=walk).shifted(start)
+    exact = fl.expect(moved, filter_, 3, ordering=ordering, metrics=names)
     orders = list(literal.all_orderings(3, 3, probabilities))
     expected = all_targets(pairs, filter_, orders, start, noise, walk, np.array(probabilities))
     for name in names:
         np.testing.assert_allclose(exact.values[name][0], expected[name], rtol=1e-10, err_msg=name)
         assert exact.errors.get(name, 0.0) < 1e-8
-    alone = fl.expect(tasks, filter_, 3, ordering=ordering, start=start, noise=noise, walk=walk)
+    alone = fl.expect(moved, filter_, 3, ordering=ordering)
     assert alone.average_loss[0] == pytest.approx(expected["average_loss"], rel=1e-11)
 
 
 def test_weak_tasks_far_from_their_joint_solution(rng):
     """Where terms cancel around the joint solution, the state consists of outputs."""
     pairs = [(np.array([[1, 0.7]]), np.array([1.0])), (np.array([[3e-5, -1e-4]]), np.array([1.0]))]
-    tasks, filter_ = fl.TaskCollection(pairs), fl.Ridge(0.5)
-    exact = fl.expect(tasks, filter_, 3, noise=0.1, walk=0.3, metrics=("average_loss", "seen_loss"))
+    tasks, filter_ = fl.TaskCollection(pairs, noise=0.1, walk=0.3), fl.Ridge(0.5)
+    exact = fl.expect(tasks, filter_, 3, metrics=("average_loss", "seen_loss"))
     orders = list(literal.all_orderings(2, 3))
     expected = enumerated(pairs, filter_, orders, np.zeros(2), 0.1, 0.3, np.array([0.5, 0.5]))
     for name in ("average_loss", "seen_loss"):
@@ -134,8 +135,8 @@ def test_stated_errors_bound_the_true_ones(number):
     rng = np.random.default_rng([9, number])
     rows = rng.standard_normal((2, 2)) * 10.0 ** rng.uniform(-6, 0, (2, 1))
     teacher, filter_ = rng.standard_normal(2), [fl.Projection(), fl.Ridge(1e-3)][number % 2]
-    tasks = fl.TaskCollection([(row[None], [row @ teacher]) for row in rows])
-    exact = fl.expect(tasks, filter_, 6, noise=0.3, walk=0.2)
+    tasks = fl.TaskCollection([(row[None], [row @ teacher]) for row in rows], noise=0.3, walk=0.2)
+    exact = fl.expect(tasks, filter_, 6)
     with mpmath.workdps(60):
         # The labels given are rounded: the solution is that of the floats.
         matrix = mpmath.matrix(rows.tolist())
@@ -160,42 +161,43 @@ def test_stated_errors_bound_the_true_ones(number):
 @pytest.mark.parametrize("average", [None, 2])
 def test_runs_follow_their_definition(family, average, rng):
     """With the noise of a run recovered from its weights nothing is left to explain: metrics of given weights."""
-    tasks = fl.TaskCollection(random_pairs(rng, M=3, **family))
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, **family), noise=0.4)
     options = {"n_trials": 11, "seed": 3, "record": "all", "average": average}
-    trace = fl.simulate(tasks, 0.7, 6, noise=0.4, metrics=(*fl.metrics.METRICS, "distance"), **options)
+    options["metrics"] = (*fl.metrics.METRICS, "distance", "weights")
+    trace = fl.simulate(tasks, 0.7, 6, **options)
     np.testing.assert_allclose(trace.average_loss, fl.metrics.average_loss(tasks, trace.weights), rtol=1e-9)
     orders = fl.WithReplacement().sample(3, 6, seed=3, n_trials=11)
     for i in range(11):
         for name in ("forgetting", "drift"):
             expected = getattr(fl.metrics, name)(tasks, trace.weights[i], orders[i].astype(int))
             assert trace.values[name][i, -1] == pytest.approx(expected, rel=1e-8)
-    few = fl.simulate(tasks, 0.7, 6, noise=0.4, **{**options, "n_trials": 2})
+    few = fl.simulate(tasks, 0.7, 6, **{**options, "n_trials": 2})
     assert np.array_equal(few.weights, trace.weights[:2])
-    again = fl.simulate(tasks, {"a": 0.7, "b": 0.7}, 6, noise=0.4, walk=0.1, **options)
+    tasks, options["metrics"] = fl.TaskCollection(tasks, noise=0.4, walk=0.1), "weights"
+    again = fl.simulate(tasks, {"a": 0.7, "b": 0.7}, 6, **options)
     assert np.array_equal(again["a"].weights, again["b"].weights)
 
 
-def compared(tasks, schedule, k, n_trials, **options):
+def compared(tasks, schedule, k, n_trials):
     """Standard scores of the means of runs against the exact expectations."""
     names = ("average_loss", "next_loss", "distance", "seen_loss", "forgetting")
-    exact = fl.expect(tasks, schedule, k, metrics=names, record=[2, k], **options)
-    trace = fl.simulate(
-        tasks, schedule, k, metrics=names, n_trials=n_trials, seed=11, record=[2, k], keep_weights=False, **options
-    )
+    exact = fl.expect(tasks, schedule, k, metrics=names, record=[2, k])
+    trace = fl.simulate(tasks, schedule, k, metrics=names, n_trials=n_trials, seed=11, record=[2, k])
     return {name: (trace.means(name) - exact.values[name]) / trace.standard_errors(name) for name in names}
 
 
 @pytest.mark.parametrize("family", [FAMILIES[0], FAMILIES[2], FAMILIES[3]])
 def test_means_of_runs_are_the_exact_ones(family, rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=4, **family))
-    scores = compared(tasks, "increasing", 12, 3000, noise=0.3, walk=0.2)
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, **family), noise=0.3, walk=0.2)
+    scores = compared(tasks, "increasing", 12, 3000)
     assert max(np.abs(each).max() for each in scores.values()) < 4
 
 
 def test_weights_of_runs_follow_the_walk(rng):
     """One feature, each task solved exactly and no noise: the weights are the teacher, and the loss is 0."""
-    tasks = fl.TaskCollection([([[1.0]], [3.0])])
-    trace = fl.simulate(tasks, "none", 40, n_trials=500, seed=0, walk=0.5, record="all", metrics=("average_loss",))
+    tasks = fl.TaskCollection([([[1.0]], [3.0])], walk=0.5)
+    options = {"n_trials": 500, "seed": 0, "record": "all", "metrics": ("average_loss", "weights")}
+    trace = fl.simulate(tasks, "none", 40, **options)
     assert np.abs(trace.average_loss).max() < 1e-25
     np.testing.assert_allclose(trace.weights[:, 0, 0], 3.0, rtol=1e-12)  # the first task has the labels given
     steps = np.diff(trace.weights[:, :, 0], axis=1)
@@ -205,13 +207,14 @@ def test_weights_of_runs_follow_the_walk(rng):
 @pytest.mark.parametrize("average", [None, 2])
 def test_weights_that_do_not_move(average, rng):
     """Under huge regularization the weights stay where they are, wherever the teacher walks, and losses grow."""
-    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=7, rows=(1, 2)))
-    start, options = rng.standard_normal(7), {"n_trials": 50, "seed": 1, "walk": 0.7, "record": [0, 1, 2, 20]}
-    trace = fl.simulate(tasks, 1e12, 20, start=start, average=average, metrics=("average_loss", "distance"), **options)
-    np.testing.assert_allclose(trace.weights, np.broadcast_to(start, trace.weights.shape), atol=1e-8)
-    exact = np.sum((start - tasks.teacher(start)) ** 2) + 0.49 * np.array([0, 0, 1, 19])
+    start, pairs = rng.standard_normal(7), random_pairs(rng, M=3, d=7, rows=(1, 2))
+    tasks = fl.TaskCollection(pairs, walk=0.7).shifted(start)
+    options = {"record": [0, 1, 2, 20], "metrics": ("average_loss", "distance", "weights")}
+    trace = fl.simulate(tasks, 1e12, 20, n_trials=50, seed=1, average=average, **options)
+    np.testing.assert_allclose(trace.weights, 0.0, atol=1e-8)
+    exact = np.sum(tasks.teacher() ** 2) + 0.49 * np.array([0, 0, 1, 19])
     if average is None:
-        found = fl.expect(tasks, 1e12, 20, start=start, metrics="distance", walk=0.7, record=[0, 1, 2, 20]).distance
+        found = fl.expect(tasks, 1e12, 20, **options).distance
         np.testing.assert_allclose(found, exact, rtol=1e-8)
     np.testing.assert_allclose(trace.distance[:, :2], np.broadcast_to(exact[:2], (50, 2)), rtol=1e-8)
     assert np.all(np.abs(trace.means("distance")[2:] - exact[2:]) < 4 * trace.standard_errors("distance")[2:])
@@ -220,21 +223,21 @@ def test_weights_that_do_not_move(average, rng):
 def test_zero_noise_and_walk_change_no_bit(rng):
     for family in ({}, {"realizable": False, "targets": 2}):
         tasks = fl.TaskCollection(random_pairs(rng, **family))
-        plain, zero = (
-            fl.expect(tasks, "increasing", 20, metrics=NAMES, **each) for each in ({}, {"noise": 0, "walk": 0})
-        )
-        runs = [fl.simulate(tasks, 1.0, 9, n_trials=3, seed=2, **each) for each in ({}, {"noise": 0.0, "walk": 0.0})]
+        both = (tasks, fl.TaskCollection(tasks, noise=0, walk=0))
+        plain, zero = (fl.expect(each, "increasing", 20, metrics=NAMES) for each in both)
+        runs = [fl.simulate(each, 1.0, 9, n_trials=3, seed=2, metrics="weights") for each in both]
         assert all(np.array_equal(plain.values[name], zero.values[name]) for name in NAMES)
         assert np.array_equal(runs[0].weights, runs[1].weights)
 
 
 PLAIN = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.0])])
+WALKING = fl.TaskCollection(PLAIN, walk=1)
 BAD = [
-    (lambda: fl.expect(PLAIN, 1.0, 3, noise=-1), ValueError, "noise must be nonnegative"),
-    (lambda: fl.expect(PLAIN, 1.0, 3, walk=np.nan), ValueError, "walk must be nonnegative and finite"),
-    (lambda: fl.simulate(PLAIN, 1.0, 3, noise="much"), TypeError, "noise must be a real number"),
-    (lambda: fl.expect(PLAIN, 1.0, 3, walk=1, metrics="drift"), ValueError, "moves the labels"),
-    (lambda: fl.simulate(PLAIN, 1.0, 3, walk=1, metrics="task_drift"), ValueError, "moves the labels"),
+    (lambda: fl.TaskCollection(PLAIN, noise=-1), ValueError, "noise must be nonnegative"),
+    (lambda: fl.TaskCollection(PLAIN, walk=np.nan), ValueError, "walk must be nonnegative and finite"),
+    (lambda: fl.TaskCollection(PLAIN, noise="much"), TypeError, "noise must be a real number"),
+    (lambda: fl.expect(WALKING, 1.0, 3, metrics="drift"), ValueError, "moves the labels"),
+    (lambda: fl.simulate(WALKING, 1.0, 3, metrics="task_drift"), ValueError, "moves the labels"),
 ]
 
 
@@ -245,8 +248,56 @@ def test_bad_arguments(call, error, message):
 
 
 def test_every_ordering_is_simulated(rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=3))
+    tasks = fl.TaskCollection(random_pairs(rng, M=3), noise=0.2, walk=0.1)
     for ordering in ("without-replacement", "cyclic", "random-reshuffling"):
-        trace = fl.simulate(tasks, 1.0, 3, ordering=ordering, noise=0.2, walk=0.1, n_trials=4, seed=1)
+        trace = fl.simulate(tasks, 1.0, 3, ordering=ordering, n_trials=4, seed=1)
         assert set(trace.values) == {"average_loss", "seen_loss", "forgetting"}
         assert np.isfinite(trace.average_loss).all()
+
+
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.RandomReshuffling(), fl.Cyclic()], ids=repr)
+@pytest.mark.parametrize("objective", ["average_loss", "worst_case"])
+def test_worst_cases_and_gradients_know_of_noise_and_walks(objective, ordering, rng):
+    """The worst loss is that of its teacher, and derivatives are differences, in every ordering."""
+    pairs = random_pairs(rng, M=3, d=4, rows=(1, 2))
+    tasks = fl.TaskCollection(pairs, noise=0.3, walk=0.2)
+    coefficients = rng.uniform(0.2, 3.0, 5)
+
+    def loss(values):
+        if objective == "worst_case":
+            return fl.worst_case(tasks, fl.Ridge(values), 5, ordering=ordering).loss
+        return fl.expect(tasks, fl.Ridge(values), 5, ordering=ordering).average_loss[0]
+
+    teacher = fl.worst_case(tasks, fl.Ridge(coefficients), 5, ordering=ordering).teacher
+    taught = fl.TaskCollection([(X, X @ teacher) for X, _ in pairs], noise=0.3, walk=0.2)
+    exact = fl.expect(taught, fl.Ridge(coefficients), 5, ordering=ordering).average_loss[0]
+    worst = fl.worst_case(tasks, fl.Ridge(coefficients), 5, ordering=ordering).loss
+    assert worst == pytest.approx(exact, rel=1e-11)
+    found = fl.loss_gradient(tasks, fl.Ridge(coefficients), 5, ordering=ordering, objective=objective)
+    assert found.loss == pytest.approx(loss(coefficients), rel=1e-11)
+    for t in range(5):
+        change = 1e-5 * coefficients[t] * np.eye(5)[t]
+        difference = (loss(coefficients + change) - loss(coefficients - change)) / (2 * change[t])
+        assert found.coefficient[t] == pytest.approx(difference, rel=1e-6, abs=1e-9 * found.loss)
+
+
+@pytest.mark.parametrize("average", [None, 1])
+def test_expected_weights_are_the_means_of_all_orders(average, rng):
+    for family in FAMILIES:
+        tasks = fl.TaskCollection(random_pairs(rng, M=3, **family), noise=0.4, walk=0.1)
+        exact = fl.expect(tasks, 0.7, 3, metrics="weights", average=average, record=[1, 3])
+        quiet = fl.TaskCollection(tasks)
+        expected = 0.0
+        for order, p in literal.all_orderings(3, 3):
+            options = {"ordering": fl.FixedOrder(order), "average": average, "record": [1, 3]}
+            expected = expected + p * fl.simulate(quiet, 0.7, 3, metrics="weights", **options).weights[0]
+        np.testing.assert_allclose(exact.weights, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_bounds_are_for_labels_without_noise():
+    for tasks in (WALKING, fl.TaskCollection(PLAIN, noise=0.5)):
+        for call in (lambda t=tasks: fl.compare_bounds(t, 1.0, 3), lambda t=tasks: fl.oracle_bound(t, 3)):
+            with pytest.raises(
+                ValueError, match=r"for which there is no bound; leave both out: fl.TaskCollection\(tasks\)"
+            ):
+                call()

@@ -46,10 +46,11 @@ def test_every_law_equals_enumeration(family, law, rng):
     pairs = random_pairs(rng, **{**FAMILIES[family], "M": 3})
     ordering, k, orders = LAWS[law]
     tasks, filter_ = fl.TaskCollection(pairs), fl.Ridge(rng.uniform(0.05, 2.0, k))
-    start = rng.standard_normal(tasks.start().shape)
-    exact = fl.expect(tasks, filter_, k, ordering=ordering, metrics=(*METRICS, *NAMES), start=start)
+    start = rng.standard_normal(tasks.teacher().shape)
+    tasks = tasks.shifted(start)
+    exact = fl.expect(tasks, filter_, k, ordering=ordering, metrics=(*METRICS, *NAMES))
     agree(last(exact), enumerate_all(pairs, filter_, orders(), start))
-    expected = enumerated(pairs, filter_, orders(), start, tasks.teacher(start))
+    expected = enumerated(pairs, filter_, orders(), start, start + tasks.teacher())
     for name, value in zip(NAMES, expected, strict=True):
         np.testing.assert_allclose(exact.values[name][0], value, rtol=1e-10, atol=1e-13, err_msg=name)
 
@@ -77,13 +78,12 @@ def test_distance_in_any_coordinates_of_simulations(rng):
     """Few singular vectors in many features, a span, and averages of the iterates."""
     for arguments in ({"d": 30, "rows": (1, 1)}, {"d": 5}, {"targets": 2, "realizable": False}):
         tasks = fl.TaskCollection(random_pairs(rng, **arguments))
-        start = rng.standard_normal(tasks.start().shape)
+        tasks = tasks.shifted(rng.standard_normal(tasks.teacher().shape))
         for average in (None, 2):
-            options = {"n_trials": 3, "seed": 1, "start": start, "average": average}
-            trace = fl.simulate(tasks, 0.4, 30, metrics=("distance", "drift"), **options)
+            options = {"n_trials": 3, "seed": 1, "average": average}
+            trace = fl.simulate(tasks, 0.4, 30, metrics=("distance", "drift", "weights"), **options)
             axes = tuple(range(2, trace.weights.ndim))
-            expected = np.sum((trace.weights - tasks.teacher(start)) ** 2, axis=axes)
+            expected = np.sum((trace.weights - tasks.teacher()) ** 2, axis=axes)
             np.testing.assert_allclose(trace.distance, expected, rtol=1e-12)
-            alone = fl.simulate(tasks, 0.4, 30, metrics="distance", keep_weights=False, **options)
-            assert alone.weights is None
+            alone = fl.simulate(tasks, 0.4, 30, metrics="distance", **options)
             np.testing.assert_allclose(alone.distance, expected, rtol=1e-9)

@@ -43,7 +43,9 @@ def test_long_runs_cross_block_borders(rng):
     pairs = random_pairs(rng, M=3, d=40, rows=(2, 3), realizable=False)
     tasks = fl.TaskCollection(pairs)
     k = 9000
-    trace = fl.simulate(tasks, fl.Ridge(0.5), k, n_trials=2, seed=1, record=[4096, 4097, k])
+    trace = fl.simulate(
+        tasks, fl.Ridge(0.5), k, n_trials=2, seed=1, record=[4096, 4097, k], metrics=(*METRICS, "weights")
+    )
     order = drawn_order(fl.WithReplacement(), 3, k, 1, 1)
     path = literal_path(pairs, fl.Ridge(0.5), order, np.zeros(40))
     for j, t in enumerate(trace.steps):
@@ -88,7 +90,7 @@ def test_seeds_of_all_kinds(rng):
 @pytest.mark.parametrize("record", ["last", "log", "all", [0, 3], 5])
 def test_record(record, rng):
     tasks = fl.TaskCollection(random_pairs(rng))
-    trace = fl.simulate(tasks, fl.Ridge(1.0), 10, n_trials=2, record=record)
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 10, n_trials=2, record=record, metrics=("average_loss", "weights"))
     expected = {"last": [10], "all": list(range(1, 11)), "log": trace.steps.tolist()}
     assert trace.steps.tolist() == (expected[record] if isinstance(record, str) else np.atleast_1d(record).tolist())
     assert trace.average_loss.shape == (2, len(trace.steps))
@@ -98,9 +100,10 @@ def test_record(record, rng):
 
 def test_step_zero_is_the_start(rng):
     pairs = random_pairs(rng)
-    tasks, start = fl.TaskCollection(pairs), rng.standard_normal(6)
-    trace = fl.simulate(tasks, fl.Ridge(1.0), 3, record=[0, 3], start=start)
-    np.testing.assert_array_equal(trace.weights[0, 0], start)
+    start = rng.standard_normal(6)
+    tasks = fl.TaskCollection(pairs).shifted(start)
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 3, record=[0, 3], metrics=(*METRICS, "weights"))
+    np.testing.assert_array_equal(trace.weights[0, 0], np.zeros(6))
     assert trace.average_loss[0, 0] == pytest.approx(np.mean([literal.loss(start, *pair) for pair in pairs]))
     assert np.isnan(trace.seen_loss[0, 0])
     assert np.isnan(trace.drift[0, 0])
@@ -108,17 +111,17 @@ def test_step_zero_is_the_start(rng):
 
 def test_metrics_on_request(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
-    trace = fl.simulate(tasks, fl.Ridge(1.0), 5, metrics=("task_losses", "average_loss"), keep_weights=False)
+    trace = fl.simulate(tasks, fl.Ridge(1.0), 5, metrics=("task_losses", "average_loss"))
     np.testing.assert_allclose(trace.task_losses.mean(-1), trace.average_loss)
-    assert trace.weights is None
-    with pytest.raises(AttributeError, match="drift was not computed"):
-        _ = trace.drift
+    for metric in ("drift", "weights"):
+        with pytest.raises(AttributeError, match=f"{metric} was not computed"):
+            getattr(trace, metric)
 
 
 def test_metrics_per_task(rng):
     pairs = random_pairs(rng, M=6, targets=2, realizable=False)
     tasks = fl.TaskCollection(pairs)
-    names = ("task_losses", "task_forgetting", "task_drift", "forgetting", "drift")
+    names = ("task_losses", "task_forgetting", "task_drift", "forgetting", "drift", "weights")
     trace = fl.simulate(tasks, fl.Ridge(0.3), 7, n_trials=2, seed=0, record="all", metrics=names)
     order = drawn_order(fl.WithReplacement(), 6, 7, 1, 0)
     path = trace.weights[1]
@@ -139,7 +142,7 @@ def test_public_metrics_agree_with_their_definitions(rng):
     for targets in (None, 2):
         pairs = random_pairs(rng, targets=targets, realizable=False)
         tasks, order = fl.TaskCollection(pairs), np.array([0, 2, 2, 1, 0])
-        path = rng.standard_normal((5, *tasks.start().shape))
+        path = rng.standard_normal((5, *tasks.teacher().shape))
         expected = literal.metrics(pairs, order, path)
         assert fl.metrics.average_loss(tasks, path[-1]) == pytest.approx(expected["average_loss"])
         assert fl.metrics.seen_loss(tasks, path[-1], order) == pytest.approx(expected["seen_loss"])
@@ -172,7 +175,7 @@ def test_degenerate_collections():
     assert (trace.average_loss == 0.5).all()
     assert (trace.drift == 0).all()
     mixed = fl.TaskCollection([(np.zeros((0, 2)), []), ([[1.0, 1.0]], [2.0])])
-    trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, record="last")
+    trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, record="last", metrics="weights")
     np.testing.assert_allclose(trace.weights[0, 0], [1.0, 1.0])
     single = fl.simulate(mixed[1:], fl.Ridge(1.0), 1)
     assert single.average_loss.shape == (1, 1)
@@ -200,7 +203,7 @@ def test_without_numba_the_same_functions_run(tmp_path):
 def test_a_million_steps(rng):
     """k = 10⁶ runs in the memory of what is recorded, and ends where theory says: at the joint solution."""
     tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 1)))
-    trace = fl.simulate(tasks, fl.Ridge(0.5), 10**6, seed=0, record="last")
+    trace = fl.simulate(tasks, fl.Ridge(0.5), 10**6, seed=0, record="last", metrics=("average_loss", "weights"))
     np.testing.assert_allclose(trace.weights[0, 0], tasks.teacher(), atol=1e-12)
     assert trace.average_loss[0, 0] < 1e-24
 
@@ -211,7 +214,7 @@ def test_weights_of_wide_tasks_are_made_a_few_at_a_time(rng):
     fl.simulate(tasks, fl.Ridge(1.0), 2)
     tracemalloc.start()
     try:
-        trace = fl.simulate(tasks, fl.Ridge(1.0), 300, record="all")
+        trace = fl.simulate(tasks, fl.Ridge(1.0), 300, record="all", metrics=(*METRICS, "weights"))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

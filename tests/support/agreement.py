@@ -41,14 +41,15 @@ def literal_path(pairs, filter_, order, start):
 
 def check_against_literal(pairs, schedule, ordering, k, rng, trials=3):
     tasks = fl.TaskCollection(pairs)
-    start = rng.standard_normal(tasks.start().shape)
-    trace = fl.simulate(tasks, schedule, k, ordering=ordering, n_trials=trials, seed=5, record="all", start=start)
+    start = rng.standard_normal(tasks.teacher().shape)
+    options = {"record": "all", "metrics": (*METRICS, "weights")}
+    trace = fl.simulate(tasks.shifted(start), schedule, k, ordering=ordering, n_trials=trials, seed=5, **options)
     filter_ = resolve(schedule, k, tasks.radius)
     for trial in range(trials):
         order = drawn_order(ordering, len(pairs), k, trial, 5)
         path = literal_path(pairs, filter_, order, start)
         scale = np.abs(path).max()
-        np.testing.assert_allclose(trace.weights[trial], path, atol=1e-9 * scale)
+        np.testing.assert_allclose(start + trace.weights[trial], path, atol=1e-9 * scale)
         for t in range(1, k + 1):
             expected = literal.metrics(pairs, order[:t], path[:t])
             size = 1e-9 * max(abs(value) for value in expected.values()) + 1e-12

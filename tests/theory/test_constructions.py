@@ -22,7 +22,7 @@ def test_claims_equal_exact_values(schedule):
         unseen = fl.theory.constructions.unseen_task(k, sign)
         np.testing.assert_array_equal(unseen.radii, np.ones(k))  # the theorem's R, of every task
         steps = max(k, 3)
-        exact = fl.expect(unseen, schedule, steps, start=unseen.origin).average_loss[0]
+        exact = fl.expect(unseen, schedule, steps).average_loss[0]
         assert unseen.claim(schedule, steps) == pytest.approx(exact, rel=1e-12)
         assert unseen.claim(schedule, steps) * k >= 1 / 8 * (steps == k)
     for n, weight, cosine in [(1, 3.0, 0.0), (2, 7.0, 0.3), (4, 2.0, 0.8)]:
@@ -39,12 +39,12 @@ def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, sc
     start = rng.standard_normal(4)
     tasks = fl.theory.constructions.seen_task(k, start)
     assert tasks.radius == pytest.approx(1.0)
-    assert np.linalg.norm(start - tasks.teacher(start)) == pytest.approx(1.0)
+    assert np.linalg.norm(tasks.shifted(start).teacher()) == pytest.approx(1.0)
     losses = []
     for place in range(k):
         order = [0] * k
         order[place] = k - 1
-        found = fl.expect(tasks, schedule, k, ordering=fl.FixedOrder(order), metrics="seen_loss", start=start)
+        found = fl.expect(tasks.shifted(start), schedule, k, ordering=fl.FixedOrder(order), metrics="seen_loss")
         losses.append(found.seen_loss[0])
     attained = [loss >= fl.theory.constructions.seen_task_loss(k) * (1 - 1e-9) for loss in losses]
     assert all(attained)
@@ -53,7 +53,7 @@ def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, sc
     assert fl.theory.constructions.seen_task_probability(k) >= 1 / math.e
     if k >= 9:
         assert fl.theory.constructions.seen_task_loss(k) >= 1 / (144 * k)
-    exact = fl.expect(tasks, schedule, k, metrics="seen_loss", start=start).seen_loss[0]
+    exact = fl.expect(tasks.shifted(start), schedule, k, metrics="seen_loss").seen_loss[0]
     assert exact >= tasks.claim(schedule, k)
 
 
@@ -64,7 +64,7 @@ def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, sc
 )
 def test_the_seen_task_claim_is_below_the_exact_loss_for_any_number_of_steps(k, n, filter_):
     tasks = fl.theory.constructions.seen_task(k)
-    exact = fl.expect(tasks, filter_, n, metrics="seen_loss", start=tasks.origin).seen_loss[0]
+    exact = fl.expect(tasks, filter_, n, metrics="seen_loss").seen_loss[0]
     claim = tasks.claim(filter_, n)
     assert 0 <= claim <= exact * (1 + 1e-12)
     if n == k and filter_ == fl.Projection():

@@ -26,7 +26,7 @@ def filters_for(tasks):
 
 
 def test_a_gradient_step_on_the_surrogate_is_the_step(tasks, rng):
-    w = rng.standard_normal(tasks.start().shape)
+    w = rng.standard_normal(tasks.teacher().shape)
     for filter_, eta in itertools.product(filters_for(tasks), (1e-3, 0.7, 50.0)):
         for task in tasks:
             f = fl.theory.surrogate(task, filter_, eta, tasks.radius)
@@ -47,7 +47,7 @@ def test_the_three_properties_hold_in_numbers(tasks, rng):
             assert check.largest_value_at_teacher < 1e-20 * (1 + check.smoothness)
         for task in tasks:  # the sandwich itself, at random points
             f = fl.theory.surrogate(task, filter_, 0.37, tasks.radius)
-            w = rng.standard_normal(tasks.start().shape)
+            w = rng.standard_normal(tasks.teacher().shape)
             excess = task.loss(w) - task.floor
             assert check.lower * f.value(w) <= excess * (1 + 1e-9) + 1e-12
             assert excess <= check.upper * f.value(w) * (1 + 1e-9) + 1e-12
@@ -132,7 +132,7 @@ def test_descent_on_the_surrogates_follows_the_learner(rng):
             return fl.theory.surrogate(tasks[m], filter_[t - 1], etas[t - 1], tasks.radius).gradient(w)
 
         path = fl.theory.descend(gradient, order, etas, np.zeros(6))
-        trace = fl.simulate(tasks, schedule, k, ordering=fl.FixedOrder(order.tolist()), record="all")
+        trace = fl.simulate(tasks, schedule, k, ordering=fl.FixedOrder(order.tolist()), record="all", metrics="weights")
         np.testing.assert_allclose(path, trace.weights[0], rtol=1e-10, atol=1e-13)
 
 

@@ -47,7 +47,6 @@ def optimal_schedule(
         "average_loss", "worst_case", "validation", "next_loss", "distance"
     ] = "average_loss",
     ordering: OrderingLike | None = None,
-    start: Any = None,
     validation: Any = None,
     monotone: bool = False,
     smooth: float = 0.0,
@@ -73,8 +72,6 @@ def optimal_schedule(
         As in ``advise``.
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with ``moves``.
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs
         Held-out rows, for ``objective="validation"``.
     monotone : bool, default False
@@ -102,7 +99,7 @@ def optimal_schedule(
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     if isinstance(tasks, Ensemble):
-        check_unused(ordering=(ordering, None), start=(start, None), validation=(validation, None))
+        check_unused(ordering=(ordering, None), validation=(validation, None))
         check_unused(monotone=(monotone, False), smooth=(smooth, 0.0))
         return ensembles.optimal(tasks, k, quantity("objective", objective, ensembles.OBJECTIVES))
     check_tasks(tasks)
@@ -110,12 +107,12 @@ def optimal_schedule(
     order = checked_ordering(ordering, tasks, k)
     smooth = validate.number("smooth", smooth, "0 allows any change from step to step")
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    losses = losses_on(tasks, k, goal, order, start, held_out)
+    losses = losses_on(tasks, k, goal, order, held_out)
     candidates = [each for each in standard_shapes(tasks, k, order) if each.title in _STARTS]
     curves = search(candidates, losses, rounds=3)
     starts = {curve.shape.title: curve.shape.make(curve.best) for curve in curves}
     coordinates = _coordinates(tasks, k, monotone)
-    problem = Problem.of(tasks, 1.0, k, order, "last").varied(start, 0.0, 0.0)
+    problem = Problem.of(tasks, 1.0, k, order, "last")
     other = held_out if goal == "validation" else None
     adjoint = Adjoint(problem, worst=goal == "worst_case", other=other)
     descent = _Descent(adjoint, coordinates, smooth)

@@ -50,7 +50,6 @@ def advise(
     *,
     objective: Objective = "average_loss",
     ordering: OrderingLike | None = None,
-    start: Any = None,
     validation: Any = None,
     also: Mapping[str, ScheduleLike] | None = None,
 ) -> Advice:
@@ -77,8 +76,6 @@ def advise(
         The average loss over all tasks, over the tasks seen so far, over all tasks for the worst
         unit teacher (for any labels), or over ``validation``; always averaged over orderings.
     ordering : Ordering or its name, default ``WithReplacement()``
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     validation : TaskCollection, pair (X, y) or list of pairs, optional
         Held-out rows, for ``objective="validation"``.
     also : dict of schedules, filters, names or numbers by label, optional
@@ -106,13 +103,13 @@ def advise(
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     if isinstance(tasks, Ensemble):
-        check_unused(ordering=(ordering, None), start=(start, None), validation=(validation, None))
+        check_unused(ordering=(ordering, None), validation=(validation, None))
         return _on_ensemble(tasks, k, objective, also)
     check_tasks(tasks)
     order = checked_ordering(ordering, tasks, k)
     goal = quantity("objective", objective, OBJECTIVES)
     held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    losses = losses_on(tasks, k, goal, order, start, held_out)
+    losses = losses_on(tasks, k, goal, order, held_out)
     standard = standard_shapes(tasks, k, order)
     own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
     curves = search([*standard, *own], losses)
@@ -120,7 +117,7 @@ def advise(
     # Of an average of iterates only the loss over all tasks is exact.
     averaged = None
     if goal in ("average_loss", "worst_case"):
-        averaged = float(losses_on(tasks, k, goal, order, start, average=_POWER)([Projection()])[0])
+        averaged = float(losses_on(tasks, k, goal, order, average=_POWER)([Projection()])[0])
     return Advice(ranked(options), goal, k, tasks.radius, averaged)
 
 
@@ -145,7 +142,6 @@ def losses_on(
     k: int,
     objective: str,
     ordering: Ordering,
-    start: Any = None,
     held_out: TaskCollection | None = None,
     average: float | None = None,
 ) -> Losses:
@@ -165,7 +161,6 @@ def losses_on(
             k,
             ordering=ordering,
             metrics=metric,
-            start=start,
             average=average,
         )
         return next(iter(result.values.values()))[:, 0]

@@ -30,6 +30,11 @@ SHARED = 0.05
 LEAST = 0.01
 """Smallest λ of a memory that forgets."""
 
+FEWEST = 3
+STARTING = 1.0
+"""Rows below which the evidence cannot tell λ, and the λ of a memory that forgets then: from the
+largest one it would take hundreds of tasks to come down."""
+
 Loss = Callable[[Floats, Floats], float]
 """The squared error on a task of coefficients (d, c) and an intercept (c,)."""
 
@@ -73,6 +78,9 @@ class Mixture(NamedTuple):
         error = float(memory.rows.error_left_out(memory.fit).sum())
         mean = float(memory.rows.squares.sum()) / n / max(1.0 - 1.0 / n, 0.05) ** 2
         shares = _updated(PRIOR, np.array([error, error, error, mean]), 2.0)
+        if n < FEWEST and options.strength is None:
+            rows = memory.rows
+            memory = Memory(rows, rows.solve(STARTING, options.scale(rows)))
         return Mixture((memory,) * len(DRIFTS), shares)
 
     def widened(self, count: int, options: Options) -> "Mixture":

@@ -180,6 +180,11 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
             f"tasks must have one target to be explored, got {tasks.n_targets}; choose a column"
             " of y"
         )
+    if tasks.noise or tasks.walk:
+        raise ValueError(
+            f"tasks have noise={tasks.noise:g} and walk={tasks.walk:g}, which the page does not"
+            " know; leave both out: fl.TaskCollection(tasks)"
+        )
     if min(tasks.n_features, tasks.span_dimension) > FEATURES:
         raise ValueError(
             f"tasks must span at most {FEATURES} coordinates for the page, got"

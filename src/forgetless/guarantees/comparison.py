@@ -3,7 +3,7 @@ others do not.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from forgetless.errors import NoExactLawError
 from forgetless.guarantees.results import BoundComparison, BoundComparisons, check_bound
 from forgetless.guarantees.schedule_bounds import COMPUTED
 from forgetless.lab.exact import expect, worst_case
-from forgetless.lab.problem import Problem, check_tasks, has_next, with_few_threads
+from forgetless.lab.problem import Problem, check_still, has_next, with_few_threads
 from forgetless.orderings import OrderingLike
 from forgetless.schedules import ScheduleLike
 from forgetless.tasks import TaskCollection
@@ -31,7 +31,6 @@ def compare_bounds(
     k: int,
     *,
     ordering: OrderingLike | None = ...,
-    start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
 ) -> BoundComparison: ...
 @overload
@@ -41,7 +40,6 @@ def compare_bounds(
     k: int,
     *,
     ordering: OrderingLike | None = ...,
-    start: Any = ...,
     bounds: Iterable[Bound] | None = ...,
 ) -> BoundComparisons: ...
 @with_few_threads
@@ -51,7 +49,6 @@ def compare_bounds(
     k: int,
     *,
     ordering: OrderingLike | None = None,
-    start: Any = None,
     bounds: Iterable[Bound] | None = None,
 ) -> BoundComparison | BoundComparisons:
     """Return the exact expected losses of a schedule, every bound that applies, and why the others
@@ -65,8 +62,6 @@ def compare_bounds(
         are labels.
     k : int
     ordering : Ordering or its name, default ``WithReplacement()``
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     bounds : iterable of Bound, optional
         The bounds to try; add your own as ``[*fl.theory.bounds.catalogue, mine]``. By default the
         whole catalogue, and ``fl.upper_bound`` of the schedule for both losses.
@@ -86,18 +81,18 @@ def compare_bounds(
     >>> [b.name for b in c.bounds if b.applies and b.kind == "lower"]
     ['any algorithm', 'any filter']
     """
-    check_tasks(tasks)
+    check_still(tasks)
     schedules, labels = several(schedule, k)
     tried = BOUNDS if bounds is None else tuple(bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
-    parts = [_comparison(each, start, tried) for each in problems]
+    parts = [_comparison(each, tried) for each in problems]
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...]) -> BoundComparison:
+def _comparison(problem: Problem, tried: tuple[Bound, ...]) -> BoundComparison:
     """Return the comparison for the only schedule of a problem."""
     tasks = problem.tasks
-    setting = setting_of(problem, start)
+    setting = setting_of(problem)
     exact, worst, notes, errors = _exact(problem, setting)
     checks = [
         check_bound(bound, setting, exact[bound.quantity]) for bound in track(tried, "bounds")
@@ -117,15 +112,12 @@ def _comparison(problem: Problem, start: Any, tried: tuple[Bound, ...]) -> Bound
     )
 
 
-def setting_of(problem: Problem, start: Any) -> Setting:
+def setting_of(problem: Problem) -> Setting:
     """Return the setting of the hypotheses, for the only schedule of a problem."""
     tasks = problem.tasks
-    origin = tasks.start(start)
-    teacher = tasks.teacher(start)
-    distance = float(np.linalg.norm(origin - teacher))
-    return Setting(
-        tasks, problem.filters[0], problem.k, problem.ordering, origin, teacher, distance
-    )
+    teacher = tasks.teacher()
+    distance = float(np.linalg.norm(teacher))
+    return Setting(tasks, problem.filters[0], problem.k, problem.ordering, teacher, distance)
 
 
 _Maybe = float | None
@@ -149,9 +141,7 @@ def _exact(
             return None
 
     def loss(name: str) -> float:
-        expectation = expect(
-            tasks, filter_, k, ordering=ordering, start=setting.start, metrics=name
-        )
+        expectation = expect(tasks, filter_, k, ordering=ordering, metrics=name)
         errors[name] = expectation.errors[name]
         return float(expectation.values[name][0])
 

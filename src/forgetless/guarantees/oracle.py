@@ -20,7 +20,7 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.filters import Filter, GradientDescent
-from forgetless.lab.problem import check_tasks, has_next
+from forgetless.lab.problem import check_still, has_next
 from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering
 from forgetless.schedules import minimax, minimax_budget, resolve
 from forgetless.tasks import TaskCollection
@@ -89,7 +89,6 @@ def oracle_bound(
     scheme: Literal["budget", "ridge"] = "budget",
     eta: float | None = None,
     ordering: OrderingLike | None = None,
-    start: Any = None,
 ) -> OracleBound:
     """Return the smallest bound of the loss on the next task that Theorem N proves for these tasks,
     noisy or not.
@@ -110,8 +109,6 @@ def oracle_bound(
     ordering : Ordering or its name, default ``WithReplacement()``
         With replacement, with any probabilities, or without; the bound is the same without as for
         uniform draws.
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
 
     Returns
     -------
@@ -130,12 +127,12 @@ def oracle_bound(
     >>> round(fl.oracle_bound(tasks, k=100).value, 3)
     0.5
     """
-    check_tasks(tasks)
+    check_still(tasks)
     k = validate.integer("k", k, 1, "ask for at least one step")
     if scheme not in ("budget", "ridge"):
         raise ValueError(f'scheme must be "budget" or "ridge", got {scheme!r}')
     make = minimax_budget if scheme == "budget" else minimax
-    fits = tasks.is_realizable(start=start)
+    fits = tasks.is_realizable()
     if eta is not None:
         eta = make(eta=eta).arguments["eta"]  # validated
         if eta == 1 and not fits:
@@ -146,7 +143,7 @@ def oracle_bound(
     p = next_probabilities(tasks, as_ordering(ordering), k)
 
     def sides(value: float) -> "RightSide":
-        return RightSide(tasks, resolve(make(eta=value), k, tasks.radius), k, value, p, start)
+        return RightSide(tasks, resolve(make(eta=value), k, tasks.radius), k, value, p)
 
     best = (
         1.0
@@ -209,29 +206,26 @@ class RightSide:
     """The right side of Theorem N at its best w, for a filter with φ_t(R²) = η(k+1−t)/(k+1)."""
 
     def __init__(
-        self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats, start: Any
+        self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats
     ) -> None:
         n = k + 1
         square = tasks.radius**2
         rows = tasks.singular_vectors
         s = tasks.singular_values
-        first = tasks.start(start).reshape(tasks.n_features, tasks.n_targets)
         own = tasks.targets
         weights = np.repeat(p, tasks.ranks)
         linear, squared = _mean_surrogates(filter_, k, s, tasks.radius)
         if eta == 1:  # at weights that fit all tasks the last two terms vanish
-            solution = tasks.teacher(start).reshape(first.shape)
+            solution = tasks.teacher().reshape(tasks.n_features, tasks.n_targets)
             costs = np.zeros(len(s))
         else:
             costs = weights * (linear + eta / (1 - eta) * squared)
-            solution = first + _ridge(
-                np.sqrt(costs)[:, None] * rows,
-                np.sqrt(costs)[:, None] * (own - rows @ first),
-                1 / (eta * n),
+            solution = _ridge(
+                np.sqrt(costs)[:, None] * rows, np.sqrt(costs)[:, None] * own, 1 / (eta * n)
             )
         missing = np.sum((rows @ solution - own) ** 2, axis=1)
         floor = float(p @ tasks.floors)
-        self.distance = float(np.linalg.norm(solution - first))
+        self.distance = float(np.linalg.norm(solution))
         self.loss = float(floor + 0.5 * np.sum(weights * s**2 * missing))
         unit = 0.5 * self.distance**2 / (eta * n) + 0.5 * float(np.sum(costs * missing))
         self.value = (floor + square * unit) * (1 + 1e-12)

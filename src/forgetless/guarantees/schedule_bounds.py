@@ -115,9 +115,7 @@ class _OracleEntry(_ScheduleBound):
     def value(self, setting: Setting) -> float:
         assert setting.eta is not None
         p = next_probabilities(setting.tasks, setting.ordering, setting.k)
-        return RightSide(
-            setting.tasks, setting.filter, setting.k, setting.eta, p, setting.start
-        ).value
+        return RightSide(setting.tasks, setting.filter, setting.k, setting.eta, p).value
 
 
 _OPTIMAL = "docs/optimal-schedule.md, Theorem"

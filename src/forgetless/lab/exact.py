@@ -47,7 +47,7 @@ from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Expectation, WorstCase
 from forgetless.lab.rounding import relative_errors
 from forgetless.lab.simulate import followed
-from forgetless.metrics import Metric, check_walk, quantity, resolve
+from forgetless.metrics import Metric, average_loss, check_walk, quantity, resolve
 from forgetless.orderings import Moves, OrderingLike
 from forgetless.schedules import ScheduleLike
 from forgetless.tasks import TaskCollection
@@ -57,7 +57,7 @@ _LANES = 32
 
 
 @with_few_threads
-def expect(  # noqa: PLR0913
+def expect(
     tasks: TaskCollection | Ensemble,
     schedule: Schedules,
     k: int,
@@ -65,19 +65,17 @@ def expect(  # noqa: PLR0913
     ordering: OrderingLike | None = None,
     metrics: Any = ("average_loss",),
     record: Any = "last",
-    start: Any = None,
     average: float | None = None,
-    noise: float = 0.0,
-    walk: float = 0.0,
 ) -> Expectation:
     """Return expected metrics over all orderings, exact up to rounding.
 
     Parameters
     ----------
     tasks : TaskCollection or Ensemble
-        Realizable or not, with one or several targets. For an ensemble (``fl.ensembles``) the mean
-        is over fresh random tasks; it has no ordering and no start, and the metric
-        ``task_distances`` beside those below.
+        Realizable or not, with one or several targets; with label noise and a walking teacher if
+        they have them. Learning begins at the origin: at w₀ with ``tasks.shifted(w0)``. For an
+        ensemble (``fl.ensembles``) the mean is over fresh random tasks; it has no ordering, and the
+        metric ``task_distances`` beside those below.
     schedule : schedule, filter, name or number; or a list or a dict of these
         A name is one such as "increasing", a number a fixed coefficient λ. Several are
         evaluated in one batch, far faster than one call each; the keys of a dict are their labels
@@ -93,18 +91,9 @@ def expect(  # noqa: PLR0913
         ``task_drift`` are the expected sum over the visits of a task, over the expected number of
         visits; NaN if that is 0. ``fl.metrics.loss_on(tasks)`` is the loss of other tasks.
     record : "last", "log", "all" or steps in 0..k, default "last"
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
     average : float, optional
         Measure the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is
         recommended, 0 for equal weights) instead of the last one.
-    noise : float, default 0
-        Standard deviation σ of label noise that is drawn anew in every row at every visit. Losses
-        are those of the labels without it.
-    walk : float, default 0
-        The teacher walks: before every task but the first all labels change by X_m δ, δ being
-        Gaussian with independent entries of equal variance and E‖δ‖² = walk². Losses are those of
-        the present labels, and ``distance`` is that from the present teacher.
 
     Returns
     -------
@@ -125,7 +114,8 @@ def expect(  # noqa: PLR0913
 
     Fresh label noise keeps the loss away from zero, the more so the less regularization there is:
 
-    >>> e = fl.expect(tasks, {"none": "none", "λ = 1": 1.0}, k=50, noise=0.1)
+    >>> noisy = fl.TaskCollection(tasks, noise=0.1)
+    >>> e = fl.expect(noisy, {"none": "none", "λ = 1": 1.0}, k=50)
     >>> e.average_loss[:, 0].round(5).tolist()
     [0.005, 0.00167]
 
@@ -141,17 +131,15 @@ def expect(  # noqa: PLR0913
     coefficient.
     """
     if isinstance(tasks, Ensemble):
-        fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
-        fresh.check_unused(noise=(noise, 0.0), walk=(walk, 0.0))
+        fresh.check_unused(ordering=(ordering, None), average=(average, None))
         return fresh.expectation(fresh.FreshProblem.of(tasks, schedule, k, record, metrics))
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    problem = problem.varied(start, noise, walk)
     wanted = resolve(metrics)
-    check_walk(wanted, problem.walk)
+    check_walk(wanted, tasks.walk)
     if any(each.name == "next_loss" for each in wanted):
         problem.next_moves()
     # One order without noise is one run, which keeps relative accuracy.
-    exactly = problem.ordering.deterministic and not problem.noise and not problem.walk
+    exactly = problem.ordering.deterministic and not tasks.noise and not tasks.walk
     follow = _along_one_order if exactly else _along_the_chain
     parts = [follow(part, wanted) for part in problem.parts(_LANES)]
     values = {}
@@ -170,8 +158,8 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     """Return curves (B, n_steps, …) by the recursion of moments."""
     # 1 among the coordinates is needed by all but plain losses around a joint solution.
     path = any(each.path for each in metrics)
-    affine = path or bool(problem.walk) or any(each.affine for each in metrics)
-    coordinates = Coordinates(problem.tasks, problem.origin, affine, noise=problem.noise)
+    affine = path or any(each.affine for each in metrics)
+    coordinates = Coordinates(problem.tasks, affine)
     run = Run(coordinates, problem, path)
     powers = None
     if not path:
@@ -210,7 +198,8 @@ def worst_case(
 
     The targets of ``tasks`` do not matter: the data are X_m w⋆, and the expectation is a quadratic
     form ½ w⋆ᵀ V w⋆, V being the mean of X_mᵀX_m carried backwards through the steps. The result is
-    its largest eigenvalue.
+    its largest eigenvalue, plus what label noise and a walk of the teacher add, if the tasks have
+    them: it is the same for every teacher.
 
     Parameters
     ----------
@@ -296,7 +285,7 @@ def _numbers_of_steps(k: Any) -> list[int]:
 
 def _largest(problem: Problem) -> tuple[Floats, Floats]:
     """Return ½λ_max (B, n) and its eigenvectors in feature coordinates (B, n, d)."""
-    c = Coordinates(problem.tasks, problem.origin, labels=False)
+    c = Coordinates(problem.tasks, labels=False)
     shape = (len(problem.filters), len(problem.steps))
     losses = np.zeros(shape)
     teachers = np.zeros((*shape, problem.tasks.n_features))
@@ -309,6 +298,9 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
         # An eigenvector has no sign: its largest entry is positive.
         largest = np.argmax(np.abs(directions), axis=1)[:, None]
         teachers[:, i] = directions * np.sign(np.take_along_axis(directions, largest, axis=1))
+    if problem.tasks.noise or problem.tasks.walk:
+        still = replace(problem, tasks=problem.tasks.without_labels())
+        losses += _along_the_chain(still, [average_loss])["average_loss"]
     return losses, teachers
 
 
@@ -399,7 +391,6 @@ def loss_gradient(
     *,
     ordering: OrderingLike | None = None,
     objective: Literal["average_loss", "worst_case"] = "average_loss",
-    start: Any = None,
 ) -> LossGradient:
     """Return the derivative of the exact expected loss after k steps with respect to every
     parameter of every step.
@@ -417,11 +408,9 @@ def loss_gradient(
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with ``moves``.
     objective : "average_loss" or "worst_case"
-        The expected average loss from ``start``, or its largest value over unit teachers. Where the
+        The expected average loss, or its largest value over unit teachers. Where the
         largest eigenvalue is repeated the latter has no derivative, and that of one of the worst
         teachers is returned.
-    start : array of shape (d,) or (d, c), optional
-        w₀; only for ``objective="average_loss"``.
 
     Examples
     --------
@@ -437,9 +426,6 @@ def loss_gradient(
             f"loss_gradient takes one schedule, got {len(problem.filters)}; call it for each"
         )
     worst = quantity("objective", objective, ("average_loss", "worst_case")) == "worst_case"
-    if worst and start is not None:
-        raise ValueError('start does not matter for objective="worst_case"; leave it out')
-    problem = problem.varied(start, 0.0, 0.0)
     adjoint = Adjoint(problem, worst=worst)
     value, by_factor, teacher = adjoint(problem.filters[0])
     slopes = through_parameters(problem.filters[0], by_factor, tasks)
@@ -469,9 +455,7 @@ class Adjoint:
     ) -> None:
         self.problem = problem
         self.worst = worst
-        self.c = Coordinates(
-            problem.tasks, problem.origin, affine=other is not None, labels=not worst
-        )
+        self.c = Coordinates(problem.tasks, affine=other is not None, labels=not worst)
         measured = problem.tasks if other is None else other
         self.floor = 0.0 if worst else float(measured.floors.mean())
         self.form = self.c.average_form
@@ -504,27 +488,33 @@ class Adjoint:
         check_memory(numbers, f"the forms of {k:,} steps", "use fewer steps")
         forms: list[Floats] = []
         V = backward(problem, self.c, self.form, k, forms)[0, :, 0]
-        if not self.worst:
-            S = self.c.start @ self.c.start.T
-            loss = 0.5 * float(np.sum(V * S))
-            return max(0.0, loss) + self.floor, self._slopes(problem, forms, S), None
-        values, vectors = np.linalg.eigh(V)
-        # The derivative of λ_max is that of vᵀVv at its eigenvector v; softened, of several.
-        value, weights = _softened(values, softness)
-        teachers = (vectors * weights) @ vectors.T
-        slopes = self._slopes(problem, forms, teachers)
-        return max(0.0, 0.5 * value), slopes, self.c.basis @ vectors[:, -1]
+        S = self.c.start @ self.c.start.T
+        teacher = None
+        if self.worst:
+            q = self.c.q
+            values, vectors = np.linalg.eigh(V[:q, :q])
+            # The derivative of λ_max is that of vᵀVv at its eigenvector v; softened, of several.
+            # By Euler's theorem on homogeneous functions these moments have the softened loss.
+            S[:q, :q] = (vectors * _softened(values, softness)) @ vectors.T
+            teacher = self.c.basis @ vectors[:, -1]
+        loss, slopes = self._forwards(problem, forms, S)
+        return max(0.0, loss) + self.floor, slopes, teacher
 
-    def _slopes(self, problem: Problem, forms: list[Floats], S: Floats) -> Floats:
-        """Return ∂loss/∂φ of shape (k, Σr) from the forms V_k..V_1 and the moments of the start."""
+    def _forwards(self, problem: Problem, forms: list[Floats], S: Floats) -> tuple[float, Floats]:
+        """Return the loss less its floor, and ∂loss/∂φ of shape (k, Σr), from the forms V_k..V_1
+        and the moments of the start.
+        """
+        run = Run(self.c, problem)
+        run.S = S[None, :, None, :]
         phi = problem.factors(0, problem.k)
-        moments = S[None, :, None, :]
         slopes = np.empty(phi.shape[:2])
         for t, form in enumerate(reversed(forms)):
-            moves = problem.ordering.moves(problem.tasks.n_tasks, t)
-            slopes[t] = self._of_step(moments, form, moves, phi[t, :, 0])
-            moments = carry(moments, moves, self.c.maps, phi[t])
-        return slopes
+            run.move_teacher()
+            moves = run.moves()
+            slopes[t] = self._of_step(run.S, form, moves, phi[t, :, 0])
+            run.S = carry(run.S, moves, self.c.maps, phi[t])
+            run.done += 1
+        return 0.5 * float(np.sum(self.form * run.S[:, :, 0].sum(0))), slopes
 
     def _of_step(self, S: Floats, V: Floats, moves: Moves, phi: Floats) -> Floats:
         """Return ∂loss/∂φ_j of one step, from the moments before it and the form after it.
@@ -543,26 +533,25 @@ class Adjoint:
             T = R @ S[source[begin], :, 0]
             # Only singular vectors of one task meet in a step.
             K = T @ R.T * (own[:, None] == own)
+            K[np.diag_indices_from(K)] += maps.noise[rows] * S[source[begin], maps.one, 0, maps.one]
             moved = T - (K * phi[rows]) @ L
             p = probability[begin:end][own - task[begin]]
             slopes[rows] -= p * np.sum((L @ V[moves.target[begin], :, 0]) * moved, axis=1)
         return slopes
 
 
-def _softened(values: Floats, softness: float) -> tuple[float, Floats]:
-    """Return the norm of nonnegative eigenvalues in ascending order, and its derivative with
-    respect to each.
-    """
+def _softened(values: Floats, softness: float) -> Floats:
+    """Return the derivatives of the (1/ε)-norm of nonnegative eigenvalues in ascending order."""
     # Relative to the largest eigenvalue no power overflows.
     top = float(values[-1])
     weights = np.zeros(len(values))
     if softness <= 0 or top <= 0:
         weights[-1] = 1.0
-        return top, weights
+        return weights
     with np.errstate(under="ignore"):
         relative = np.maximum(values / top, 0.0)
         norm = float(np.sum(relative ** (1 / softness)) ** softness)
-        return top * norm, np.asarray((relative / norm) ** (1 / softness - 1))
+        return np.asarray((relative / norm) ** (1 / softness - 1))
 
 
 def through_parameters(

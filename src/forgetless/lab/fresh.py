@@ -23,7 +23,7 @@ from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
 
 _DEFAULTS = ("average_loss", "next_loss", "distance")
-_FRESH_METRICS = (*_DEFAULTS, "task_losses", "task_distances")
+_FRESH_METRICS = (*_DEFAULTS, "task_losses", "task_distances", "weights")
 """Metrics of ensembles: losses are means over fresh rows, not over the rows that were learned."""
 
 
@@ -70,6 +70,7 @@ class FreshProblem:
 
 def expectation(problem: FreshProblem) -> Expectation:
     """Return the expected metrics over fresh tasks."""
+    check_metrics(problem.names, _FRESH_METRICS[:-1])
     parts = [_one_schedule(problem, filter_) for filter_ in problem.filters]
     values = {name: np.stack([part[name] for part in parts]) for name in problem.names}
     if not problem.labels:
@@ -144,21 +145,16 @@ def trials_of_generator(ensemble: Ensemble) -> int:
 _NUMBERS = 2**20  # numbers of X in one batch: they stay in the cache between the products of a step
 
 
-def fresh_trials(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: bool) -> Trace:
+def fresh_trials(problem: FreshProblem, n_trials: int, seed: Any) -> Trace:
     """Return the recorded metrics of independent trials."""
     n_steps, d, B = len(problem.steps), problem.ensemble.n_features, len(problem.filters)
-    values = {
-        name: np.empty((B, n_trials, n_steps, *((problem.k,) if name.startswith("task") else ())))
-        for name in problem.names
-    }
-    weights = None
-    if keep_weights:
-        what, hint = (
-            f"weights of {n_trials:,} trials at {n_steps:,} steps",
-            "pass keep_weights=False",
-        )
-        validate.check_memory(float(B) * n_trials * n_steps * d, what, hint)
-        weights = np.empty((B, n_trials, n_steps, d))
+    values = {}
+    for name in problem.names:
+        per_task = (problem.k,) if name.startswith("task") else ()
+        shape = (B, n_trials, n_steps, *((d,) if name == "weights" else per_task))
+        what = f"{name} of {n_trials:,} trials at {n_steps:,} steps"
+        validate.check_memory(float(np.prod(shape)), what, "record fewer steps")
+        values[name] = np.empty(shape)
     done = 0
     with one_blas_thread():
         for groups in track(_batches(problem, n_trials), "batches of trials"):
@@ -167,13 +163,10 @@ def fresh_trials(problem: FreshProblem, n_trials: int, seed: Any, keep_weights: 
             for i, snapshot in batch.run():
                 for name in problem.names:
                     values[name][:, some, i] = snapshot[name][:, : some.stop - some.start]
-                if weights is not None:
-                    weights[:, some, i] = batch.weights[:, : some.stop - some.start]
             done = some.stop
     if not problem.labels:
         values = {name: value[0] for name, value in values.items()}
-        weights = None if weights is None else weights[0]
-    return Trace(problem.steps, values, weights, labels=problem.labels)
+    return Trace(problem.steps, values, labels=problem.labels)
 
 
 def _batches(problem: FreshProblem, n_trials: int) -> list[range]:
@@ -234,6 +227,8 @@ class _Batch:
     def _metrics(self, n_tasks: int) -> dict[str, Floats]:
         names, k, order = self.problem.names, self.problem.k, self.order
         values: dict[str, Floats] = {}
+        if "weights" in names:
+            values["weights"] = self.weights
         if "distance" in names:
             values["distance"] = np.sum(self._difference(order[max(n_tasks, 1) - 1]) ** 2, axis=-1)
         if "next_loss" in names:

@@ -72,49 +72,42 @@ class Coordinates:
     Parameters
     ----------
     tasks : TaskCollection
-    origin : array of shape (d,) or (d, c)
-        w₀.
     affine : bool
         Whether 1 is needed among the coordinates; then ``one`` is its position.
     labels : bool
         Without them, they are X w⋆ for any w⋆, and only changes matter: for worst cases.
-    noise : float
-        The standard deviation of label noise.
     """
 
     def __init__(
         self,
         tasks: TaskCollection,
-        origin: Floats,
         affine: bool = False,
         labels: bool = True,
-        noise: float = 0.0,
     ) -> None:
         self.tasks = tasks
         self.labels = labels
         c = tasks.n_targets if labels else 1
         shape = (tasks.n_features, c)
-        # Without labels the weights are those of a unit teacher, measured from the origin.
-        first = np.reshape(origin, shape) if labels else np.zeros(shape)
+        # Without labels the weights are those of a unit teacher.
         self.basis = tasks.span
-        self.reference = np.reshape(tasks.teacher(origin), shape) if labels else np.zeros(shape)
+        self.reference = np.reshape(tasks.teacher(), shape) if labels else np.zeros(shape)
         missing = self._missing()
         # D = V B: what a coordinate does to the error along a singular vector.
         D = tasks.singular_vectors @ self.basis
-        start = self.basis.T @ (first - self.reference)
-        if labels and self._cancels(D, start, missing, first):
+        start = -self.basis.T @ self.reference
+        if labels and self._cancels(D, start, missing):
             # Columns in order of their strength: a pivoted QR puts the strong directions first.
             strength = np.maximum(tasks.singular_values, 1e-10 * tasks.radius)
             rows = strength[:, None] * tasks.singular_vectors
             basis = qr(rows.T, mode="economic", pivoting=True)[0]
             self.basis = basis[:, : self.basis.shape[1]]
-            self.reference = first
+            self.reference = np.zeros(shape)
             # Around the start nothing has been learned: e is all of the targets.
-            missing = tasks.targets - tasks.singular_vectors @ first
+            missing = tasks.targets
             D = tasks.singular_vectors @ self.basis
             start = np.zeros_like(start)
         self.q = self.basis.shape[1]
-        self.affine = affine or bool(noise or missing.any())
+        self.affine = affine or bool(tasks.noise or tasks.walk or missing.any())
         left = np.ascontiguousarray(D)
         right = left
         self.start = start
@@ -124,7 +117,7 @@ class Coordinates:
             right = np.hstack([D, -missing])
             self.start = np.vstack([start, np.eye(c)])
         # A row has noise of variance σ²; along a singular vector it is σ²/s², for c targets.
-        variances = c * (noise / tasks.singular_values) ** 2
+        variances = c * (tasks.noise / tasks.singular_values) ** 2
         self.maps = Maps(left, right, tasks.offsets, variances, self.q if self.affine else 0)
 
     def _missing(self) -> Floats:
@@ -134,19 +127,19 @@ class Coordinates:
             return np.zeros((len(tasks.singular_values), 1))
         missing: Floats = tasks.targets - tasks.singular_vectors @ self.reference
         size = np.abs(tasks.targets) + np.linalg.norm(self.reference, axis=0)
-        # The part of w₀ outside the span is the same in both, and does not count.
-        rounding = 2e-13 * (tasks.radii / tasks.singular_values)[:, None] * size
+        rounding = (tasks.radii[:, None] * size + tasks.sizes) * 2e-13
+        rounding /= tasks.singular_values[:, None]
         fits = np.all(np.abs(missing) <= rounding)
         self.dropped = np.abs(missing) if fits else np.zeros_like(missing)
         return np.zeros_like(missing) if fits else missing
 
-    def _cancels(self, D: Floats, start: Floats, missing: Floats, first: Floats) -> bool:
+    def _cancels(self, D: Floats, start: Floats, missing: Floats) -> bool:
         """Return whether terms around w⋆ are so large that losses lose digits."""
         tasks = self.tasks
         weights = tasks.singular_values[:, None]
         # The sizes of the summands of s ∘ (D z − e) at the start, without signs.
         terms = (np.abs(D) @ np.abs(start) + np.abs(missing)) * weights
-        labels = weights * (tasks.targets - tasks.singular_vectors @ first)
+        labels = weights * tasks.targets
         return bool(np.sum(terms**2) > _CANCELLED * np.sum(labels**2))
 
     def rows(self, A: Floats, b: Floats) -> Floats:
@@ -260,7 +253,7 @@ class Run:
             sizes = [self.size + rank for rank in self.tasks.ranks]
             self.marked = [np.zeros((1, n, n_schedules, n)) for n in sizes]
         # What one step of the teacher adds to the variance of every coordinate
-        self.walk = problem.walk**2 / self.tasks.n_features
+        self.walk = self.tasks.walk**2 / self.tasks.n_features
 
     def moves(self) -> Moves:
         """Return the moves of the next step, checked."""
@@ -281,13 +274,14 @@ class Run:
             self.done += n_steps
             return
         for phi in factors:
-            if self.done and self.walk:
-                self._move_teacher()
+            self.move_teacher()
             self.S = self._step(self.moves(), phi)
             self.done += 1
 
-    def _move_teacher(self) -> None:
-        """Add the moments of one step of the teacher: z, its average and δ move together."""
+    def move_teacher(self) -> None:
+        """Add the moments of the teacher's step before the next task: z, its average and δ move."""
+        if not (self.done and self.walk):
+            return
         q = self.coordinates.q
         # G maps a step of the teacher to all coordinates that it moves.
         G = np.zeros((self.size, q))
@@ -379,9 +373,17 @@ class Snapshot:
     def distance(self) -> Floats:
         """E‖w − w⋆‖²; outside the span only the teacher moves."""
         basis = self.run.coordinates.basis
-        solution = np.reshape(self.tasks.teacher(self.run.problem.origin), (len(basis), -1))
+        solution = np.reshape(self.tasks.teacher(), (len(basis), -1))
         inside = self._square(basis.T, basis.T @ solution)
         return np.asarray(inside + self._walked * (self.tasks.n_features - basis.shape[1]))
+
+    @property
+    def weights(self) -> Floats:
+        """The mean weights, of shape (B, d, c)."""
+        c = self.run.coordinates
+        one = c.maps.one
+        mean = self.moments[:, : c.q, :, one:].sum(0)  # E z·1ᵀ
+        return np.asarray(c.reference + np.einsum("dx,xbc->bdc", c.basis, mean))
 
     @property
     def _walked(self) -> float:

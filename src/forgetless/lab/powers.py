@@ -32,7 +32,7 @@ class Powers:
         squaring = float(n) ** 3 * np.log2(k + 1)
         stepping = 3.0 * k * (len(left) * Q * Q + 1000)
         plain = problem.constant and problem.ordering.stationary
-        if not plain or problem.average is not None or problem.walk or not Q:
+        if not plain or problem.average is not None or problem.tasks.walk or not Q:
             return None
         if squaring > stepping:
             return None

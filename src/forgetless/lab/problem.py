@@ -30,9 +30,6 @@ class Problem:
     ordering: Ordering
     steps: NDArray[np.int64]
     average: float | None = None
-    origin: Any = None  # w₀, of shape (d,) or (d, c)
-    noise: float = 0.0
-    walk: float = 0.0
 
     @classmethod
     def of(
@@ -54,17 +51,7 @@ class Problem:
             check_contraction(each, tasks)
         power = None if average is None else averages.power(average)
         steps = recorded_steps(record, k)
-        return cls(tasks, filters, labels, k, ordering, steps, power, tasks.start())
-
-    def varied(self, start: Any, noise: Any, walk: Any) -> "Problem":
-        """Return the problem from another start, with label noise and a walking teacher."""
-        sigma = validate.number(
-            "noise", noise, "it is the standard deviation of label noise; 0 for none"
-        )
-        step = validate.number(
-            "walk", walk, "it is the root mean square step of the teacher; 0 if it stays"
-        )
-        return replace(self, origin=self.tasks.start(start), noise=sigma, walk=step)
+        return cls(tasks, filters, labels, k, ordering, steps, power)
 
     def parts(self, size: int) -> Iterator["Problem"]:
         """Yield the same problem with at most ``size`` schedules at a time."""
@@ -198,6 +185,16 @@ def check_tasks(tasks: Any) -> None:
         raise ValueError(
             f"tasks.radius must be 0 or between 1e-153 and 1e153, got {tasks.radius:.3g}; rescale X"
             " towards 1"
+        )
+
+
+def check_still(tasks: Any) -> None:
+    """Raise TypeError for anything but tasks, ValueError for tasks with label noise or a walk."""
+    check_tasks(tasks)
+    if tasks.noise or tasks.walk:
+        raise ValueError(
+            f"tasks have noise={tasks.noise:g} and walk={tasks.walk:g}, for which there is no"
+            " bound; leave both out: fl.TaskCollection(tasks)"
         )
 
 

@@ -66,6 +66,7 @@ class Curves(Printed):
     task_drift = _metric(
         "task_drift", "Mean squared change of every task's outputs; NaN before its first visit."
     )
+    weights = _metric("weights", "The weights, along the last axis, or the last two.")
 
     def _value(self, name: str) -> Array:
         if name not in self.values:
@@ -89,8 +90,8 @@ class Curves(Printed):
         return [self._alone(b) for b in range(len(self.labels))] if self.labels else [self]
 
     def _names(self) -> list[str]:
-        """Return the names of the metrics that are not per task."""
-        return [name for name in self.values if not name.startswith("task")]
+        """Return the names of the metrics that are one number."""
+        return [name for name in self.values if not name.startswith(("task", "weights"))]
 
     def _columns(self) -> dict[str, NDArray[Any]]:
         return {name: self.values[name] for name in self._names()}
@@ -139,9 +140,6 @@ class Curves(Printed):
     def save(self, path: str | Path) -> None:
         """Write it to a file; ``fl.load`` reads it, as NumPy arrays."""
         arrays = {f"value.{name}": value for name, value in self.values.items()}
-        weights = getattr(self, "weights", None)
-        if weights is not None:
-            arrays["weights"] = weights
         header = {"labels": list(self.labels), **self._facts()}
         write(path, type(self).__name__.lower(), header, {"steps": self.steps, **arrays})
 
@@ -160,20 +158,12 @@ class Trace(Curves):
     ----------
     steps, values, labels
         As in ``Curves``.
-    weights : array of shape (n_trials, n_steps, d) or (n_trials, n_steps, d, c), or None
-        The weights at the recorded steps; None with ``keep_weights=False``.
     """
-
-    weights: Array | None = field(default=None, repr=False)
 
     @property
     def n_trials(self) -> int:
         """Number of independent runs."""
         return int(next(iter(self.values.values())).shape[1 if self.labels else 0])
-
-    def _alone(self, b: int) -> Self:
-        weights = None if self.weights is None else self.weights[b, ...]
-        return replace(super()._alone(b), weights=weights)
 
     def means(self, metric: str) -> NDArray[np.float64]:
         """Return the mean of a metric over the trials, of shape (n_steps,), for one schedule."""
@@ -273,7 +263,9 @@ def from_document(document: Document) -> Trace | Expectation:
     values = {}
     stored = fields.part("value.")
     for name in ENSEMBLE_METRICS:
-        if name in stored:
+        if name == "weights" and name in stored:
+            values[name] = stored.array(name, "f", finite=False)
+        elif name in stored:
             tasks = (None,) if name.startswith("task") else ()
             values[name] = stored.array(name, "f", (*shape, *tasks), finite=False)
     stored.end()
@@ -282,10 +274,7 @@ def from_document(document: Document) -> Trace | Expectation:
         raise ValueError("it has no metrics, or metrics of different numbers of runs")
     result: Trace | Expectation
     if document.kind == "trace":
-        weights = fields.array("weights", "f", finite=False) if "weights" in fields else None
-        result = Trace(steps, values, weights, labels=labels)
-        if weights is not None and weights.shape[: len(shape)] not in sizes:
-            raise ValueError(f"weights have the shape {weights.shape}")
+        result = Trace(steps, values, labels=labels)
     else:
         errors = {str(name): float(error) for name, error in header["errors"].items()}
         result = Expectation(steps, values, errors, labels=labels)

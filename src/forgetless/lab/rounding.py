@@ -66,7 +66,7 @@ class _Errors:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.c = Coordinates(problem.tasks, problem.origin, affine=True, noise=problem.noise)
+        self.c = Coordinates(problem.tasks, affine=True)
         self.run = Run(self.c, problem)
         maps = self.c.maps
         q = self.c.q
@@ -77,9 +77,8 @@ class _Errors:
         self.sums = np.zeros((1, self.run.Q, 2 * self.B, self.run.Q))  # E, then F
         self.sums[0, maps.one, self.B :, maps.one] = 1.0
         self.largest = np.zeros((2, self.B))  # losses of E and F at any step, for averages
-        norms = np.array([np.linalg.norm(task.y) for task in problem.tasks])
-        self.labels = norms[problem.tasks.owners]
-        self.floor = 0.5 * float(np.mean(norms**2))  # the size of what floors are computed from
+        # The size of what floors are computed from
+        self.floor = 0.5 * float(np.mean([np.sum(task.sizes**2) for task in problem.tasks]))
 
     def curves(self) -> Floats:
         """Return absolute errors of the average loss at recorded steps and at the start, (B, n)."""
@@ -160,7 +159,7 @@ class _Errors:
         size = np.sqrt(squares.max(initial=0.0)) + np.linalg.norm(self.c.reference)
         ratios = (tasks.radii / tasks.singular_values)[:, None]
         unsure = EPS * ratios * (np.abs(tasks.targets) + size) + self.c.dropped
-        rows = EPS * self.labels / tasks.singular_values
+        rows = EPS * np.linalg.norm(tasks.sizes, axis=1) / tasks.singular_values
         return np.asarray(np.linalg.norm(unsure, axis=1) + rows)
 
     def _error(self) -> Floats:

@@ -1,5 +1,6 @@
 """Simulation of many random runs of a continual learner."""
 
+import math
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
@@ -28,8 +29,6 @@ _FACTORS = 2**17
 _NORMALS = 2**20
 """Normal numbers of label noise and of a walking teacher in memory at once."""
 
-_WEIGHTS = Metric("weights", lambda now: now.weights, affine=True, axes=("feature", "target"))
-
 
 def simulate(  # noqa: PLR0913
     tasks: TaskCollection | Ensemble,
@@ -40,12 +39,8 @@ def simulate(  # noqa: PLR0913
     n_trials: int = 1,
     seed: Any = None,
     record: Any = "log",
-    start: Any = None,
     average: float | None = None,
     metrics: Any = None,
-    noise: float = 0.0,
-    walk: float = 0.0,
-    keep_weights: bool = True,
 ) -> Trace:
     """Return recorded losses of ``n_trials`` independent runs of k steps.
 
@@ -69,21 +64,15 @@ def simulate(  # noqa: PLR0913
         Source of randomness; the same integer gives the same numbers, up to rounding. A Generator
         is advanced by one draw.
     record : "log", "last", "all" or steps in 0..k, default "log"
-        Steps at which metrics and weights are recorded. Memory grows with these, not with k.
-    start : array of shape (d,) or (d, c), optional
-        w₀; the origin if omitted.
+        Steps at which metrics are recorded. Memory grows with these, not with k.
     average : float, optional
         Record the average Σ_t ω_t w_t of the iterates so far with weights ω_t ∝ t^average (2 is
         recommended, 0 for equal weights) instead of the last one, from which the iteration
         continues.
     metrics : Metric or name, or several, default the first four
         See ``fl.metrics``. ``average_loss``, ``distance`` and ``task_losses`` alone are faster:
-        they do not depend on the path. ``fl.metrics.loss_on(tasks)`` is the loss of other tasks.
-    noise, walk : float, default 0
-        As in ``expect``: the standard deviation of label noise that is drawn anew at every visit,
-        and the root mean square step of a teacher that walks before every task but the first.
-    keep_weights : bool, default True
-        Whether the trace contains the weights at the recorded steps.
+        they do not depend on the path. ``weights`` records the weights themselves, and
+        ``fl.metrics.loss_on(tasks)`` is the loss of other tasks.
 
     Returns
     -------
@@ -101,20 +90,16 @@ def simulate(  # noqa: PLR0913
     """
     n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
     if isinstance(tasks, Ensemble):
-        fresh.check_unused(ordering=(ordering, None), start=(start, None), average=(average, None))
-        fresh.check_unused(noise=(noise, 0.0), walk=(walk, 0.0))
+        fresh.check_unused(ordering=(ordering, None), average=(average, None))
         own = fresh.FreshProblem.of(tasks, schedule, k, record, metrics)
-        return fresh.fresh_trials(own, n_trials, _shared(seed), keep_weights)
+        return fresh.fresh_trials(own, n_trials, _shared(seed))
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    problem = problem.varied(start, noise, walk)
     # A walking teacher has no drift: the labels themselves move.
-    default = [name for name in METRICS if name != "drift" or not problem.walk]
+    default = [name for name in METRICS if name != "drift" or not tasks.walk]
     wanted = resolve(default if metrics is None else metrics)
-    check_walk(wanted, problem.walk)
+    check_walk(wanted, tasks.walk)
     if any(each.name == "next_loss" for each in wanted):
         problem.next_moves()
-    if keep_weights:
-        wanted = [*wanted, _WEIGHTS]
     _check_size(problem, n_trials, wanted)
     common = _shared(seed)
     parts = [followed(problem, b, wanted, n_trials, common) for b in range(len(problem.filters))]
@@ -122,10 +107,7 @@ def simulate(  # noqa: PLR0913
     for each in wanted:
         curves = [part[each.name] for part in parts]
         values[each.name] = np.stack(curves) if problem.grid else curves[0]
-    weights = values.pop("weights", None)
-    if weights is not None:
-        weights = weights.reshape(*weights.shape[:-1], *tasks.target_shape)
-    return Trace(problem.steps, values, weights, labels=problem.labels)
+    return Trace(problem.steps, values, labels=problem.labels)
 
 
 def _shared(seed: Any) -> Any:
@@ -137,11 +119,12 @@ def _shared(seed: Any) -> Any:
 
 def _check_size(problem: Problem, n_trials: int, metrics: list[Metric]) -> None:
     """Raise MemoryError for results that do not fit into memory."""
-    sizes = {"task": problem.tasks.n_tasks, "feature": problem.tasks.n_features}
-    numbers = sum(sizes.get(each.axes[0], 1) if each.axes else 1 for each in metrics)
+    tasks = problem.tasks
+    sizes = {"task": tasks.n_tasks, "feature": tasks.n_features, "target": tasks.n_targets}
+    numbers = sum(math.prod(sizes.get(axis, 1) for axis in each.axes) for each in metrics)
     recorded = float(n_trials) * len(problem.steps) * len(problem.filters)
     what = f"a record of {n_trials:,} runs at {len(problem.steps):,} steps"
-    check_memory(recorded * numbers, what, "record fewer steps, or use keep_weights=False")
+    check_memory(recorded * numbers, what, "record fewer steps or metrics")
 
 
 # Threads of a product spin for a while and would slow down the steps after it.
@@ -206,8 +189,7 @@ class Trials(Outputs):
         self.tasks = tasks
         self.n_steps = 0
         self.n_trials = n_trials
-        origin = np.reshape(problem.origin, (tasks.n_features, tasks.n_targets)).T
-        self.w = np.tile(origin, (n_trials, 1))
+        self.w = np.zeros((n_trials * tasks.n_targets, tasks.n_features))
         self.gains = np.zeros(0) if problem.average is None else problem.gains
         self.mean = self.w.copy() if len(self.gains) else np.zeros((0, 0))
         rows = len(self.w)
@@ -307,7 +289,7 @@ class Trials(Outputs):
     @property
     def distance(self) -> Floats:
         """‖w − w⋆‖², of shape (n,)."""
-        solution = np.reshape(self.tasks.teacher(self.problem.origin), (self.w.shape[1], -1))
+        solution = np.reshape(self.tasks.teacher(), (self.w.shape[1], -1))
         return np.asarray(np.sum((self._relative - solution.T) ** 2, axis=(1, 2)))
 
     def square(self, A: Any, b: Any) -> Floats:
@@ -328,7 +310,7 @@ class Disturbance:
         tasks = problem.tasks
         self.problem = problem
         self.n_trials = n_trials
-        self.active = bool(problem.noise or problem.walk)
+        self.active = bool(tasks.noise or tasks.walk)
         self.generators = _generators(seed, n_trials) if self.active else []
         # LAPACK's versions differ in the signs of singular vectors; a seed should give the same
         # noise with all of them.
@@ -351,20 +333,20 @@ class Disturbance:
         c = tasks.n_targets
         n_steps = indices.shape[1]
         rows = self.n_trials * c
-        noise = np.zeros((rows, n_steps if self.problem.noise else 0, self.width))
-        walk = np.zeros((rows, n_steps if self.problem.walk else 0, tasks.n_features))
-        size = self.problem.walk / np.sqrt(tasks.n_features * c)
+        noise = np.zeros((rows, n_steps if tasks.noise else 0, self.width))
+        walk = np.zeros((rows, n_steps if tasks.walk else 0, tasks.n_features))
+        size = tasks.walk / np.sqrt(tasks.n_features * c)
         signs = np.zeros((tasks.n_tasks, self.width))
         for m in range(tasks.n_tasks):
             signs[m, : tasks.ranks[m]] = self.signs[tasks.offsets[m] : tasks.offsets[m + 1]]
         for t in range(n_steps if self.active else 0):
-            if self.problem.walk and done + t:
+            if tasks.walk and done + t:
                 # E‖δ‖² = walk² over all features and targets.
                 change = size * self._normals(c, tasks.n_features)
                 self.walked = self.walked + change
                 walk[:, t] = change.reshape(rows, -1)
-            if self.problem.noise:
-                normals = self.problem.noise * self._normals(c, self.width)
+            if tasks.noise:
+                normals = tasks.noise * self._normals(c, self.width)
                 # Tasks of smaller rank ignore the rest of the row.
                 own = signs[indices[:, t].astype(np.int64)]
                 noise[:, t] = (normals * own[:, None, :]).reshape(rows, -1)

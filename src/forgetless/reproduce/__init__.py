@@ -245,8 +245,8 @@ def reduction(k: int = 12) -> Table:
 
         descent = descend(gradient, order, etas, np.zeros(2))
         literal = _literal(pairs, filter_, order, n_steps)
-        trace = simulate(tasks, schedule, k, ordering=FixedOrder(order), record="all")
-        assert trace.weights is not None
+        ordering = FixedOrder(order)
+        trace = simulate(tasks, schedule, k, ordering=ordering, record="all", metrics="weights")
         gap = max(float(np.abs(path - descent).max()) for path in (literal, trace.weights[0]))
         deviations.append(f"{scheme}: largest deviation of the three computations {gap:.1e}")
         for t in range(k):

@@ -69,8 +69,8 @@ def _orthonormal(n_tasks: Callable[[int], int], argument: str) -> Hypothesis:
         )
         if n_tasks(s.k) != M or set(s.tasks.ranks) != {1} or s.distance == 0:
             return other
-        rows, shape = s.tasks.singular_vectors, (s.tasks.n_features, -1)
-        seen = np.linalg.norm(rows @ (s.start.reshape(shape) - s.teacher.reshape(shape)), axis=1)
+        rows = s.tasks.singular_vectors
+        seen = np.linalg.norm(rows @ s.teacher.reshape(s.tasks.n_features, -1), axis=1)
         same = np.ptp(s.tasks.singular_values) <= _CLOSE * s.radius and np.all(
             np.abs(seen * math.sqrt(M) / s.distance - 1) <= _CLOSE
         )

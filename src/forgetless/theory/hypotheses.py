@@ -33,9 +33,8 @@ class Setting:
     filter: Filter  # the schedule resolved for k steps
     k: int
     ordering: Ordering
-    start: Any  # w₀
-    teacher: Any  # w⋆, the joint solution nearest to w₀
-    distance: float  # D = ‖w₀ − w⋆‖
+    teacher: Any  # w⋆, the joint solution nearest to the origin, where learning begins
+    distance: float  # D = ‖w⋆‖
 
     @property
     def probabilities(self) -> Any:
@@ -357,8 +356,7 @@ def _odd_one(s: Setting, cosine: float, n_tasks: int) -> tuple[int, Any] | None:
     # Two of any three tasks agree with the common singular vector; comparing all pairs would take
     # n² numbers.
     three = np.abs(rows[:3] @ rows[:3].T) if n_tasks > 2 else np.eye(2)
-    shape = (s.tasks.n_features, -1)
-    seen = np.linalg.norm(rows @ (s.start.reshape(shape) - s.teacher.reshape(shape)), axis=1)
+    seen = np.linalg.norm(rows @ s.teacher.reshape(s.tasks.n_features, -1), axis=1)
     # Of two tasks either may be the odd one: it is the one with the larger error.
     common = int(np.argmax(three.sum(axis=0))) if n_tasks > 2 else int(np.argmin(seen))
     cosines = np.abs(rows @ rows[common])

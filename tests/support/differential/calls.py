@@ -109,15 +109,19 @@ def prefixed(prefix, values):
     return {f"{prefix}/{name}": value for name, value in values.items()}
 
 
-def expected_and_simulated(case, metrics, **options):
+def expected_and_simulated(case, metrics, tasks=None, **options):
     """Return exact metrics and those of simulated runs."""
     problem = problem_of(case)
+    if tasks is not None:
+        problem = (tasks, *problem[1:])
     exact = fl.expect(*problem, metrics=metrics, record=[1, case["k"]], **options)
     sampling = {"n_trials": TRIALS, "seed": case["seed"], "record": "all"}
+    if hasattr(fl.metrics, "weights"):
+        metrics = (*metrics, "weights")
     trace = fl.simulate(*problem, metrics=metrics, **sampling, **options)
     return {
         **prefixed("expect", values_of(exact, exact.values)),
-        **prefixed("simulate", values_of(trace, trace.values)),
+        **prefixed("simulate", values_of(trace, exact.values)),
         "weights": trace.weights,
         "unit": unit_of(problem[0]),
     }
@@ -132,11 +136,24 @@ def run(case):
     return expected_and_simulated(case, metrics, ordering=ordering_of(case))
 
 
+def start_of(case):
+    """Return the start w₀ of a case."""
+    shape = np.shape(tasks_of(case["tasks"]).teacher())
+    return np.random.default_rng(case["start"]).standard_normal(shape)
+
+
 def run_from_a_start(case):
     """Return all metrics from another start."""
-    tasks = tasks_of(case["tasks"])
-    start = np.random.default_rng(case["start"]).standard_normal(np.shape(tasks.teacher()))
-    return expected_and_simulated(case, METRICS, ordering=ordering_of(case), start=start)
+    tasks = tasks_of(case["tasks"]).shifted(start_of(case))
+    values = expected_and_simulated(case, METRICS, tasks, ordering=ordering_of(case))
+    unit = unit_of(tasks_of(case["tasks"]))
+    return {**values, "unit": unit, "weights": values["weights"] + start_of(case)}
+
+
+def run_from_a_start_before(case):
+    """Return the same of the old commit."""
+    options = {"ordering": ordering_of(case), "start": start_of(case)}
+    return expected_and_simulated(case, METRICS, **options)
 
 
 def average(case):
@@ -168,15 +185,16 @@ def loss_gradient(case):
     return {"unit": unit, **prefixed("loss_gradient", fl.loss_gradient(*problem).parameters)}
 
 
-def disturbed(case, walk="walk"):
+def disturbed(case):
     """Return metrics with label noise and a walking teacher."""
-    options = {"ordering": ordering_of(case), "noise": case["noise"], walk: case["walk"]}
-    return expected_and_simulated(case, LAST_WEIGHTS, **options)
+    tasks = fl.TaskCollection(tasks_of(case["tasks"]), noise=case["noise"], walk=case["walk"])
+    return expected_and_simulated(case, LAST_WEIGHTS, tasks, ordering=ordering_of(case))
 
 
 def disturbed_before(case):
     """Return the same of the old commit."""
-    return disturbed(case, walk="drift")
+    options = {"ordering": ordering_of(case), "noise": case["noise"], "drift": case["walk"]}
+    return expected_and_simulated(case, LAST_WEIGHTS, **options)
 
 
 def loss_on(case):
@@ -369,7 +387,7 @@ def table(case):
 CALLS = {
     # kind of case: (calls of the old commit, calls of the working tree or None)
     "run": (run, run),
-    "start": (run_from_a_start, run_from_a_start),
+    "start": (run_from_a_start_before, run_from_a_start),
     "worst_case": (worst_case, worst_case),
     "average": (average, average),
     "loss_gradient": (loss_gradient, loss_gradient),
