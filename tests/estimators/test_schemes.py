@@ -105,7 +105,7 @@ def test_a_schedule_is_that_of_the_laboratory(rng, schedule):
     tasks = list(stream(rng, 6))
     collection = fl.TaskCollection(tasks)
     model = fl.ContinualRidge(schedule=schedule, n_tasks=6, radius=collection.radius)
-    trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), record="last")
+    trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), metrics="weights")
     np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
 
 
@@ -114,7 +114,7 @@ def test_a_budget_is_that_of_the_laboratory(rng):
     collection = fl.TaskCollection(tasks)
     schedule = fl.schedules.increasing_budget(5)
     model = learned(fl.ContinualGD(schedule=schedule, n_tasks=6, radius=collection.radius), tasks)
-    trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), record="last")
+    trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), metrics="weights")
     np.testing.assert_allclose(model.coef_, trace.weights[0, -1], rtol=1e-8)
 
 
