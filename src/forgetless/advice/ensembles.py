@@ -181,12 +181,9 @@ def losses_on(ensemble: Ensemble, k: int, name: str) -> Losses:
 def standard_shapes(ensemble: Ensemble, k: int) -> list[Shape]:
     """Return the shapes to compare; the first two are constants."""
     found = shapes(k, ensemble.radius**2 or 1.0, _weakest(ensemble))
-    ramps = [shape for shape in found if shape.arguments.get("length") == 0.25]
-    return [
-        shape
-        for shape in found
-        if shape.title in _SHAPES and (shape.title != "end ramp" or shape in ramps)
-    ]
+    ramps = [shape for shape in found if shape.title == "end ramp"]
+    quarter = [shape for shape in ramps if shape.make(1.0).arguments["length"] == 0.25]
+    return [shape for shape in found if shape.title in _SHAPES and shape not in ramps] + quarter
 
 
 def _coordinates(ensemble: Ensemble, k: int, strength: float) -> Coordinates:
