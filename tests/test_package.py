@@ -20,7 +20,6 @@ LAYERS = [
     {"tasks", "filters", "orderings", "plots"},
     {"_schedule"},
     {"schedules", "metrics"},
-    {"solvers"},
     {"equation"},
     {"_kernels"},
     {"lab"},
