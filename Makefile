@@ -52,11 +52,11 @@ TRAINERS ?= avalanche lightning transformers
 test-trainers: $(addprefix test-with-,$(TRAINERS))  ## callbacks of trainers; TRAINERS=lightning selects one
 
 test-with-%: build/%/.installed
-	$(ONE_THREAD) build/$*/bin/pytest tests/deep/test_$*.py src/forgetless/torch/$*.py
+	$(ONE_THREAD) build/$*/bin/pytest tests/deep/test_$*.py
 
 TRAINER_avalanche := torchvision==0.28.0 avalanche-lib==0.6.0
 TRAINER_lightning := lightning==2.6.6
-TRAINER_transformers := transformers==5.22.2 accelerate==1.15.0 peft==0.21.2
+TRAINER_transformers := transformers==5.22.2 accelerate==1.15.0 peft==0.21.2 trl==1.16.0
 build/%/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear build/$*
 	build/$*/bin/python $(INSTALL) torch==2.13.0

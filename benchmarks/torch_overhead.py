@@ -1,9 +1,9 @@
-"""What forgetless.torch costs: the pull beside plain training, and the Fisher information beside a loop over samples.
+"""What forgetless.torch costs: mechanisms beside plain training, the Fisher information beside a loop over samples.
 
     python benchmarks/torch_overhead.py [repeats]
 
 A perceptron of a million parameters, batches of 128, on the GPU too if there is one; medians of ratios of a few steps
-taken in turns. Beside the pull, what it costs to copy the weights once after every step: no pull moves less memory.
+taken in turns. Beside them, what it costs to copy the weights once after every step: no mechanism moves less memory.
 """
 
 import statistics
@@ -33,53 +33,44 @@ def network(device: str) -> nn.Module:
     return nn.Sequential(*layers).to(device)
 
 
-def training(device: str, make: Callable, pull: str | None, steps: int) -> Callable[[], None]:
+def training(device: str, make: Callable, kind: str, steps: int) -> Callable[[], object]:
     net = network(device)
     optimizer = make(net.parameters())
     x, y = torch.randn(128, 784, device=device), torch.randint(10, (128,), device=device)
-    mode = "loss" if pull == "loss" else "proximal"
     params = [p.detach() for p in net.parameters()]
     copies = [p.clone() for p in params]
-    if pull == "moving":
-        flt.Continual(net, optimizer, average="moving")  # its hooks keep it
-    elif pull and pull != "copy":
-        ones = {name: torch.rand_like(p) for name, p in net.named_parameters()}
-        start = ones if pull == "diagonal" else True
-        anchor = flt.Anchor(net, optimizer, 1.0, 2, start=start, mode=mode)
+    random = lambda *_: {name: torch.rand_like(p) for name, p in net.named_parameters()}  # noqa: E731
+    mechanisms = {
+        "proximal": [flt.Proximal(1.0)],
+        "importances": [flt.Proximal(1.0, random)],
+        "average": [flt.Average(100)],
+    }.get(kind)
+    continual = flt.Continual(net, mechanisms, pretrained=[x]) if mechanisms else None
 
-    def run() -> None:
+    def run() -> object:
         for _ in range(steps):
             optimizer.zero_grad()
-            loss = functional.cross_entropy(net(x), y)
-            (loss + anchor.penalty() if pull == "loss" else loss).backward()
+            functional.cross_entropy(net(x), y).backward()
             optimizer.step()
-            if pull == "copy":
+            if kind == "copy":
                 torch._foreach_copy_(copies, params)
         if device == "cuda":
             torch.cuda.synchronize()
+        return continual  # which lives as long as the function
 
     return run
 
 
 def overhead(device: str, repeats: int) -> str:
     steps, pairs, rows = (3, 3 * repeats, []) if device == "cpu" else (10, 15 * repeats, [])
+    kinds = ("plain", "copy", "proximal", "importances", "average")
     for name, make in OPTIMIZERS.items():
-        kinds = {"plain": None, "copy": "copy", "pull": "identity", "importances": "diagonal", "penalty": "loss"}
-        kinds["average"] = "moving"
-        times = paired({kind: training(device, make, pull, steps) for kind, pull in kinds.items()}, pairs)
+        times = paired({kind: training(device, make, kind, steps) for kind in kinds}, pairs)
         plain = times.pop("plain")
         ratios = [statistics.median(a / b for a, b in zip(each, plain, strict=True)) for each in times.values()]
         rows.append([name, f"{1e3 * statistics.median(plain) / steps:.2f} ms", *(f"{each:.3f}" for each in ratios)])
-    header = [
-        "optimizer",
-        "plain step",
-        "weights copied",
-        "pull",
-        "pull, importances",
-        "penalty in the loss",
-        "average",
-    ]
-    return table(f"Training with a pull, {device}", "python benchmarks/torch_overhead.py", header, rows)
+    header = ["optimizer", "plain step", "weights copied", "Proximal", "Proximal, importances", "Average"]
+    return table(f"Training with mechanisms, {device}", "python benchmarks/torch_overhead.py", header, rows)
 
 
 def paired(runs: dict[str, Callable[[], None]], n: int) -> dict[str, list[float]]:

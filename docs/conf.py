@@ -52,12 +52,10 @@ autosummary_context = {
         "forgetless.theory.surrogate": ["forgetless.theory.Surrogate"],
         "forgetless.theory.check_reduction": ["forgetless.theory.surrogates.ReductionCheck"],
         "forgetless.evaluate_stream": ["forgetless.estimators.evaluation.StreamResult"],
-        "forgetless.torch.advise": ["forgetless.torch.MechanismAdvice"],
-        "forgetless.torch.freeze_statistics": ["forgetless.torch.FrozenStatistics"],
-        "forgetless.torch.linearize": ["forgetless.torch.Linearized"],
+        "forgetless.torch.search": ["forgetless.torch.Search"],
     }
 }
-autodoc_mock_imports = ["torch", "avalanche"]
+autodoc_mock_imports = ["torch"]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

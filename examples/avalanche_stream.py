@@ -1,21 +1,36 @@
-"""Increasing regularization in Avalanche: five experiences of one model, compared with plain
-fine-tuning.
+"""``Continual`` as a plugin of Avalanche: five experiences of one model, beside plain fine-tuning.
 
 Needs Avalanche (``pip install avalanche-lib==0.6.0``), which is not part of this package's
-requirements.
+requirements. The plugin follows models that grow and optimizers that are replaced.
 """
+
+from functools import partial
 
 import torch
 from avalanche.benchmarks import benchmark_from_datasets
 from avalanche.benchmarks.utils import as_classification_dataset
+from avalanche.training.plugins import SupervisedPlugin
 from avalanche.training.supervised import Naive
 from torch import nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
-import forgetless as fl
 import forgetless.torch as flt
 
 K = 5
+
+
+class ContinualPlugin(SupervisedPlugin):
+    """Close a task after every experience, with its data for the importances."""
+
+    def __init__(self, continual):
+        super().__init__()
+        self.continual = continual
+
+    def after_training_exp(self, strategy, **kwargs):
+        """Close the task."""
+        data = strategy.adapted_dataset
+        collate = getattr(data, "collate_fn", None)
+        self.continual.next_task(DataLoader(data, strategy.train_mb_size, collate_fn=collate))
 
 
 class Labelled(TensorDataset):
@@ -40,31 +55,25 @@ def experiences():
     return datasets
 
 
-def accuracy(plugins, data):
+def accuracy(data, mechanisms):
     """Return the mean accuracy on all experiences after training on one after another."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 4))
+    continual = flt.Continual(model, mechanisms)
     sets = [as_classification_dataset(Labelled(x, y)) for x, y in data]
-    stream = benchmark_from_datasets(train=sets).train_stream
     strategy = Naive(
         model=model,
         optimizer=torch.optim.Adam(model.parameters(), lr=3e-3),
         train_mb_size=50,
         train_epochs=5,
-        plugins=plugins,
+        plugins=[ContinualPlugin(continual)],
         evaluator=None,
     )
-    for experience in stream:
+    for experience in benchmark_from_datasets(train=sets).train_stream:
         strategy.train(experience)
-    with torch.no_grad():
-        return (
-            torch.stack([(model(x).argmax(1) == y).float().mean() for x, y in data]).mean().item()
-        )
+    with continual.evaluation(), torch.no_grad():
+        return sum((model(x).argmax(1) == y).float().mean().item() for x, y in data) / K
 
 
 if __name__ == "__main__":
-    data = experiences()
-    print(f"fine-tuning: {accuracy([], data):.3f}")
-    for scale in (0.01, 0.1, 1.0):
-        plugin = flt.AvalanchePlugin(fl.schedules.increasing(scale=scale), n_experiences=K)
-        print(f"increasing regularization, scale {scale}: {accuracy([plugin], data):.3f}")
+    print(flt.search(partial(accuracy, experiences())))

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 LONG = {"compare_bounds.py", "which_lambda.py"}
-ELSEWHERE = {"avalanche_stream.py", "lora_tasks.py"}  # need a trainer, and are run by its own target
+ELSEWHERE = {"avalanche_stream.py", "lora_tasks.py", "trl_tasks.py"}  # need a trainer, and are run by its own target
+TORCH = {"linearized.py"}
 EXAMPLES = [
     script for script in sorted((Path(__file__).parents[1] / "examples").glob("*.py")) if script.name not in ELSEWHERE
 ]
@@ -15,7 +16,12 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(
     "script",
-    [pytest.param(script, marks=[pytest.mark.long] if script.name in LONG else []) for script in EXAMPLES],
+    [
+        pytest.param(
+            script, marks=[pytest.mark.long] * (script.name in LONG) + [pytest.mark.torch] * (script.name in TORCH)
+        )
+        for script in EXAMPLES
+    ],
     ids=lambda script: script.name,
 )
 def test_runs(script, tmp_path):

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forgetless import schedules
-from forgetless.torch.schedules import budgets, strengths
+from forgetless.torch import increasing
 
 METRICS = {"identity": "L2", "fisher": "EWC", "mas": "MAS", "si": "SI"}
 GRIDS = {  # nine values of the tuned parameter, by its name
@@ -69,7 +68,7 @@ class Method:
         first = 1.0 if self.data == "stream" and not pretrained else None  # not tuned, but for the references
         decay = self._curve(self.schedule if self.knob == "lr" else self.rate, horizon) ** values.get("power", 1.0)
         rates = values.get("lr", 1.0) * decay
-        if self.knob == "lr" and self.schedule == "inverse":  # as Continual(step_size=("inverse", c))
+        if self.knob == "lr" and self.schedule == "inverse":  # as StepSize(inverse(c))
             rates = np.minimum(1.0, values["lr"] / (np.arange(1, horizon + 1) + pretrained))
         steps = values.get("steps", 1.0) * self._curve(self.schedule if self.knob == "steps" else "fixed", horizon)
         merges = self._merges(values.get("merge", 1.0), horizon, pretrained)
@@ -94,8 +93,8 @@ class Method:
         if self.schedule == "linear":  # of mean c; beside a mean Ω it is the sum that online EWC, SI and MAS keep
             return tuple(2 * c * (t / (k + 1) if pretrained else (t - 1) / k) for t in range(1, k + 1))
         if self.schedule in ("increasing", "reversed"):
-            increasing = strengths(schedules.increasing(scale=c), k)
-            return increasing if self.schedule == "increasing" else increasing[::-1]
+            strengths = tuple(increasing(c, k)(t) for t in range(1, k + 1))
+            return strengths if self.schedule == "increasing" else strengths[::-1]
         return (c,) * k
 
     def _merges(self, c: float, k: int, pretrained: bool) -> tuple[float, ...]:
@@ -110,7 +109,7 @@ class Method:
     def _curve(self, shape: str, k: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
         t = np.arange(1, k + 1)
         if shape == "decreasing":
-            return np.array(budgets(schedules.increasing(), k))
+            return (k - t + 2) / (k + 1)  # as 1/λ_t of increasing strengths
         if shape == "cosine":
             return 0.5 * (1 + np.cos(np.pi * (t - 1) / k))
         return 1.0 / t if shape == "inverse" else np.ones(k)

@@ -1,8 +1,8 @@
 """Training of many runs at once: each a method, its strength and a seed, on the stream of that seed.
 
-One step of SGD or Adam on a batch and then the pull, as ``Anchor`` makes it: w ← w + s(a − w), s = γλΩ/(D + γλΩ). Tests
-compare with a plain loop of ``Continual``, ``fisher``, ``mas``, ``PathIntegral`` and ``step_budgets``. Adam begins
-anew at every task. Importances are divided by their mean after the first task, so that λ has one unit for all metrics.
+One step of SGD or Adam on a batch and then the step of ``Proximal``: w ← w + s(a − w), s = γλΩ/(D + γλΩ). Tests compare
+with a plain loop of ``Continual``, ``fisher``, ``mas`` and ``si``. Adam begins anew at every task. Importances are
+divided by their mean after the first task, so that λ has one unit for all metrics.
 
 Batches come from generators on the processor, keyed by seed and step: all runs of a seed see the same ones.
 """

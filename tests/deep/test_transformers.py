@@ -1,26 +1,23 @@
 """The callback of the Trainer of transformers against plain loops, with adapters and resumed runs."""
 
 import runpy
-import tempfile
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from torch.utils.data import Dataset
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainerState, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 import forgetless.torch as flt
-from support.deep.processes import two_processes
+from forgetless.torch.transformers import ContinualCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and accelerate
-
+FISHER = partial(flt.fisher, max_samples=4)
 MECHANISMS = {
-    "proximal": {"proximal": 5.0},
-    "step_size": {"step_size": "linear", "n_tasks": 3},
-    "moving": {"average": ("moving", 3)},
-    "all": {"proximal": 0.5, "step_size": "inverse", "average": "merge", "start": True},
+    "EWC": lambda: [flt.Proximal(0.5, FISHER)],
+    "all": lambda: [flt.Proximal(0.5, flt.si), flt.StepSize(flt.inverse()), flt.Average(3), flt.Merge(1.5)],
 }
 
 
@@ -35,36 +32,26 @@ class Tokens(Dataset):
         return {"input_ids": self.rows[i], "labels": self.rows[i], "attention_mask": torch.ones_like(self.rows[i])}
 
 
-def language_model(lora=False):
+def language_model(lora):
     torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=11, n_positions=8, n_embd=8, n_layer=1, n_head=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
-    )
-    model = GPT2LMHeadModel(config)
+    sizes = {"vocab_size": 11, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
     if lora:
-        model = get_peft_model(model, LoraConfig(r=2, target_modules=["c_attn"], lora_dropout=0.0))
+        model = get_peft_model(model, LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True))
     return model
 
 
-def arguments(tmp_path, **options):
-    return TrainingArguments(
-        output_dir=str(tmp_path),
-        **{
-            "per_device_train_batch_size": 2,
-            "num_train_epochs": 1,
-            "learning_rate": 0.01,
-            "lr_scheduler_type": "constant",
-            "report_to": [],
-            "save_strategy": "no",
-            "use_cpu": True,
-            "disable_tqdm": True,
-            "seed": 0,
-            "max_grad_norm": 0.0,
-            "dataloader_pin_memory": False,
-            "logging_strategy": "no",
-        }
-        | options,
-    )
+def arguments(folder, **options):
+    quiet = {"report_to": [], "disable_tqdm": True, "logging_strategy": "no", "save_strategy": "no"}
+    size = {"per_device_train_batch_size": 2, "num_train_epochs": 1, "use_cpu": True, "dataloader_pin_memory": False}
+    rate = {"learning_rate": 0.01, "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "seed": 0}
+    return TrainingArguments(str(folder), **quiet | size | rate | options)
+
+
+def fit(model, continual, task, folder, *callbacks, resume=None, **options):
+    callbacks = [ContinualCallback(continual), *callbacks]
+    trainer = Trainer(model, arguments(folder, **options), train_dataset=Tokens(task), callbacks=callbacks)
+    trainer.train(resume_from_checkpoint=resume)
 
 
 def weights(model):
@@ -75,166 +62,63 @@ class Recorder(TrainerCallback):
     """Records the gradients of every step, so that a plain loop can repeat it whatever the trainer does to the loss."""
 
     def __init__(self):
-        self.gradients = []
+        self.steps = []
 
     def on_pre_optimizer_step(self, args, state, control, model, **_):
-        self.gradients.append([p.grad.clone() for p in model.parameters() if p.requires_grad])
+        self.steps.append([p.grad.clone() for p in model.parameters() if p.requires_grad])
+
+    def on_train_end(self, args, state, control, train_dataloader, **_):
+        self.data = train_dataloader
 
 
-def plain(recorded, options, lora):
-    """Repeat all tasks with a new optimizer each, and the recorded gradients."""
-    model, continual = language_model(lora), None
-    params = [p for p in model.parameters() if p.requires_grad]
-    for gradients in recorded:
+@pytest.mark.parametrize("lora", [False, True], ids=["all weights", "adapters"])
+@pytest.mark.parametrize("make", MECHANISMS.values(), ids=MECHANISMS.keys())
+def test_trainers_are_a_plain_loop(tmp_path, make, lora):
+    """A Trainer and an optimizer for every task, wrapped by accelerate."""
+    model, recorded = language_model(lora), []
+    continual = flt.Continual(model, make())
+    assert all("lora" in name for name in continual.params) is lora
+    for task in range(3):
+        recorded.append(Recorder())
+        fit(model, continual, task, tmp_path, recorded[-1])
+    assert continual.task == 4
+    assert [len(recorder.steps) for recorder in recorded] == [4, 4, 4]
+    twin = language_model(lora)
+    again, params = flt.Continual(twin, make()), [p for p in twin.parameters() if p.requires_grad]
+    for recorder in recorded:
         optimizer = torch.optim.AdamW(params, lr=0.01, weight_decay=0.0)
-        if continual is None:
-            continual = flt.Continual(model, optimizer, **options)
-        else:
-            continual.grow(optimizer=optimizer)
-        for step in gradients:
+        for step in recorder.steps:
             for p, gradient in zip(params, step, strict=True):
                 p.grad = gradient
             optimizer.step()
-        continual.next_task()
-    with continual.averaged_weights():
-        return weights(model)
+        again.next_task(recorder.data)
+    with continual.evaluation(), again.evaluation():
+        torch.testing.assert_close(weights(model), weights(twin), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["all weights", "adapters"])
-@pytest.mark.parametrize("options", MECHANISMS.values(), ids=MECHANISMS.keys())
-def test_trainers_are_a_plain_loop(tmp_path, options, lora):
-    """A Trainer and an optimizer for every task, wrapped by accelerate."""
-    model, callback, recorded = language_model(lora), flt.transformers.ContinualCallback(**options), []
-    for task in range(3):
-        recorder, args = Recorder(), arguments(tmp_path, optim="adamw_torch")
-        Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback, recorder]).train()
-        recorded.append(recorder.gradients)
-    assert callback.continual.task == 4
-    assert [len(gradients) for gradients in recorded] == [4, 4, 4]
-    with callback.continual.averaged_weights():
-        torch.testing.assert_close(weights(model), plain(recorded, options, lora), rtol=1e-5, atol=1e-6)
+def test_a_run_resumes_from_a_checkpoint(tmp_path, lora):
+    """Accumulated gradients, a checkpoint within the second task, a pretrained model, another process's objects."""
+    options = {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 1}
+    mechanisms = lambda: [flt.Proximal(0.5, FISHER), flt.StepSize(flt.inverse(2)), flt.Average(3)]  # noqa: E731
+    model = language_model(lora)
+    continual = flt.Continual(model, mechanisms(), pretrained=[{"input_ids": Tokens(5).rows}])
+    fit(model, continual, 0, tmp_path / "0", **options)
+    fit(model, continual, 1, tmp_path / "1", **options, save_strategy="steps", save_steps=2)
+    resumed, checkpoint = language_model(lora), tmp_path / "1" / "checkpoint-2"
+    again = flt.Continual(resumed, mechanisms())
+    with pytest.raises(FileNotFoundError, match=r"resumes at step 2 without .*continual.pt"):
+        fit(resumed, again, 1, tmp_path / "elsewhere", resume=str(checkpoint), **options)
+    fit(resumed, again, 1, tmp_path / "1", resume=str(checkpoint), **options)
+    assert again.task == continual.task == 4
+    assert torch.equal(weights(resumed), weights(model))
 
 
-@pytest.mark.parametrize("lora", [False, True], ids=["all weights", "adapters"])
-def test_importances_of_a_language_model(tmp_path, lora):
-    def fisher(model, loader):
-        return flt.fisher(model, loader, labels="sampled", n_samples=4)
-
-    changes = []
-    for strength in (0.0, 1e6):
-        model, callback = language_model(lora), flt.transformers.ContinualCallback(fisher, proximal=strength)
-        for task in range(2):
-            before = weights(model)
-            Trainer(model=model, args=arguments(tmp_path), train_dataset=Tokens(task), callbacks=[callback]).train()
-        changes.append(float((weights(model) - before).norm()))
-    assert changes[1] < 0.5 * changes[0]
-    state = callback.continual.anchor.state_dict()
-    trained = {name for name, p in model.named_parameters() if p.requires_grad}
-    assert set(state["omega"]) == trained
-    assert all(bool((value >= 0).all()) for value in state["omega"].values())
-    assert sum(float(value.sum()) for value in state["omega"].values()) > 0
-
-
-def test_a_pretrained_model_has_the_importance_of_the_first_data(tmp_path):
-    seen = []
-
-    def counting(model, loader):  # in powers of ten, so that a mean tells which ones it has
-        seen.append(next(iter(loader))["input_ids"][0].tolist())
-        return {n: torch.full_like(p, 10.0 ** len(seen)) for n, p in model.named_parameters() if p.requires_grad}
-
-    model, callback = language_model(True), flt.transformers.ContinualCallback(counting, proximal=1.0, start=True)
-    for task in range(2):
-        Trainer(model=model, args=arguments(tmp_path), train_dataset=Tokens(task), callbacks=[callback]).train()
-    assert [any(row == each.tolist() for each in Tokens(t).rows) for t, row in zip((0, 0, 1), seen, strict=True)] == [
-        True
-    ] * 3
-    assert all(bool((omega == 370.0).all()) for omega in callback.continual.state_dict()["anchor"]["omega"].values())
-
-
-def test_every_node_writes_its_state(tmp_path):
-    """With save_on_each_node a checkpoint is also where the process is not the first of the world."""
-    callback = flt.transformers.ContinualCallback(average="mean")
-    Trainer(model=language_model(), args=arguments(tmp_path), train_dataset=Tokens(0), callbacks=[callback]).train()
-    (tmp_path / "checkpoint-4").mkdir()
-    state = TrainerState(global_step=4, is_world_process_zero=False)
-    for args, there in ((SimpleNamespace(should_save=False), False), (SimpleNamespace(should_save=True), True)):
-        args.output_dir = str(tmp_path)
-        callback.on_save(args, state, None)
-        assert (tmp_path / "checkpoint-4" / "continual.pt").exists() is there
-
-
-def test_the_example_runs(capsys):
-    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "lora_tasks.py"), run_name="__main__")
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    means = {" ".join(row[:-5]): float(row[-1]) for row in rows[1:]}
-    assert max(means, key=means.get) == "no mechanism"
-
-
-def test_a_run_resumes_from_a_checkpoint(tmp_path):
-    """Accumulated gradients, a checkpoint within the second task, another process's objects."""
-    options = MECHANISMS["all"]
-    accumulate = {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 1}
-    model, callback, states = language_model(), flt.transformers.ContinualCallback(**options), []
-    for task, saving in enumerate(({}, {"save_strategy": "steps", "save_steps": 2})):
-        args = arguments(tmp_path / str(task), **accumulate, **saving)
-        Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
-        states.append(callback.state_dict())
-    whole = weights(model)
-    resumed, again = language_model(), flt.transformers.ContinualCallback(**options)
-    args = arguments(tmp_path / "1", **accumulate, save_strategy="no")
-    trainer = Trainer(model=resumed, args=args, train_dataset=Tokens(1), callbacks=[again])
-    trainer.train(resume_from_checkpoint=str(tmp_path / "1" / "checkpoint-2"))
-    assert again.continual.task == 3
-    torch.testing.assert_close(weights(resumed), whole, rtol=1e-5, atol=1e-6)
-    # The state of the checkpoint counts, whatever was loaded by hand.
-    resumed, again = language_model(), flt.transformers.ContinualCallback(**options)
-    again.load_state_dict(states[0])
-    Trainer(model=resumed, args=args, train_dataset=Tokens(1), callbacks=[again]).train(
-        str(tmp_path / "1" / "checkpoint-2")
-    )
-    torch.testing.assert_close(weights(resumed), whole, rtol=1e-5, atol=1e-6)
-    # Into another folder the state is given by hand, and its absence is an error.
-    checkpoint = tmp_path / "1" / "checkpoint-2"
-    args = arguments(tmp_path / "elsewhere", **accumulate, save_strategy="no")
-    moved, third = language_model(), flt.transformers.ContinualCallback(**options)
-    trainer = Trainer(model=moved, args=args, train_dataset=Tokens(1), callbacks=[third])
-    with pytest.raises(FileNotFoundError, match=r"resumes at step 2 without .*elsewhere.*load_state_dict"):
-        trainer.train(resume_from_checkpoint=str(checkpoint))
-    third.load_state_dict(torch.load(checkpoint / "continual.pt", weights_only=True))
-    Trainer(model=moved, args=args, train_dataset=Tokens(1), callbacks=[third]).train(str(checkpoint))
-    torch.testing.assert_close(weights(moved), whole, rtol=1e-5, atol=1e-6)
-
-
-def distributed():
-    """Two tasks on two processes, with adapters and importances of both."""
-    model = language_model(True)
-    callback = flt.transformers.ContinualCallback(
-        lambda model, loader: flt.mean_over_processes(flt.fisher(model, loader, labels="sampled", n_samples=4)),
-        proximal=0.5,
-        average="merge",
-    )
-    sizes = []
-    for task in range(2):
-        with tempfile.TemporaryDirectory() as folder:
-            args = arguments(folder, ddp_backend="gloo")
-            trainer = Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback])
-            sizes.append((args.world_size, trainer.train().global_step))
-    assert sizes == [(2, 2), (2, 2)]  # 8 rows: two steps of two rows on each process
-    return weights(model)
-
-
-def test_two_processes_keep_the_same_weights():
-    first, second = two_processes("distributed", "deep.test_transformers")
-    assert torch.equal(first, second)
-    assert not torch.equal(first, weights(language_model(True)))
-
-
-def test_a_compiled_model(tmp_path):
-    results = []
-    for options in ({}, {"torch_compile": True, "torch_compile_backend": "aot_eager"}):
-        model, callback = language_model(), flt.transformers.ContinualCallback(**MECHANISMS["all"])
-        for task in range(2):
-            args = arguments(tmp_path, **options)
-            Trainer(model=model, args=args, train_dataset=Tokens(task), callbacks=[callback]).train()
-        results.append(weights(model))
-    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("name", ["lora_tasks", "trl_tasks"])
+def test_the_examples_run(name, capsys):
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / f"{name}.py"), run_name="__main__")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "recipe" not in line]
+    means = {" ".join(row[:-1]): float(row[-1]) for row in rows if row[-1].replace(".", "").isdigit()}
+    assert len(means) >= 3
+    nothing = next(mean for row, mean in means.items() if row.startswith("nothing"))
+    assert max(means.values()) == nothing

@@ -1,6 +1,5 @@
 """Presets: strengths by their formulas and by hand, the minimax schedule, and what they refuse."""
 
-import importlib
 import math
 
 import numpy as np
@@ -131,12 +130,3 @@ def test_bad_arguments_are_named(kind):
         kind(eta=1.01)
     with pytest.raises(ValueError, match="noise must be nonnegative"):
         kind(noise=-1)
-
-
-@pytest.mark.torch
-def test_the_anchor_takes_it():
-    """λ_t at R = 1 for strengths, and the same fractions for budgets of steps."""
-    torch = pytest.importorskip("forgetless.torch")
-    strengths = importlib.import_module("forgetless.torch.schedules").strengths
-    assert strengths(s.minimax(), 3) == pytest.approx((1 / 3, 1.0, 3.0))
-    assert torch.step_budgets(s.minimax_budget(), 4, n_steps=20) == (20, 15, 10, 5)

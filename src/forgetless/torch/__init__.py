@@ -1,11 +1,8 @@
-"""Schedules for deep networks: proximal regularization towards earlier weights, importances, step
-budgets.
+"""Mechanisms against forgetting for networks that are trained on one task after another.
 
-``import forgetless`` does not import this package; it needs torch.
+``import forgetless`` does not import this package; it needs torch. docs/deep.md begins with an
+example. Callbacks are in ``forgetless.torch.lightning`` and ``forgetless.torch.transformers``.
 """
-
-from importlib import import_module
-from typing import Any
 
 try:
     import torch as _torch  # noqa: F401
@@ -15,40 +12,27 @@ except ImportError as error:
         " tested with: python -m pip install torch==2.13.0"
     ) from error
 
-from forgetless.torch.advice import DEFAULT_SCALE, MechanismAdvice, advise
-from forgetless.torch.anchor import Anchor
+from forgetless.torch.averages import Average, Merge, StepSize
 from forgetless.torch.continual import Continual
-from forgetless.torch.importance import Relative, fisher, mas, mean_over_processes
-from forgetless.torch.linear import Linearized, linearize
-from forgetless.torch.models import FrozenStatistics, freeze_statistics
-from forgetless.torch.path_integral import PathIntegral
-from forgetless.torch.schedules import step_budgets
+from forgetless.torch.importance import fisher, mas, si
+from forgetless.torch.mechanism import Mechanism
+from forgetless.torch.proximal import Proximal
+from forgetless.torch.recipes import Search, search
+from forgetless.torch.schedules import cosine, increasing, inverse
 
 __all__ = [
-    "DEFAULT_SCALE",
-    "Anchor",
+    "Average",
     "Continual",
-    "FrozenStatistics",
-    "Linearized",
-    "MechanismAdvice",
-    "PathIntegral",
-    "Relative",
-    "advise",
+    "Mechanism",
+    "Merge",
+    "Proximal",
+    "Search",
+    "StepSize",
+    "cosine",
     "fisher",
-    "freeze_statistics",
-    "linearize",
+    "increasing",
+    "inverse",
     "mas",
-    "mean_over_processes",
-    "step_budgets",
+    "search",
+    "si",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import callbacks and plugins of trainers on first access: these bring many packages."""
-    if name == "AvalanchePlugin":
-        from forgetless.torch.avalanche import AvalanchePlugin
-
-        return AvalanchePlugin
-    if name in ("lightning", "transformers"):
-        return import_module(f"forgetless.torch.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,69 +1,82 @@
-"""Sums over samples of squares or absolute values of per-sample gradients, exactly and without a
-loop over samples.
+"""Sums over samples of squares or absolute values of per-sample gradients, exactly.
 
-One backward pass of the batch gives the gradients by the outputs of all layers. For ``nn.Linear``
-on (batch, features) the gradient of a sample is one outer product, whose square needs no memory per
-sample; other layers are differentiated one by one. Models with other parameters, or layers that are
-used twice, go through ``torch.func.vmap`` in chunks.
+The square of a mean of gradients is not the mean of their squares, so that the gradient of a batch
+is of no use: every sample needs its own. A linear layer z = Wx + b gives them away. With δ =
+∂value/∂z of a sample the gradient of W is the outer product δxᵀ, and
+
+    Σ_samples ω reduce(δxᵀ) = (ω reduce(δ))ᵀ reduce(x)    for reduce a square or an absolute value:
+
+one backward pass of the whole batch and one matrix product, without a gradient per sample. On
+sequences the gradient of a sample is Σ_time δxᵀ, which is formed for a few samples at a time. Other
+models go through ``torch.func.vmap``, or through a loop where their control flow depends on data.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from forgetless.torch.models import Tensors
+from forgetless.torch.mechanism import Tensors
 
-Probe = Callable[[Any, Any], tuple[Any, Any]]
-"""Outputs of some samples and their places in the batch ↦ a scalar for each, to be differentiated,
-and its weight."""
+AT_ONCE = 2**22
+"""Numbers of per-sample gradients that are held at a time: 16 MB in float32."""
 
-_AT_ONCE = 2**20
-"""Numbers of per-sample gradients that are held at a time."""
-
-_TOGETHER = 2**23
-"""Numbers that came back from several probes and are held at a time: one product for all of them is
-quicker."""
-
-_LAYERS = (
-    torch.nn.Linear,
-    torch.nn.modules.conv._ConvNd,
-    torch.nn.modules.batchnorm._BatchNorm,
-    torch.nn.LayerNorm,
-    torch.nn.GroupNorm,
-)
-"""Layers that see every sample by itself, in evaluation mode."""
+POSITIONAL = ""
+"""The name of an input that has none; a batch is a dictionary of inputs."""
 
 
-def logits_of(model: Any, x: Any) -> Any:
-    """Return the outputs of a model for a batch, a tensor or a dictionary; of objects with logits,
-    those.
+@dataclass(frozen=True)
+class Question:
+    """What is differentiated: ``value(outputs, target)`` of every sample, for several targets.
+
+    ``probes`` are pairs of tensors (target, weight) with one entry per sample. The answer is
+    Σ_probes Σ_samples weight · reduce(∂value/∂w).
     """
-    return _logits(model(**x) if isinstance(x, Mapping) else model(x))
+
+    value: Callable[[Any, Any], Any]
+    probes: Sequence[tuple[Any, Any]]
+    reduce: Callable[[Any], Any]
 
 
-def _logits(outputs: Any) -> Any:
-    if isinstance(outputs, torch.Tensor):
-        return outputs
-    logits = (
-        outputs.get("logits") if isinstance(outputs, Mapping) else getattr(outputs, "logits", None)
-    )
-    if not isinstance(logits, torch.Tensor):
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer: its inputs (samples, …, features) and results (samples, …, outputs)."""
+
+    name: str
+    inputs: Any
+    results: Any
+
+
+def logits_of(outputs: Any) -> Any:
+    """Return the outputs of a model that are a tensor, or the ``logits`` of an object."""
+    if isinstance(outputs, Mapping):
+        outputs = outputs.get("logits")
+    elif not isinstance(outputs, torch.Tensor):
+        outputs = getattr(outputs, "logits", outputs)
+    if not isinstance(outputs, torch.Tensor):
         raise TypeError(
             "model must return a tensor, or an object with one called logits, got"
             f" {type(outputs).__name__}; wrap the model in one that returns its logits"
         )
-    return logits
+    return outputs
 
 
-def n_rows(x: Any) -> int:
+def forward(model: Any, x: Tensors) -> Any:
+    """Return the outputs of a model for a batch."""
+    if POSITIONAL in x:
+        return logits_of(model(x[POSITIONAL]))
+    return logits_of(model(**x))
+
+
+def n_rows(x: Tensors) -> int:
     """Return the number of samples of a batch."""
-    return len(next(iter(x.values()))) if isinstance(x, Mapping) else len(x)
+    return len(next(iter(x.values())))
 
 
-def rows_of(x: Any, rows: slice) -> Any:
+def rows_of(x: Tensors, rows: slice) -> Tensors:
     """Return some samples of a batch."""
-    return {name: value[rows] for name, value in x.items()} if isinstance(x, Mapping) else x[rows]
+    return {name: value[rows] for name, value in x.items()}
 
 
 def trained(model: Any) -> Tensors:
@@ -71,200 +84,164 @@ def trained(model: Any) -> Tensors:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def can_factor(model: Any) -> bool:
-    """Whether all trained parameters sit in layers that see every sample by itself."""
-    return all(_acts_on_samples(module) for module in model.modules() if _is_trained(module))
+# ------------------------------------------------------------------------------- linear layers
 
 
-def _acts_on_samples(module: Any) -> bool:
-    # In evaluation mode a sample is normalized by statistics that are stored, if they are.
-    return isinstance(module, _LAYERS) and getattr(module, "track_running_stats", True)
+def linear_layers(model: Any, x: Tensors, question: Question) -> Tensors | None:
+    """Return the linear layers with trained parameters, by name, if they determine all gradients.
 
-
-def by_layers(
-    model: Any,
-    x: Any,
-    probes: Sequence[Probe],
-    reduce: Callable[[Any], Any],
-    total: Tensors,
-    *,
-    check: bool,
-) -> bool:
-    """Add Σ_samples weight · reduce(gradient) of all probes to ``total``; False, and nothing added,
-    if it cannot be so.
-
-    ``check`` compares with autograd at the first probe: summed over samples with different factors,
-    they must be the gradient of that sum.
+    None where other layers have trained parameters, where one is used twice, its weight is used
+    outside of it, or samples of a batch are mixed.
     """
-    owners = {module: name for name, module in model.named_modules() if _is_trained(module)}
-    outputs, calls = _recorded_calls(model, x, owners)
-    once = len(calls) == len(owners) == len({module for module, _, _ in calls})
-    if not once or any(len(output) != n_rows(x) for _, _, output in calls):
+    layers: Tensors = {}
+    for name, module in model.named_modules():
+        if any(p.requires_grad for p in module.parameters(recurse=False)):
+            if type(module) is not torch.nn.Linear:
+                return None
+            layers[name] = module
+    outputs, calls = _record(layers, model, x)
+    if not _fits(layers, calls, x):
+        return None
+    values = question.value(outputs, question.probes[0][0])
+    return layers if _agree(trained(model), calls, values) else None
+
+
+def by_layers(layers: Tensors, model: Any, x: Tensors, question: Question, total: Tensors) -> bool:
+    """Add the answer to ``total``; False, and nothing added, where a layer is not used once."""
+    outputs, calls = _record(layers, model, x)
+    if not _fits(layers, calls, x):
         return False
-    index, places = (
-        torch.arange(n_rows(x), device=outputs.device),
-        [output for _, _, output in calls],
-    )
-    at_once = max(1, _TOGETHER // max(1, sum(output.numel() for output in places)))
-    for first in range(0, len(probes), at_once):
-        back, weights = [], []
-        for probe in probes[first : first + at_once]:
-            values, weight = probe(outputs, index)
-            back.append(torch.autograd.grad(values.sum(), places, retain_graph=True))
-            weights.append(weight)
-            if check and first == 0 and len(back) == 1:
-                layers = [
-                    (owners[m], m, x, d[:, None])
-                    for (m, x, _), d in zip(calls, back[0], strict=True)
-                ]
-                if not _agree(model, layers, values):
-                    return False
-        for (module, inputs, _), deltas in zip(calls, zip(*back, strict=True), strict=True):
-            _add(
-                total,
-                owners[module],
-                module,
-                inputs,
-                torch.stack(deltas, 1),
-                torch.stack(weights, 1),
-                reduce,
-            )
+    # Of layers on rows the weighted sum over probes of reduce(δ), for one product at the end.
+    sums = [torch.zeros_like(call.results) for call in calls]
+    for target, weight in question.probes:
+        deltas = _deltas(calls, question.value(outputs, target))
+        for call, own, delta in zip(calls, sums, deltas, strict=True):
+            if delta.ndim == 2:
+                own += weight[:, None] * question.reduce(delta)
+            else:
+                _add_sequences(total, call, delta, weight, question.reduce)
+    for call, own in zip(calls, sums, strict=True):
+        if own.ndim == 2:
+            matrix = own.T @ question.reduce(call.inputs)
+            _add(total, call.name, matrix, own.sum(0))
     return True
 
 
-def _is_trained(module: Any) -> bool:
-    """Return whether the module itself has trained parameters."""
-    return any(p.requires_grad for p in module.parameters(recurse=False))
-
-
-def _recorded_calls(
-    model: Any, x: Any, modules: Iterable[Any]
-) -> tuple[Any, list[tuple[Any, Any, Any]]]:
-    """Return the outputs of a model, and module, input and output of every call of some of its
-    modules.
-    """
-    calls: list[tuple[Any, Any, Any]] = []
+def _record(layers: Tensors, model: Any, x: Tensors) -> tuple[Any, list[Call]]:
+    """Return the outputs of a model, and every call of its layers."""
+    calls: list[Call] = []
+    names = {module: name for name, module in layers.items()}
 
     def record(module: Any, inputs: Any, output: Any) -> Any:
-        calls.append((module, inputs[0].detach(), output))
-        return output.clone()  # the next module may work in place
+        calls.append(Call(names[module], inputs[0].detach(), output))
+        return output.clone()  # what follows may work in place
 
-    hooks = [module.register_forward_hook(record) for module in modules]
+    hooks = [module.register_forward_hook(record) for module in layers.values()]
     try:
-        return logits_of(model, x), calls
+        return forward(model, x), calls
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _agree(model: Any, layers: list[Any], values: Any) -> bool:
-    # Different factors, so that gradients do not cancel where the model is trained, and samples
-    # that mix are noticed.
-    signs, params = (
-        torch.cos(torch.arange(len(values), device=values.device, dtype=values.dtype)),
-        trained(model),
+def _fits(layers: Tensors, calls: Sequence[Call], x: Tensors) -> bool:
+    """Return whether every layer was called once, with one row or one sequence per sample."""
+    if sorted(call.name for call in calls) != sorted(layers):
+        return False
+    return all(len(call.results) == n_rows(x) for call in calls)
+
+
+def _deltas(calls: Sequence[Call], values: Any) -> Any:
+    """Return δ = ∂value/∂z of every call: samples do not mix, so that one pass has all of them."""
+    results = [call.results for call in calls]
+    return torch.autograd.grad(values.sum(), results, retain_graph=True, materialize_grads=True)
+
+
+def _agree(params: Tensors, calls: Sequence[Call], values: Any) -> bool:
+    """Return whether inputs and deltas give the gradients that autograd gives.
+
+    Σ_n s_n δ_n x_nᵀ must be the gradient of Σ_n s_n value_n. The factors s_n differ, so that
+    gradients do not cancel where the model is trained, and samples that mix are noticed.
+    """
+    factors = torch.cos(torch.arange(len(values), device=values.device)).to(values.dtype)
+    weighted = (factors * values).sum()
+    wanted = torch.autograd.grad(
+        weighted, list(params.values()), retain_graph=True, materialize_grads=True
     )
-    gradients = torch.autograd.grad(
-        (signs * values).sum(), list(params.values()), retain_graph=True, allow_unused=True
-    )
-    sums = {name: torch.zeros_like(p) for name, p in params.items()}
-    for name, module, inputs, delta in layers:
-        _add(sums, name, module, inputs, delta, signs[:, None], lambda g: g)
+    found = {name: torch.zeros_like(p) for name, p in params.items()}
+    for call, delta in zip(calls, _deltas(calls, values), strict=True):
+        scaled = delta.transpose(0, -1) * factors  # (outputs, …, samples)
+        rows = scaled.transpose(0, -1).flatten(0, -2)
+        _add(found, call.name, rows.T @ call.inputs.flatten(0, -2), rows.sum(0))
+    # What rounding leaves of sums in another order, and far less than a forgotten term.
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
-    for name, gradient in zip(params, gradients, strict=True):
-        expected = torch.zeros_like(sums[name]) if gradient is None else gradient
-        if not float((sums[name] - expected).norm()) <= tolerance * float(expected.norm()) + 1e-30:
+    for mine, gradient in zip(found.values(), wanted, strict=True):
+        apart = float((mine - gradient).norm())
+        if not apart <= tolerance * float(gradient.norm()) + 1e-30:
             return False
     return True
 
 
-def _add(
-    total: Tensors, prefix: str, module: Any, inputs: Any, delta: Any, weights: Any, reduce: Any
-) -> None:
-    """Add the sum over samples and probes of one layer.
-
-    ``delta`` is the gradient by its outputs, of shape (samples, probes, …); ``weights`` are
-    (samples, probes).
-    """
-
-    def add(which: str, value: Any) -> None:
-        name = f"{prefix}.{which}" if prefix else which
-        if name in total:
-            total[name].add_(value)
-
-    if type(module) is torch.nn.Linear and delta.ndim == 3:
-        # The sum over samples of f(δxᵀ) = f(δ)f(x)ᵀ, for f a square or an absolute value.
-        weighted = (reduce(delta) * weights[:, :, None]).sum(1)
-        add("weight", weighted.T @ reduce(inputs))
-        add("bias", weighted.sum(0))
-        return
-    size = max(1, _AT_ONCE // max(1, delta.shape[1] * module.weight.numel()))
-    for d, x, w in zip(delta.split(size), inputs.split(size), weights.split(size), strict=True):
-        for which, gradient in _gradients(module, x, d).items():
-            add(
-                which,
-                (w.flatten() @ reduce(gradient).flatten(2).flatten(0, 1)).view(gradient.shape[2:]),
-            )
+def _add_sequences(total: Tensors, call: Call, delta: Any, weight: Any, reduce: Any) -> None:
+    """Add the sum over samples of a layer that sees every sample at several places."""
+    delta = delta.flatten(1, -2)
+    inputs = call.inputs.flatten(1, -2)
+    size = max(1, AT_ONCE // (delta.shape[2] * inputs.shape[2]))
+    for first in range(0, len(delta), size):
+        rows = slice(first, first + size)
+        # Σ_time δxᵀ of each sample: (samples, outputs, inputs).
+        gradients = delta[rows].transpose(1, 2) @ inputs[rows]
+        matrix = torch.tensordot(weight[rows], reduce(gradients), dims=1)
+        vector = weight[rows] @ reduce(delta[rows].sum(1))
+        _add(total, call.name, matrix, vector)
 
 
-def _gradients(module: Any, inputs: Any, delta: Any) -> Tensors:
-    """Return the gradients of every sample and probe, of shape (samples, probes, …)."""
-    if type(module) is torch.nn.Linear:
-        # (samples, probes, out, places)
-        d, x = delta.flatten(2, -2).transpose(2, 3), inputs.flatten(1, -2)
-        return {"weight": (d.flatten(1, 2) @ x).view(*d.shape[:3], x.shape[2]), "bias": d.sum(3)}
-    params = {
-        name: p.detach() for name, p in module.named_parameters(recurse=False) if p.requires_grad
-    }
-
-    def backward(x: Any, d: Any) -> Any:
-        _, vjp = torch.func.vjp(lambda p: torch.func.functional_call(module, p, (x[None],)), params)
-        return torch.func.vmap(vjp)(d[:, None])[0]
-
-    gradients: Tensors = torch.func.vmap(backward)(inputs, delta)
-    return gradients
+def _add(total: Tensors, name: str, matrix: Any, vector: Any) -> None:
+    """Add to weight and bias of a layer, if they are trained."""
+    for key, value in (("weight", matrix), ("bias", vector)):
+        full = f"{name}.{key}" if name else key
+        if full in total:
+            total[full] += value
 
 
-def by_vmap(
-    model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors, chunk: int | None
-) -> None:
-    """As ``by_layers``, for any model: gradients of a chunk of samples at a time."""
+# ---------------------------------------------------------------------------------- any model
+
+
+def by_vmap(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
+    """Add the answer for any model of one input, by the gradients of a chunk of samples."""
     params = {name: p.detach() for name, p in trained(model).items()}
-    rest = {
-        name: t.detach()
-        for name, t in (*model.named_parameters(), *model.named_buffers())
-        if name not in params
-    }
-    if chunk is None:
-        chunk = max(1, _AT_ONCE // max(1, sum(p.numel() for p in params.values())))
-    index = torch.arange(len(x), device=x.device)
-    for probe in probes:
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    rest = {name: each.detach() for name, each in tensors.items() if name not in params}
 
-        def scalar(params: Tensors, row: Any, i: Any, probe: Probe = probe) -> Any:
-            outputs = torch.func.functional_call(model, {**params, **rest}, (row[None],))
-            values, weights = probe(_logits(outputs), i[None])
-            return values[0], weights[0]
+    def scalar(params: Tensors, row: Any, target: Any) -> Any:
+        outputs = torch.func.functional_call(model, params | rest, (row[None],))
+        return question.value(logits_of(outputs), target[None])[0]
 
-        gradient = torch.func.vmap(torch.func.grad(scalar, has_aux=True), in_dims=(None, 0, 0))
-        for rows, i in zip(x.split(chunk), index.split(chunk), strict=True):
-            gradients, weights = gradient(params, rows, i)
-            for name, g in gradients.items():
-                total[name].add_(torch.einsum("b,b...->...", weights, reduce(g)))
+    gradient = torch.func.vmap(torch.func.grad(scalar), in_dims=(None, 0, 0))
+    size = max(1, AT_ONCE // sum(p.numel() for p in params.values()))
+    added = {name: torch.zeros_like(p) for name, p in params.items()}
+    for first in range(0, n_rows(x), size):
+        rows = slice(first, first + size)
+        for target, weight in question.probes:
+            gradients = gradient(params, x[POSITIONAL][rows], target[rows])
+            for name, each in gradients.items():
+                added[name] += torch.tensordot(weight[rows], question.reduce(each), dims=1)
+    for name, value in added.items():  # last, so that nothing is added where vmap fails
+        total[name] += value
 
 
-def by_loop(model: Any, x: Any, probes: Sequence[Probe], reduce: Any, total: Tensors) -> None:
-    """As ``by_layers``, for any model and inputs: one sample at a time, for models that ``vmap``
-    cannot take.
-    """
+def by_loop(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
+    """Add the answer for any model, one sample at a time."""
     params = trained(model)
+    weights = list(params.values())
     for i in range(n_rows(x)):
-        outputs = logits_of(model, rows_of(x, slice(i, i + 1)))
-        index = torch.tensor([i], device=outputs.device)
-        for probe in probes:
-            values, weights = probe(outputs, index)
+        row = slice(i, i + 1)
+        outputs = forward(model, rows_of(x, row))
+        for target, weight in question.probes:
+            value = question.value(outputs, target[row]).sum()
+            # The graph is kept for the next target; a parameter that is not used counts as 0.
             gradients = torch.autograd.grad(
-                values.sum(), list(params.values()), retain_graph=True, allow_unused=True
+                value, weights, retain_graph=True, materialize_grads=True
             )
             for name, gradient in zip(params, gradients, strict=True):
-                if gradient is not None:
-                    total[name].add_(weights[0] * reduce(gradient))
+                total[name] += weight[i] * question.reduce(gradient)

@@ -1,328 +1,333 @@
-"""Continual fine-tuning: proximal term, step sizes that decrease over tasks, averages of weights,
-combinations.
-"""
+"""``Continual``: mechanisms around the steps of whichever optimizer trains a model."""
 
 import contextlib
-import math
-from collections.abc import Callable, Iterator, Mapping
-from numbers import Real
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.optim import optimizer as optimizers
 
 from forgetless._core import validate
-from forgetless.torch.anchor import Anchor
-from forgetless.torch.averages import Average, average_of, set_weights
-from forgetless.torch.hooks import Hooked, check_rates, check_trained, held, inner_optimizer
-from forgetless.torch.models import Tensors, unwrapped
-from forgetless.torch.schedules import Strengths, budgets, check_choice, filter_of
+from forgetless.torch.mechanism import Mechanism, Tensors, set_weights, unwrapped
 
-_DECAYS: dict[str, Callable[[int, int], float]] = {
-    "linear": lambda t, k: (k - t + 2) / (k + 1),
-    "minimax": lambda t, k: (k - t + 1) / (k + 1),
-    "cosine": lambda t, k: 0.5 * (1 + math.cos(math.pi * (t - 1) / k)),
-}
-"""Fractions of the learning rate at task t of k; "inverse", c/t, needs no k."""
+_ALIVE: "weakref.WeakSet[Continual]" = weakref.WeakSet()
+"""Objects with hooks: two on one model would act twice."""
 
 
-class Continual(Hooked):
-    """Train a network on one task after another: three mechanisms against forgetting, alone or
-    combined.
+class Continual:
+    """Train a network on one task after another: ``next_task(data)`` after every task.
 
-    The training loop is unchanged but for ``next_task()`` after every task. Hooks of the optimizer
-    do the rest. No mechanism is best everywhere: docs/deep.md has their scores beside each other,
-    ``flt.advise`` compares them on your tasks.
+    Your training loop stays as it is. Every optimizer of torch that steps parameters of the model
+    is followed, through hooks that torch offers for this, so that a new optimizer for every task,
+    those of trainers, parameter groups, accumulated gradients, autocast, clipping,
+    ``torch.compile`` and data parallelism need nothing. Only parameters that require gradients are
+    touched, such as adapters. New layers and layers that grow are followed; what is new is free in
+    its first task.
 
     Parameters
     ----------
     model : torch.nn.Module
-        The network. Only parameters that the optimizer holds and that require gradients are
-        touched, such as adapters.
-    optimizer : torch.optim.Optimizer
-        Any for step sizes and averages; for a proximal term as in :class:`Anchor`.
-    proximal : number, sequence, callable, schedule or filter, optional
-        λ_t of :class:`Anchor`. A number c means c times the number of earlier tasks, the sum of
-        online EWC, for any number of tasks; everything else as in ``Anchor``, such as ``lambda t:
-        0.1`` for a fixed strength.
-    step_size : {"linear", "cosine", "minimax", "inverse"}, ("inverse", c), sequence, callable or
-    schedule, optional
-        Factor of all learning rates at task t: (k − t + 2)/(k + 1), ½(1 + cos π(t − 1)/k), (k − t +
-        1)/(k + 1); min(1, c/t) from the second task on, c = 1 if omitted; numbers, t ↦ factor, or
-        min(λ)/λ_t of a schedule. Learning-rate schedulers within tasks are left alone.
-    average : {"moving", "mean", "merge"} or (name, number), optional
-        ``"moving"``: average of all steps, ``("moving", n)`` with a time constant of n steps;
-        ``"mean"``: of the weights at the ends of tasks; both are evaluated in
-        ``averaged_weights()`` and do not enter training. ``("merge", c)``: w ← w₀ + min(1, c/t)(w −
-        w₀) at the end of task t, w₀ the weights before it; c = 1 if omitted.
-    n_tasks : int, optional
-        k, which ``"linear"``, ``"cosine"``, ``"minimax"`` and schedules of step sizes need.
-    **options
-        ``start=True`` for a pretrained network, which then counts as the first task; ``beyond``;
-        for the proximal term ``center`` and ``metric``, all as in :class:`Anchor`.
+        The network; wrappers of ``torch.compile`` and data parallelism are looked through.
+    mechanisms : sequence of Mechanism
+        ``Proximal``, ``StepSize``, ``Average``, ``Merge`` or your own, at most one of each, in any
+        order. None of them: doing nothing, for comparison.
+    optimizer : torch.optim.Optimizer, optional
+        Follow this one only; otherwise all that step the model.
+    pretrained : bool or data, default False
+        True: the present weights count as those of task 1, and training begins with task 2.
+        Importances of a pretrained network need data, as in ``next_task``.
 
     Attributes
     ----------
     task, n_steps : int
-        The task that is being learned, from 1, and steps of the optimizer in it.
-    anchor : Anchor or None
-        The proximal term.
+        The task that is being learned, from 1, and the optimizer steps in it so far.
+    params : dict
+        Parameters that are trained, by name.
 
     Examples
     --------
     >>> import torch
     >>> import forgetless.torch as flt
-    >>> net = torch.nn.Linear(3, 1)
-    >>> optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    >>> continual = flt.Continual(net, optimizer, proximal=0.1, average="moving")
-    >>> for x, y in [(torch.randn(8, 3), torch.randn(8, 1)) for _ in range(3)]:
-    ...     for _ in range(20):
-    ...         optimizer.zero_grad()
-    ...         torch.nn.functional.mse_loss(net(x), y).backward()
-    ...         optimizer.step()
-    ...     continual.next_task()
-    >>> with continual.averaged_weights():
+    >>> net = torch.nn.Linear(3, 2)
+    >>> continual = flt.Continual(net, [flt.Average(2), flt.Proximal(1 / 8, flt.fisher)])
+    >>> for x in torch.randn(3, 8, 3):
+    ...     optimizer = torch.optim.Adam(net.parameters())
+    ...     torch.nn.functional.cross_entropy(net(x), x.argmax(1) % 2).backward()
+    ...     optimizer.step()
+    ...     continual.next_task(x)
+    >>> with continual.evaluation():
     ...     prediction = net(x)
     >>> continual
-    Continual(3 tasks learned, proximal, average='moving')
-
-    References
-    ----------
-    Levinstein et al. (2025); Schwarz et al. (2018), online EWC; Polyak & Juditsky (1992), averages
-    of iterates; Wortsman et al. (2022), interpolation of fine-tuned weights.
+    Continual(task 4, [Proximal(0.125, importance=fisher), Average(2)])
     """
 
     def __init__(
         self,
         model: Any,
-        optimizer: Any,
+        mechanisms: Sequence[Mechanism],
         *,
-        proximal: Any = None,
-        step_size: Any = None,
-        average: Any = None,
-        n_tasks: int | None = None,
-        **options: Any,
+        optimizer: Any = None,
+        pretrained: Any = False,
     ) -> None:
-        if proximal is None and step_size is None and average is None:
-            raise ValueError("Continual needs a mechanism: give proximal, step_size or average")
-        start, self.beyond = options.get("start", False), options.get("beyond", "error")
-        check_choice("beyond", self.beyond, ("error", "hold"))
-        self.task, self.n_steps = 1, 0
-        self._fractions = _fractions(step_size, n_tasks, bool(start))
+        self.model = unwrapped(model)
+        self.mechanisms = _ordered(mechanisms)
+        self.task = 1
+        self.n_steps = 0
+        self.kept: Any = None
+        self._only = None if optimizer is None else _inner(optimizer)
         self._rates: list[tuple[dict[str, Any], Any]] = []
-        self.anchor: Anchor | None = None
-        if proximal is not None:
-            schedule = _linear(proximal, bool(start)) if _is_number(proximal) else proximal
-            horizon = None if _is_number(proximal) else n_tasks
-            self.anchor = Anchor(model, optimizer, schedule, horizon, mode="manual", **options)
-        elif others := set(options) - {"start", "beyond"}:
-            raise TypeError(f"{min(others)!r} is an option of the proximal term; give proximal")
-        self._trained: tuple[tuple[int, ...], Tensors] | None = None
-        self._average: Average | None = None
-        self.model, self.optimizer = unwrapped(model), inner_optimizer(optimizer)
-        self._average = average_of(average, self._params(), pretrained=bool(start))
-        self._bind(self.model, self.optimizer)  # last, so that an error leaves no hook behind
+        self._stepping: Any = None
+        self._warned = False
+        if any(other.model is self.model for other in _ALIVE):
+            raise ValueError(
+                "model has a Continual already, and two would act twice; call remove() of the first"
+            )
+        self._look_up()
+        if not self.params:
+            raise ValueError("model has no parameter with requires_grad, so there is nothing to do")
+        if pretrained is not False:
+            self._close(None if pretrained is True else pretrained)
+        self._hook()
 
-    @property
-    def fraction(self) -> float:
-        """The factor of the learning rates at the present task."""
-        return 1.0 if self._fractions is None else self._fractions.at(self.task, self.beyond)
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def next_task(self, importance: Any = None, *, untrained: bool = False) -> None:
-        """Close a task.
-
-        Raises RuntimeError if the optimizer made no step in it: trainers may have created another
-        one. After an error, such as one in ``importance``, the task is still open and weights are
-        not merged.
+    def next_task(self, data: Any = None) -> None:
+        """Close a task; an error, also an interruption, leaves everything as it was before.
 
         Parameters
         ----------
-        importance : dict of tensors by parameter name, or callable, optional
-            Ω of the proximal term, such as ``flt.fisher(model, loader)``; for every task or for
-            none. A function without arguments is called after weights were merged.
-        untrained : bool, default False
-            Whether the task was learned elsewhere, or not at all.
+        data : optional
+            What importances are computed from, such as the loader of the task.
         """
-        if not untrained:
-            check_trained(self.n_steps, self.task, "continual")
-        if importance is not None and self.anchor is None:
-            raise ValueError(
-                "importance belongs to the proximal term; give proximal, or leave importance out"
+        if self.n_steps == 0:
+            raise RuntimeError(
+                f"no optimizer has stepped this model in task {self.task}, so that no mechanism has"
+                " acted; was another model trained, a copy of this one, or one whose parameters are"
+                " flattened (FSDP, DeepSpeed)?"
             )
-        undo = None if self._average is None else self._average.close(self._params())
-        try:
-            if callable(importance):
-                with torch.enable_grad():
-                    importance = importance()
-            if self.anchor is not None:
-                self.anchor.next_task(importance, untrained=True)
-        except BaseException:
-            if undo is not None:
-                undo()
-            raise
-        self.task, self.n_steps = self.task + 1, 0
-        self._trained = None  # layers may be frozen or thawed between tasks
+        self._warn_of_statistics()
+        self._close(data)
 
     @contextlib.contextmanager
-    def averaged_weights(self) -> Iterator[None]:
-        """Evaluate the model with averaged weights; those of training are back afterwards.
+    def evaluation(self) -> Iterator[None]:
+        """Evaluate with the weights of ``Average`` or ``Merge``; those of training come back.
 
-        Without an average they are the weights of training. Statistics of normalization layers are
+        Without these two they are the weights of training. Statistics of normalization layers are
         not averaged.
         """
-        if self._average is None:
-            yield
-            return
-        params = self._params()
-        last = {name: p.detach().clone() for name, p in params.items()}
-        set_weights(params, self._average.weights(params, self.n_steps))
+        with torch.no_grad():
+            shown: Tensors = {}
+            for mechanism in self.mechanisms:
+                shown |= mechanism.evaluated(self)
+        last = {name: self.params[name].detach().clone() for name in shown}
+        set_weights(self.params, shown)
         try:
             yield
         finally:
-            set_weights(params, last)
-
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def grow(self, model: Any = None, optimizer: Any = None) -> None:
-        """Follow a new optimizer, or a model whose layers have grown, as ``Anchor.grow``."""
-        model = self.model if model is None else unwrapped(model)
-        optimizer = self.optimizer if optimizer is None else optimizer
-        if self.anchor is not None:
-            self.anchor.grow(model, optimizer)
-        self._bind(model, optimizer)
-        self._params()
+            set_weights(self.params, last)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a run to be resumed: numbers, strings and tensors by parameter
-        name.
-        """
+        """Return numbers and tensors by parameter name; a resumed run is equal bit for bit."""
         return {
-            "version": 1,
             "task": self.task,
             "n_steps": self.n_steps,
-            "fractions": [self._fraction(t) for t in range(1, self.task + 1)],
-            "anchor": None if self.anchor is None else self.anchor.state_dict(),
-            "average": None if self._average is None else self._average.state(),
+            "mechanisms": [mechanism.state_dict() for mechanism in self.mechanisms],
         }
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from ``state_dict``, for any number of tasks; ValueError names what is damaged or
-        differs.
+        """Resume, also within a task.
+
+        ValueError, and nothing changed, for a state of other mechanisms or of another model.
         """
-        keys = {"version", "task", "n_steps", "fractions", "anchor", "average"}
-        if keys - set(state) or state["version"] != 1:
+        if not {"task", "n_steps", "mechanisms"} <= set(state):
             raise ValueError(
-                "state is not that of a Continual of this version; use the result of state_dict()"
+                f"state must be that of a Continual, got keys {sorted(state)}; use state_dict()"
             )
         task = validate.integer("state['task']", state["task"], 1, "tasks are counted from 1")
-        n_steps = validate.integer(
-            "state['n_steps']", state["n_steps"], 0, "the number of steps of the task"
-        )
-        for name, own in (("anchor", self.anchor), ("average", self._average)):
-            if (state[name] is None) != (own is None):
-                raise ValueError(
-                    f"state[{name!r}] is {'missing' if own else 'there'}; create it with the same"
-                    " mechanisms"
-                )
-        if list(state["fractions"]) != [self._fraction(t) for t in range(1, task + 1)]:
-            raise ValueError(
-                "state['fractions'] are of another step_size; create it with the one it was saved"
-                " with"
-            )
-        if self._average is not None:
-            self._average.check(state["average"], self._params())
-        if self.anchor is not None:
-            self.anchor.load_state_dict(state["anchor"])
-        if self._average is not None:
-            self._average.load(state["average"])
-        self.task, self.n_steps = task, n_steps
+        n_steps = validate.integer("state['n_steps']", state["n_steps"], 0, "steps of the task")
+        self._check(state["mechanisms"])
+        for mechanism, own in zip(self.mechanisms, state["mechanisms"], strict=True):
+            mechanism.load_state_dict(own)
+        self.task = task
+        self.n_steps = n_steps
+        self._look_up()
+
+    def remove(self) -> None:
+        """Stop following optimizers; the object can still be saved and evaluated."""
+        _ALIVE.discard(self)
+        for finalizer in self._finalizers:
+            finalizer()
+
+    def groups(self, optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensors]]:
+        """Yield parameter groups and, by name, parameters of the model that the step changes."""
+        for group in optimizer.param_groups:
+            changed = [p for p in group["params"] if p.grad is not None and p.requires_grad]
+            named = [self._named[id(p)] for p in changed if id(p) in self._named]
+            yield group, dict(named)
 
     def __repr__(self) -> str:
-        parts = [f"{self.task - 1} tasks learned"]
-        if self.anchor is not None:
-            parts.append("proximal")
-        if self._fractions is not None:
-            parts.append(f"step size × {self._fraction(self.task):.3g}")
-        if self._average is not None:
-            parts.append(f"average={self._average.name!r}")
-        return f"Continual({', '.join(parts)})"
+        return f"Continual(task {self.task}, {self.mechanisms})"
 
-    def _bind(self, model: Any, optimizer: Any) -> None:
-        self.model, self.optimizer = model, inner_optimizer(optimizer)
-        if self._fractions is not None:
-            check_rates(self.optimizer)
-        self._hook(self.optimizer, self._before_step, self._after_step)
-        self._trained = None
+    # ------------------------------------------------------------------------ ends of tasks
 
-    def _before_step(self) -> None:
-        if self.anchor is not None:
-            self.anchor.check_horizon()
-        self._restore_rates()  # left over where a step was interrupted
-        if self._fractions is not None:
-            fraction = self.fraction
-            self._rates = [(group, group["lr"]) for group in self.optimizer.param_groups]
-            for group, rate in self._rates:
-                group["lr"] = rate * fraction
+    def _close(self, data: Any) -> None:
+        self._look_up()
+        weights = {name: p.detach().clone() for name, p in self.params.items()}
+        before = [dict(vars(mechanism)) for mechanism in self.mechanisms]
+        try:
+            with torch.no_grad():
+                for mechanism in self.mechanisms:
+                    mechanism.end_task(self, data)
+        except BaseException:
+            # Mechanisms assign new objects, so that the old attributes are still what they were.
+            set_weights(self.params, weights)
+            for mechanism, attributes in zip(self.mechanisms, before, strict=True):
+                vars(mechanism).update(attributes)
+            raise
+        self.task, self.n_steps = self.task + 1, 0
+        self._known.clear()  # layers may be frozen, thawed, added or grown between tasks
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
-    def _after_step(self) -> None:
-        self.n_steps += 1
-        if self.anchor is not None:
-            self.anchor.step()  # with the learning rate of the step
-        self._restore_rates()
-        if self._average is not None:
-            self._average.step(self._params())
+    def _look_up(self) -> None:
+        """Look up the parameters, and let the mechanisms follow them."""
+        # The parameter itself beside its name, so that it lives and its id stays its own.
+        self._named = {id(p): (name, p) for name, p in self.model.named_parameters()}
+        self.params = {name: p for name, p in self._named.values() if p.requires_grad}
+        self._known: Any = weakref.WeakKeyDictionary()
+        for mechanism in self.mechanisms:
+            mechanism.follow(self.params)
 
-    def _restore_rates(self) -> None:
+    def _check(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Raise ValueError unless saved states are of these mechanisms and of this model."""
+        # Of every mechanism its class, and the names of what it saves.
+        own = [(each["kind"], *sorted(each)) for each in (m.state_dict() for m in self.mechanisms)]
+        saved = [(each["kind"], *sorted(each)) for each in states]
+        if saved != own:
+            kinds = [[kind for kind, *_ in each] for each in (saved, own)]
+            raise ValueError(
+                f"state['mechanisms'] are {kinds[0]}, those of this Continual {kinds[1]}; make it"
+                " with the mechanisms it was saved with"
+            )
+        params = dict(self.model.named_parameters())
+        for state in states:
+            for key, tensors in state.items():
+                for name, tensor in tensors.items() if isinstance(tensors, dict) else ():
+                    where = f"state of {state['kind']}, {key}[{name!r}]"
+                    if name not in params:
+                        raise ValueError(f"{where} is of no parameter; load it into the same model")
+                    shape = tuple(params[name].shape)
+                    if tensor.ndim and tuple(tensor.shape) != shape:
+                        raise ValueError(
+                            f"{where} must have shape {shape}, got {tuple(tensor.shape)}; load it"
+                            " into a model that has grown as far as the saved one"
+                        )
+                    if not bool(tensor.isfinite().all()):
+                        raise ValueError(f"{where} must be finite; the file is damaged")
+
+    def _warn_of_statistics(self) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        for name, module in self.model.named_modules():
+            if module.training and getattr(module, "running_mean", None) is not None:
+                warnings.warn(
+                    f"running statistics, first of {name!r}, follow the data of every task,"
+                    " whatever the weights do; call eval() of such layers after model.train()",
+                    stacklevel=3,
+                )
+                return
+
+    # -------------------------------------------------------------------------------- steps
+
+    def _hook(self) -> None:
+        """Ask torch for calls around the steps of all optimizers, while this object lives."""
+        # The hooks hold this object weakly, and with it the model; they go when it goes.
+        own = weakref.ref(self)
+        before = optimizers.register_optimizer_step_pre_hook
+        after = optimizers.register_optimizer_step_post_hook
+        handles = (
+            before(lambda optimizer, *_: _call(own, "before", optimizer)),
+            after(lambda optimizer, *_: _call(own, "after", optimizer)),
+        )
+        self._finalizers = [weakref.finalize(self, handle.remove) for handle in handles]
+        _ALIVE.add(self)
+        for mechanism in self.mechanisms:
+            mechanism.in_use = True
+
+    def _before(self, optimizer: Any) -> None:
+        self._restore()  # what a step that failed has left
+        if self._only is not None and optimizer is not self._only:
+            return
+        # A new optimizer, or one with other parameters, may come with a model that has changed.
+        held = [id(p) for group in optimizer.param_groups for p in group["params"]]
+        if self._known.get(optimizer) != held:
+            self._look_up()
+            self._known[optimizer] = held
+        if not any(each in self._named for each in held):
+            return
+        self._stepping = optimizer
+        # For the time of the step StepSize may change the rates.
+        self._rates = [(group, group["lr"]) for group in optimizer.param_groups]
+        for mechanism in self.mechanisms:
+            mechanism.before_step(self, optimizer)
+
+    def _after(self, optimizer: Any) -> None:
+        # Of wrappers that step another optimizer inside, the inner step counts.
+        if self._stepping is not optimizer:
+            return
+        # A GradScaler lets fused optimizers find infinite gradients by themselves. Where it counts
+        # them on a device, that number stays there: the host does not wait.
+        overflow = getattr(optimizer, "found_inf", None)
+        self.kept = None if overflow is None else 1.0 - overflow.clamp(max=1.0)
+        if overflow is None or overflow.device.type != "cpu" or not overflow.item():
+            self.n_steps += 1
+            for mechanism in self.mechanisms:
+                mechanism.after_step(self, optimizer)
+        self._restore()
+
+    def _restore(self) -> None:
         for group, rate in self._rates:
             group["lr"] = rate
         self._rates = []
-
-    def _fraction(self, task: int) -> float:
-        return 1.0 if self._fractions is None else self._fractions.at(task, "hold")
-
-    def _params(self) -> Tensors:
-        """Return the parameters that are trained, by name; looked up again once a group was
-        added.
-        """
-        sizes = tuple(len(group["params"]) for group in self.optimizer.param_groups)
-        if self._trained is None or self._trained[0] != sizes:
-            params = held(self.model, self.optimizer)
-            if self._average is not None:
-                self._average.follow(params)
-            self._trained = sizes, params
-        return self._trained[1]
+        self._stepping = None
+        self.kept = None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _ordered(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
+    """Return mechanisms in the order of a step, with the importances that are mechanisms, too."""
+    for each in mechanisms:
+        if not isinstance(each, Mechanism):
+            raise TypeError(
+                f"mechanisms must be a list of Proximal, StepSize, Average, Merge or your own"
+                f" Mechanism, got {each!r}; give [flt.Proximal(1/8, flt.fisher)]"
+            )
+        if each.in_use:
+            raise ValueError(
+                f"{each} has learned in another Continual; give every Continual mechanisms of its"
+                " own"
+            )
+    # Synaptic intelligence follows the steps, so that it is a mechanism of its own.
+    paths = [getattr(each, "importance", None) for each in mechanisms]
+    every = [*mechanisms, *(path for path in paths if isinstance(path, Mechanism))]
+    if len({type(each) for each in every}) < len(every):
+        raise ValueError(f"mechanisms must be of different kinds, got {list(mechanisms)}")
+    return sorted(every, key=lambda each: each.rank)
 
 
-def _linear(c: Any, pretrained: bool) -> Callable[[int], float]:
-    """Return λ_t = c times the number of tasks learned before task t."""
-    scale = validate.number("proximal", c, "a strength per earlier task", positive=False)
-    return lambda t: scale * (t if pretrained else t - 1)
+def _inner(optimizer: Any) -> Any:
+    """Return the optimizer inside wrappers such as accelerate's."""
+    while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
+        optimizer = optimizer.optimizer
+    return optimizer
 
 
-def _fractions(step_size: Any, n_tasks: int | None, pretrained: bool) -> Strengths | None:
-    if step_size is None:
-        return None
-    if isinstance(step_size, str):
-        check_choice("step_size", step_size, (*_DECAYS, "inverse"))
-        step_size = ("inverse", 1.0) if step_size == "inverse" else step_size
-    if isinstance(step_size, tuple | list) and len(step_size) == 2 and step_size[0] == "inverse":
-        c = validate.number("step_size", step_size[1], "c of min(1, c/t)", positive=True)
-        return Strengths(
-            lambda t: min(1.0, c / (t + pretrained)) if t + pretrained > 1 else 1.0, None
-        )
-    if not isinstance(step_size, str) and filter_of(step_size, n_tasks or 1) is None:
-        return Strengths(step_size, None if callable(step_size) else n_tasks)
-    if n_tasks is None:
-        raise ValueError(
-            f"step_size={step_size!r} needs n_tasks; where the number of tasks is unknown use"
-            " step_size=('inverse', c), or an average"
-        )
-    k = validate.integer("n_tasks", n_tasks, 1, "the number of tasks of the whole sequence")
-    if isinstance(step_size, str):
-        return Strengths([_DECAYS[step_size](t, k) for t in range(1, k + 1)], k)
-    return Strengths(budgets(step_size, k), k)
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # a trace would hold λ as a constant
+def _call(reference: Any, place: str, optimizer: Any) -> None:
+    run = reference()
+    if run is None:
+        return
+    try:
+        with torch.no_grad():
+            getattr(run, f"_{place}")(optimizer)
+    except BaseException:
+        run._restore()
+        raise

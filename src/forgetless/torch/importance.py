@@ -1,63 +1,66 @@
-"""Importance of every weight from data: diagonal Fisher information, memory-aware synapses."""
+"""Importances of weights: Fisher information, memory-aware synapses, synaptic intelligence.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+An importance is a function ``(model, data) → {name: nonnegative tensor}``; ``Proximal`` calls it at
+the end of every task. Those of this module are means over samples of what is computed for every
+sample by itself, in evaluation mode. Modes, buffers and gradients of the model are left unchanged.
+"""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from forgetless._core import validate
 from forgetless.torch import _per_sample as per_sample
-from forgetless.torch._per_sample import Probe, n_rows, rows_of, trained
-from forgetless.torch.models import Tensors, inspected, unwrapped
-from forgetless.torch.schedules import check_choice
+from forgetless.torch._per_sample import POSITIONAL, Question, n_rows, rows_of
+from forgetless.torch.mechanism import Mechanism, Tensors, unwrapped
 
-_MOST_PASSES = 2048
-"""Backward passes for the expected labels of a sequence."""
+MOST_CLASSES = 100
+"""Classes up to which ``labels="auto"`` takes all of them, one backward pass each."""
+
+ROWS, SEQUENCES = 128, 8
+"""Samples that are looked at together: rows of numbers, and of tokens, whose logits are large."""
 
 
 def fisher(
     model: Any,
     data: Any,
     *,
-    labels: str = "expected",
+    labels: str = "auto",
     likelihood: str = "categorical",
-    n_samples: int | None = None,
-    chunk: int | None = None,
+    max_samples: int | None = None,
     generator: Any = None,
 ) -> Tensors:
-    """Return the diagonal of the Fisher information, E[(∂ log p(y|x)/∂w)²], per sample exact: a
-    mean over samples.
+    """Return the diagonal of the Fisher information, E[(∂ log p(y|x)/∂w)²], by parameter name.
 
-    Computed in evaluation mode; modes, buffers and gradients are left unchanged.
+    With ``Proximal`` this is elastic weight consolidation (EWC). Use it where the loss is a
+    cross-entropy or a squared error and the data of a task are at hand at its end. It is computed
+    for every sample; a perceptron needs one backward pass of the batch per class.
 
     Parameters
     ----------
     model : torch.nn.Module
         Returns logits (batch, classes) or (batch, time, classes), or an object with ``logits``, as
-        the models of transformers do; or predictions for ``likelihood="gaussian"``. A sequence is
-        one sample, whose log likelihood is the sum over its positions.
-    data : iterable of batches, or tensors
-        A loader whose batches are inputs, begin with inputs and labels, or are dictionaries of
-        tensors, the arguments of the model; or one tensor x, or a pair (x, y). Of dictionaries
-        ``labels`` is left out, and positions where ``attention_mask`` is 0 do not count.
-    labels : {"expected", "sampled", "true"}, default "expected"
-        ``"expected"``: every label, weighted by the probability the model gives it: the Fisher
-        information, one backward pass per class and position, at most 2048. ``"sampled"``: one
-        label drawn for each sample and position, unbiased. ``"true"``: the labels of the data,
-        beside logits of the same position (−100 does not count): the empirical Fisher, which
-        vanishes where the data are fitted.
+        the models of transformers do. A sequence is one sample, whose log likelihood is the sum
+        over its positions.
+    data : tensor, pair of tensors or iterable of batches
+        x, or (x, y), or a loader of x, of tuples that begin with x and y, or of dictionaries, the
+        arguments of the model. Of these ``labels`` is left out, and positions with
+        ``attention_mask`` 0 do not count.
+    labels : {"auto", "expected", "sampled", "true"}, default "auto"
+        ``"expected"``: every class, with the probability that the model gives it. ``"sampled"``:
+        one class drawn from these, unbiased, for sequences and many classes. ``"auto"``: expected
+        for (batch, classes) with up to 100 classes, otherwise sampled. ``"true"``: the labels of
+        the data, beside logits of the same position (−100 does not count): the empirical Fisher,
+        which vanishes where they are fitted.
     likelihood : {"categorical", "gaussian"}, default "categorical"
-        Cross-entropy, or squared error with unit variance.
-    n_samples : int, optional
-        Stop after so many samples; all of them if omitted.
-    chunk : int, optional
-        Samples whose gradients are held at once where a layer needs ``vmap``; by memory if omitted.
+        ``"gaussian"``: squared error with unit variance, E = Σ_c (∂f_c/∂w)²; no labels.
+    max_samples : int, optional
+        Stop after so many samples.
     generator : torch.Generator, optional
-        For ``labels="sampled"``.
-
-    Returns
-    -------
-    dict of tensors by parameter name
+        Of ``"sampled"``; one with seed 0 if omitted.
 
     Examples
     --------
@@ -67,37 +70,39 @@ def fisher(
     >>> _ = torch.nn.init.zeros_(net.weight), torch.nn.init.zeros_(net.bias)
     >>> flt.fisher(net, torch.tensor([[1.0, 2.0]]))["weight"].tolist()  # p(1 − p) x² = x²/4
     [[0.25, 1.0], [0.25, 1.0]]
+
+    References
+    ----------
+    Kirkpatrick et al. (2017), elastic weight consolidation.
     """
-    check_choice("labels", labels, ("expected", "sampled", "true"))
-    check_choice("likelihood", likelihood, ("categorical", "gaussian"))
+    known = ("auto", "expected", "sampled", "true")
+    if labels not in known:
+        raise ValueError(f"labels must be one of {', '.join(known)}, got {labels!r}")
+    if likelihood not in ("categorical", "gaussian"):
+        raise ValueError(f"likelihood must be categorical or gaussian, got {likelihood!r}")
 
-    def probes(outputs: Any, y: Any, mask: Any) -> Sequence[Probe]:
-        if labels == "true" and y is None:
-            raise ValueError(
-                "labels='true' needs labels beside the logits; give batches of (inputs, labels), or"
-                " use 'sampled' or 'expected'"
-            )
-        if likelihood == "categorical":
-            return _categorical(outputs, y, mask, labels, generator)
-        return _gaussian(outputs, y, labels, generator)
+    def question(outputs: Any, y: Any, mask: Any) -> Question:
+        if likelihood == "gaussian":
+            return _gaussian(outputs)
+        if _kind(outputs, labels) == "expected":
+            return _expected(outputs)
+        if _kind(outputs, labels) == "sampled":
+            y = _sampled(outputs, generator)
+        return _given(outputs, y, mask)
 
-    return _mean(model, data, probes, torch.square, n_samples, chunk)
+    return _mean(model, data, question, max_samples)
 
 
-def mas(
-    model: Any, data: Any, *, n_samples: int | None = None, chunk: int | None = None
-) -> Tensors:
-    """Return the mean over samples of abs(∂‖f(x)‖²/∂w): memory-aware synapses, which need no
-    labels.
+def mas(model: Any, data: Any, *, max_samples: int | None = None) -> Tensors:
+    """Return the mean over samples of abs(∂‖f(x)‖²/∂w): memory-aware synapses, without labels.
+
+    With ``Proximal`` as accurate as synaptic intelligence on the mean of twelve streams (68.8
+    percent, EWC 66.1), for any outputs: use it where there is no likelihood.
 
     Parameters
     ----------
-    model, data, n_samples, chunk
+    model, data, max_samples
         As in :func:`fisher`.
-
-    Returns
-    -------
-    dict of tensors by parameter name
 
     Examples
     --------
@@ -110,214 +115,273 @@ def mas(
 
     References
     ----------
-    Aljundi et al. (2018). They sum over tasks; ``Anchor`` takes the mean, and the schedule grows.
+    Aljundi et al. (2018).
     """
 
-    def probe(out: Any, _: Any) -> tuple[Any, Any]:
-        return out.flatten(1).square().sum(1), _ones(out)
+    def question(outputs: Any, *_: Any) -> Question:
+        return Question(_squared_norm, [(_ones(outputs), _ones(outputs))], torch.abs)
 
-    return _mean(model, data, lambda *_: [probe], torch.abs, n_samples, chunk)
+    return _mean(model, data, question, max_samples)
 
 
-class Relative:
-    """Divide importances by their mean after the first task, so that a scale means the same for all
-    kinds of them.
+class SynapticIntelligence(Mechanism):
+    """Importances from the path of training: max(0, Σ −g·Δw)/((w_end − w_start)² + damping).
+
+    ``Proximal(c, importance=flt.si)``, or ``flt.si(damping)``. Δw is the step of the optimizer
+    itself and g its gradient: what a weight has contributed to the fall of the loss. Use it where
+    the data of a task cannot be looked at again, or a Fisher information takes too long; it needs a
+    copy of the weights in every step. Best on split MNIST with squared error (71.4 percent, EWC
+    60.3).
+
+    Parameters
+    ----------
+    damping : float, default 0.1
+        Keeps the importance of a weight that hardly moved small.
 
     Examples
     --------
     >>> import torch
     >>> import forgetless.torch as flt
-    >>> relative = flt.Relative()
-    >>> relative({"weight": torch.tensor([2.0, 6.0])})["weight"].tolist()
-    [0.5, 1.5]
-    >>> relative({"weight": torch.tensor([8.0, 8.0])})["weight"].tolist()
-    [2.0, 2.0]
-    >>> flt.Relative(relative.unit).unit  # of a run that is resumed
-    4.0
+    >>> net = torch.nn.Linear(2, 1, bias=False)
+    >>> proximal = flt.Proximal(1.0, importance=flt.si, relative=False)
+    >>> continual = flt.Continual(net, [proximal])
+    >>> net(torch.tensor([[2.0, 0.0]])).sum().backward()  # g = (2, 0), Δw = (−1, 0)
+    >>> torch.optim.SGD(net.parameters(), lr=0.5).step()
+    >>> continual.next_task()
+    >>> round(proximal.omega["weight"][0, 0].item(), 4)  # 2/(1 + 0.1)
+    1.8182
+
+    References
+    ----------
+    Zenke, Poole & Ganguli (2017).
     """
 
-    def __init__(self, unit: float | None = None) -> None:
-        self.unit = unit
+    rank = 2
+    state = ("path", "start")
 
-    def __call__(self, importance: Mapping[str, Any]) -> Tensors:
-        """Return the importance in units of the first one's mean."""
-        if self.unit is None:
-            self.unit = mean_importance(importance)
-        return {name: value / self.unit for name, value in importance.items()}
+    def __init__(self, damping: float = 0.1) -> None:
+        self.damping = validate.number("damping", damping, "0.1 is usual", positive=True)
+        self.path: Tensors = {}
+        self.start: Tensors = {}
+        self._before: Tensors = {}
+        self._values: Tensors = {}
 
+    def before_step(self, run: Any, optimizer: Any) -> None:
+        """Keep the weights."""
+        # Of all parameters: where the step is given a closure, gradients are not there yet.
+        self._before = {name: p.detach().clone() for name, p in run.params.items()}
 
-def mean_importance(importance: Mapping[str, Any]) -> float:
-    """Return the mean over all weights after the first task, which must be positive."""
-    total = float(sum(value.sum() for value in importance.values()))
-    if not total > 0:
-        raise ValueError(
-            "importance is zero everywhere after the first task; is the network trained there?"
-        )
-    return total / float(sum(value.numel() for value in importance.values()))
+    def after_step(self, run: Any, optimizer: Any) -> None:
+        """Add −g·Δw; the proximal step comes later and is no part of Δw."""
+        for _, params in run.groups(optimizer):
+            for name, p in params.items():
+                before = self._before[name]
+                if name not in self.path:
+                    self.path[name] = torch.zeros_like(p)
+                    self.start[name] = before.clone()
+                gradient = p.grad
+                if run.kept is not None:
+                    # A GradScaler runs fused optimizers into infinite gradients, too, where they
+                    # leave the weight as it is.
+                    gradient = torch.where(p == before, 0.0, gradient)
+                self.path[name].addcmul_(gradient, before - p)
+        self._before = {}
 
-
-def mean_over_processes(importance: Tensors) -> Tensors:
-    """Return the mean of importances over all processes of ``torch.distributed``; all of them must
-    call it.
-
-    Each process sees other data; with the same importance everywhere, weights stay the same, bit
-    for bit.
-    """
-    means = {name: value.clone() for name, value in importance.items()}
-    for value in means.values():
-        torch.distributed.all_reduce(value)
-        value /= torch.distributed.get_world_size()
-    return means
-
-
-def _mean(
-    model: Any,
-    data: Any,
-    probes: Callable[[Any, Any, Any], Sequence[Probe]],
-    reduce: Callable[[Any], Any],
-    n_samples: int | None,
-    chunk: int | None,
-) -> Tensors:
-    model, left = unwrapped(model), None
-    if n_samples is not None:
-        left = validate.integer("n_samples", n_samples, 1, "leave it out for all samples")
-    if chunk is not None:
-        chunk = validate.integer("chunk", chunk, 1, "leave it out to choose by memory")
-    params, n_seen = trained(model), 0
-    if not params:
-        raise ValueError("model has no parameter with requires_grad, so nothing has an importance")
-    total = {name: torch.zeros_like(p) for name, p in params.items()}
-    device = next(iter(params.values())).device
-    layered, first = per_sample.can_factor(model), True
-    with inspected(model), torch.enable_grad():
-        for x, y in _batches(data):
-            x = _on(rows_of(x, slice(None if left is None else left - n_seen)), device)
-            mask = x.get("attention_mask") if isinstance(x, Mapping) else None
-            with torch.no_grad():
-                y = None if y is None else y[: n_rows(x)].to(device)
-                batch_probes = probes(per_sample.logits_of(model, x), y, mask)
-            if layered:
-                layered = per_sample.by_layers(model, x, batch_probes, reduce, total, check=first)
-            if not layered and isinstance(x, Mapping):
-                per_sample.by_loop(model, x, batch_probes, reduce, total)
-            elif not layered:
-                per_sample.by_vmap(model, x, batch_probes, reduce, total, chunk)
-            first, n_seen = False, n_seen + n_rows(x)
-            if n_seen == left:
-                break
-    if not n_seen:
-        raise ValueError("data has no sample; give a loader that has not been used up, or tensors")
-    return {name: value / n_seen for name, value in total.items()}
-
-
-def _batches(data: Any) -> Iterable[tuple[Any, Any]]:
-    pair = (
-        isinstance(data, tuple)
-        and len(data) == 2
-        and all(isinstance(part, torch.Tensor) for part in data)
-    )
-    if pair or isinstance(data, torch.Tensor):
-        data = [data]
-    for batch in data:
-        if isinstance(batch, Mapping):
-            x = {k: v for k, v in batch.items() if isinstance(v, torch.Tensor) and k != "labels"}
-            y, size = None, 8  # logits of sequences are large
-        else:
-            x, y = (batch, None) if isinstance(batch, torch.Tensor) else (*batch[:2], None)[:2]
-            # a graph of the whole data, or all patches that convolutions see in it, would not fit
-            size = 128
-        if not (x if isinstance(x, Mapping) else isinstance(x, torch.Tensor)):
-            raise TypeError(
-                "a batch must be a tensor, a dictionary of tensors or begin with a tensor, got"
-                f" {batch!r:.200}; give (inputs, labels)"
+    def end_task(self, run: Any, data: Any) -> None:
+        """Close the path and begin the next."""
+        if not self.path:
+            raise ValueError(
+                "synaptic intelligence has no path before the first step, so that a pretrained"
+                " network has no importance; use fisher or mas with pretrained=data"
             )
-        for i in range(0, n_rows(x), size):
-            rows = slice(i, i + size)
-            yield rows_of(x, rows), None if y is None else y[rows]
+        self._values = {}
+        for name, p in run.params.items():
+            if name in self.path:
+                # A path that went up is no merit: its importance is 0.
+                change = (p - self.start[name]).square_()
+                self._values[name] = self.path[name].clamp(min=0) / change.add_(self.damping)
+            else:
+                self._values[name] = torch.zeros_like(p)
+        self.path = {}
+        self.start = {}
+
+    def new_entries(self, key: str, p: Any) -> Any:
+        """Return no path for new entries, which begin where they are."""
+        return torch.zeros_like(p) if key == "path" else p.detach().clone()
+
+    def __call__(self, model: Any, data: Any) -> Tensors:
+        """Return the importance of the task that was closed last."""
+        return self._values
+
+    def __repr__(self) -> str:
+        return "si" if self.damping == 0.1 else f"si({self.damping:g})"
 
 
-def _on(x: Any, device: Any) -> Any:
-    return (
-        {name: value.to(device) for name, value in x.items()}
-        if isinstance(x, Mapping)
-        else x.to(device)
-    )
+si = SynapticIntelligence
+
+
+# ---------------------------------------------------------------- what is differentiated
 
 
 def _ones(outputs: Any) -> Any:
     return torch.ones(len(outputs), dtype=outputs.dtype, device=outputs.device)
 
 
-def _categorical(outputs: Any, y: Any, mask: Any, labels: str, generator: Any) -> Sequence[Probe]:
-    """Return probes of logits (batch, classes), or (batch, time, classes) with independent labels
-    at all positions.
+def _log_likelihood(outputs: Any, y: Any) -> Any:
+    """Return log p(y) of every sample, of sequences the sum over positions; −100 does not count."""
+    logs = outputs.log_softmax(-1).gather(-1, y.clamp(min=0)[..., None])[..., 0]
+    # Labels of positions are independent given the inputs, so that log likelihoods add up.
+    return (logs * (y != -100)).reshape(len(y), -1).sum(1)
 
-    The expected square of their sum is therefore the sum of the expected squares.
-    """
+
+def _one_output(outputs: Any, c: Any) -> Any:
+    return outputs.flatten(1).gather(1, c[:, None])[:, 0]
+
+
+def _squared_norm(outputs: Any, _: Any) -> Any:
+    return outputs.flatten(1).square().sum(1)
+
+
+def _kind(outputs: Any, labels: str) -> str:
+    """Return which labels logits are beside, "auto" resolved."""
     if outputs.ndim not in (2, 3) or outputs.shape[-1] < 2:
         raise ValueError(
-            "model must return logits of shape (batch, classes) or (batch, time, classes), two"
-            f" classes or more, got {tuple(outputs.shape)}; for predictions use"
-            " likelihood='gaussian'"
+            "model must return logits (batch, classes) or (batch, time, classes) of two classes or"
+            f" more, got shape {tuple(outputs.shape)}; for predictions use likelihood='gaussian'"
         )
-    n, classes = len(outputs), outputs.shape[-1]
-    length = outputs.shape[1] if outputs.ndim == 3 else 1
-    counted = torch.ones(n, length, dtype=torch.bool, device=outputs.device)
-    if mask is not None and outputs.ndim == 3:
-        counted = mask.bool()
-    if labels == "expected":
-        if outputs.ndim == 3 and length * classes > _MOST_PASSES:
-            raise ValueError(
-                f"labels='expected' needs a backward pass for each of {length} positions and"
-                f" {classes} classes, of which {_MOST_PASSES} are allowed; use labels='sampled'"
-            )
+    few = outputs.ndim == 2 and outputs.shape[1] <= MOST_CLASSES
+    if labels == "auto":
+        return "expected" if few else "sampled"
+    return labels
 
-        def of(t: int, c: int) -> Probe:
-            def probe(out: Any, index: Any) -> tuple[Any, Any]:
-                values = out.reshape(len(out), length, classes)[:, t].log_softmax(1)[:, c]
-                return values, values.detach().exp() * counted[index, t]
 
-            return probe
-
-        return [of(t, c) for t in range(length) for c in range(classes)]
-    if labels == "sampled":
-        y = torch.multinomial(outputs.softmax(-1).reshape(-1, classes), 1, generator=generator)
-    elif y.shape != outputs.shape[:-1]:
+def _given(outputs: Any, y: Any, mask: Any) -> Question:
+    """Return one label for every position, but for those that are masked."""
+    if y is None or y.shape != outputs.shape[:-1]:
         raise ValueError(
-            f"labels have shape {tuple(y.shape)}, logits {tuple(outputs.shape)}; give one per"
-            " position"
+            f"labels='true' needs labels of shape {tuple(outputs.shape[:-1])} beside the logits,"
+            f" got {None if y is None else tuple(y.shape)}; give batches (x, y), or use 'sampled'"
         )
-    y = y.reshape(n, length)
-    counted = counted & (y != -100)
-    y = y.clamp(min=0)
+    if mask is not None and y.ndim == 2:
+        y = y.masked_fill(mask == 0, -100)
+    return Question(_log_likelihood, [(y, _ones(outputs))], torch.square)
 
-    def drawn(out: Any, index: Any) -> tuple[Any, Any]:
-        values = (
-            out.reshape(len(out), length, classes)
-            .log_softmax(2)
-            .gather(2, y[index][:, :, None])[:, :, 0]
+
+def _expected(outputs: Any) -> Question:
+    """Return all classes as labels, with their probabilities."""
+    if outputs.ndim != 2:
+        raise ValueError(
+            "labels='expected' needs a backward pass for every class and position of a sequence;"
+            " use labels='sampled'"
         )
-        return (values * counted[index]).sum(1), _ones(out)
+    index = torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
+    # E_y (∂ log p(y)/∂w)² = Σ_c p(c) (∂ log p(c)/∂w)²
+    probabilities = outputs.softmax(1)
+    probes = [(index + c, probabilities[:, c]) for c in range(outputs.shape[1])]
+    return Question(_log_likelihood, probes, torch.square)
 
-    return [drawn]
+
+def _sampled(outputs: Any, generator: Any) -> Any:
+    """Return labels that are drawn from the model."""
+    if generator is None:
+        # One of its own: a run with importances draws the same batches as one without.
+        generator = torch.Generator(outputs.device).manual_seed(0)
+    probabilities = outputs.softmax(-1).reshape(-1, outputs.shape[-1])
+    return torch.multinomial(probabilities, 1, generator=generator).view(outputs.shape[:-1])
 
 
-def _gaussian(outputs: Any, y: Any, labels: str, generator: Any) -> Sequence[Probe]:
-    if labels == "expected":
-        return [
-            lambda out, _, c=c: (out.flatten(1)[:, c], _ones(out))  # type: ignore[misc]
-            for c in range(outputs.flatten(1).shape[1])
-        ]
-    if labels == "sampled":
-        noise = torch.randn(
-            outputs.shape, dtype=outputs.dtype, device=outputs.device, generator=generator
+def _gaussian(outputs: Any) -> Question:
+    """Return every output by itself: −½(y − f)² has the expected squared gradient (∂f)²."""
+    index = torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
+    n_outputs = outputs.flatten(1).shape[1]
+    probes = [(index + c, _ones(outputs)) for c in range(n_outputs)]
+    return Question(_one_output, probes, torch.square)
+
+
+# ------------------------------------------------------------------------- means over data
+
+
+def _mean(
+    model: Any, data: Any, ask: Callable[[Any, Any, Any], Question], max_samples: int | None
+) -> Tensors:
+    """Return the mean over samples of the answers to ``ask(outputs, labels, mask)``."""
+    if max_samples is not None:
+        validate.integer("max_samples", max_samples, 1, "leave it out for all samples")
+    model = unwrapped(model)
+    params = per_sample.trained(model)
+    if not params:
+        raise ValueError("model has no parameter with requires_grad, so nothing has an importance")
+    total = {name: torch.zeros_like(p) for name, p in params.items()}
+    device = next(iter(params.values())).device
+    layers: Tensors | None = None
+    n_seen = 0
+    with _evaluated(model), torch.enable_grad():
+        for x, y in _batches(data, max_samples):
+            x = {name: value.to(device) for name, value in x.items()}
+            y = None if y is None else y.to(device)
+            with torch.no_grad():
+                question = ask(per_sample.forward(model, x), y, x.get("attention_mask"))
+            if n_seen == 0:
+                # What the first batch shows is true of all: it is the model that decides.
+                layers = per_sample.linear_layers(model, x, question)
+            if not layers or not per_sample.by_layers(layers, model, x, question, total):
+                _without_layers(model, x, question, total)
+            n_seen += n_rows(x)
+    if not n_seen:
+        raise ValueError("data has no sample; give a loader that is not used up, or tensors")
+    return {name: value / n_seen for name, value in total.items()}
+
+
+def _without_layers(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
+    """Add the answer by vmap; by a loop for language models, whose control flow it cannot see."""
+    if POSITIONAL in x:
+        try:
+            per_sample.by_vmap(model, x, question, total)
+            return
+        except RuntimeError:  # control flow that depends on data; a loop says what else is wrong
+            pass
+    per_sample.by_loop(model, x, question, total)
+
+
+@contextlib.contextmanager
+def _evaluated(model: Any) -> Iterator[None]:
+    """Switch to evaluation; every module's mode is afterwards as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def _batches(data: Any, max_samples: int | None) -> Iterator[tuple[Tensors, Any]]:
+    """Yield inputs by name and labels, or None, of a few samples at a time."""
+    pair = isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], torch.Tensor)
+    left = math.inf if max_samples is None else max_samples
+    for batch in [data] if pair or isinstance(data, torch.Tensor) else data:
+        x, y = _inputs(batch)
+        # Logits of tokens are large.
+        tokens = not all(value.is_floating_point() for value in x.values())
+        size = SEQUENCES if tokens else ROWS
+        for first in range(0, n_rows(x), size):
+            rows = slice(first, first + int(min(size, left)))
+            part = rows_of(x, rows)
+            left -= n_rows(part)
+            yield part, None if y is None else y[rows]
+            if left == 0:
+                return
+
+
+def _inputs(batch: Any) -> tuple[Tensors, Any]:
+    """Return inputs by name and labels of what a loader yields."""
+    if isinstance(batch, Mapping):
+        tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
+        return {key: value for key, value in tensors.items() if key != "labels"}, None
+    x, y = (batch, None) if isinstance(batch, torch.Tensor) else (*batch[:2], None)[:2]
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(
+            "a batch must be a tensor, a dictionary of tensors or begin with a tensor, got"
+            f" {batch!r:.200}; give batches (x, y)"
         )
-    else:
-        if y.shape != outputs.shape:
-            raise ValueError(
-                f"labels have shape {tuple(y.shape)}, predictions {tuple(outputs.shape)}; give them"
-                " alike"
-            )
-        noise = y - outputs
-    # −½(y − f)² has the gradient (y − f)∂f
-    return [lambda out, index: ((noise[index] * out).flatten(1).sum(1), _ones(out))]
+    return {POSITIONAL: x}, y

@@ -7,28 +7,35 @@ from torch import nn
 from torch.nn import functional
 
 OPTIMIZERS = {
-    "sgd": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr),
-    "sgd foreach": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, foreach=True),
-    "sgd fused": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8, fused=True),
-    "momentum": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8),
-    "dampening": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8, dampening=0.3),
-    "nesterov": lambda params, lr=0.1: torch.optim.SGD(params, lr=lr, momentum=0.8, nesterov=True),
-    "adam": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr),
-    "adam foreach": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr, foreach=True),
-    "adam fused": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr, fused=True),
-    "amsgrad": lambda params, lr=0.05: torch.optim.Adam(params, lr=lr, amsgrad=True),
-    "adam, lr a tensor": lambda params, lr=0.05: torch.optim.Adam(params, lr=torch.tensor(lr), foreach=False),
-    "adamw": lambda params, lr=0.05: torch.optim.AdamW(params, lr=lr, weight_decay=0.0),
-    "adamw fused": lambda params, lr=0.05: torch.optim.AdamW(params, lr=lr, weight_decay=0.0, fused=True),
+    "sgd": lambda params: torch.optim.SGD(params, lr=0.1),
+    "sgd foreach": lambda params: torch.optim.SGD(params, lr=0.1, foreach=True),
+    "sgd fused": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8, fused=True),
+    "momentum": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8),
+    "dampening": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8, dampening=0.3),
+    "nesterov": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.8, nesterov=True),
+    "adam": lambda params: torch.optim.Adam(params, lr=0.05),
+    "adam foreach": lambda params: torch.optim.Adam(params, lr=0.05, foreach=True),
+    "adam fused": lambda params: torch.optim.Adam(params, lr=0.05, fused=True),
+    "amsgrad": lambda params: torch.optim.Adam(params, lr=0.05, amsgrad=True),
+    "adam, lr a tensor": lambda params: torch.optim.Adam(params, lr=torch.tensor(0.05), foreach=False),
+    "adamw": lambda params: torch.optim.AdamW(params, lr=0.05, weight_decay=0.0),
+    "adamw fused": lambda params: torch.optim.AdamW(params, lr=0.05, weight_decay=0.0, fused=True),
 }
 
-SLOWER = {  # of other metrics; they take more steps to rest
-    "nadam": lambda params, lr=0.05: torch.optim.NAdam(params, lr=lr),
-    "radam": lambda params, lr=0.05: torch.optim.RAdam(params, lr=lr),
-    "rmsprop": lambda params, lr=0.01: torch.optim.RMSprop(params, lr=lr),
-    "rmsprop, momentum": lambda params, lr=0.005: torch.optim.RMSprop(params, lr=lr, momentum=0.5),
-    "adagrad": lambda params, lr=0.5: torch.optim.Adagrad(params, lr=lr),
-}
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. (2023): steps by the sign of an interpolated momentum."""
+
+    def __init__(self, params, lr=0.02):
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                momentum = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.sub_(group["lr"] * torch.lerp(p.grad, momentum, 0.9).sign())
+                momentum.lerp_(p.grad, 0.01)
 
 
 def mlp(seed=0, sizes=(6, 8, 3)):
@@ -54,3 +61,9 @@ def train(net, optimizer, data, before_step=lambda: None):
 
 def weights(net):
     return torch.cat([p.detach().ravel() for p in net.parameters()])
+
+
+def shown(net, continual):
+    """Return the weights that are evaluated."""
+    with continual.evaluation():
+        return weights(net)

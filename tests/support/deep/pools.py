@@ -3,6 +3,7 @@
 import copy
 import gzip
 import json
+from functools import partial
 
 import numpy as np
 import torch
@@ -74,27 +75,23 @@ def literal(stream, layers, start, run, how, picked):
     spec, method, k = stream.spec, run.method, stream.spec.k
     plan = method.plan(run.values, k)
     net = network(layers, start, 0)
-    adam = spec.optimizer == "adam"
-    optimizer = (torch.optim.Adam if adam else torch.optim.SGD)(net.parameters(), lr=spec.lr)
-    averages = {"moving": ("moving", plan.horizon * how.steps), "mean": "mean", "last": None}
+    likelihood = "categorical" if spec.loss == "ce" else "gaussian"
+    importances = {"fisher": partial(flt.fisher, likelihood=likelihood), "mas": flt.mas, "si": flt.si(how.damping)}
+    proximal = flt.Proximal(list(plan.strengths), importances.get(method.metric))
+    mechanisms = [proximal, flt.StepSize(list(plan.rates))]
     inverse = "inverse" in (method.merge, method.schedule if method.knob == "merge" else None)
-    continual = flt.Continual(
-        net,
-        optimizer,
-        proximal=list(plan.strengths),
-        step_size=list(plan.rates),
-        average=("merge", run.values["merge"]) if inverse else averages[method.read],
-        n_tasks=k,
-    )
-    path = flt.PathIntegral(net, optimizer, damping=how.damping)
+    if inverse:
+        mechanisms.append(flt.Merge(run.values["merge"]))
+    elif method.read == "moving":
+        mechanisms.append(flt.Average(plan.horizon * how.steps))
+    continual = flt.Continual(net, mechanisms)
     x_all = networks.scaled(stream.x["train"], torch.float64).flatten(0, 2)
     y_all = stream.y["train"].flatten()
-    relative = flt.Relative()
+    ends = []
     for t in range(1, k + 1):
-        optimizer.state.clear()
+        optimizer = (torch.optim.Adam if spec.optimizer == "adam" else torch.optim.SGD)(net.parameters(), lr=spec.lr)
         before = copy.deepcopy(net)
-        steps = flt.step_budgets([min(1.0, plan.steps[t - 1])], 1, n_steps=how.steps)[0]
-        for rows in picked[t - 1][:steps]:
+        for rows in picked[t - 1][: max(1, round(how.steps * min(1.0, plan.steps[t - 1])))]:
             x, y = shaped(x_all[rows], layers), y_all[rows]
             optimizer.zero_grad()
             loss = _loss(spec, net(x), y)
@@ -108,9 +105,15 @@ def literal(stream, layers, start, run, how, picked):
                     p.copy_(old + plan.merges[t - 1] * (p - old))
         task = int(stream.order[run.seed, t - 1])
         x = networks.scaled(stream.x["train"][run.seed, task], torch.float64)[: how.importance_samples]
-        continual.next_task(_importance(method.metric, net, shaped(x, layers), spec, path, relative))
-    with continual.averaged_weights():
-        return copy.deepcopy(net)
+        continual.next_task(shaped(x, layers))
+        ends.append([p.detach().clone() for p in net.parameters()])
+    with continual.evaluation():
+        evaluated = copy.deepcopy(net)
+    if method.read == "mean":  # of the ends of tasks
+        with torch.no_grad():
+            for p, *values in zip(evaluated.parameters(), *ends, strict=True):
+                p.copy_(sum(values) / k)
+    return evaluated
 
 
 def _loss(spec, out, y):
@@ -125,18 +128,6 @@ def _distance(spec, out, old):
     if spec.loss == "ce":
         return -4.0 * ((old / 2).softmax(1) * (out / 2).log_softmax(1)).sum(1).mean()
     return 0.5 * (out - old).square().sum(1).mean()
-
-
-def _importance(metric, net, x, spec, path, relative):
-    """Return a function, which is called once weights were merged; None without importances."""
-    if metric == "identity":
-        return None
-    compute = {
-        "fisher": lambda: flt.fisher(net, x, likelihood="categorical" if spec.loss == "ce" else "gaussian"),
-        "mas": lambda: flt.mas(net, x),
-        "si": path.importance,
-    }[metric]
-    return lambda: relative(compute())
 
 
 def cifar_files(folder):

@@ -35,30 +35,23 @@ def continual_training():
     """Three tasks with Adam, all mechanisms at once and importances of all processes: the averaged weights."""
     import forgetless.torch as flt
 
-    options = {"proximal": 0.5, "step_size": "inverse", "average": "moving"}
-    net, continual = _trained(lambda model, optimizer: flt.Continual(model, optimizer, **options))
-    with continual.averaged_weights():
-        return torch.cat([p.detach().ravel() for p in net.parameters()])
-
-
-def _trained(create):
-    import forgetless.torch as flt
-
     rank = torch.distributed.get_rank()
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
     model = torch.nn.parallel.DistributedDataParallel(net)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    own = create(model, optimizer)
+    mechanisms = [flt.Proximal(0.5, flt.fisher), flt.StepSize(flt.inverse()), flt.Average(9), flt.Merge(2)]
+    continual = flt.Continual(model, mechanisms)
     generator = torch.Generator().manual_seed(rank)
     for _ in range(3):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         for _ in range(10):
             x = torch.randn(16, 6, generator=generator)
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x), (x[:, 0] > 0).long()).backward()
             optimizer.step()
-        own.next_task(flt.mean_over_processes(flt.fisher(model, x)))
-    return net, own
+        continual.next_task(x)
+    with continual.evaluation():
+        return torch.cat([p.detach().ravel() for p in net.parameters()])
 
 
 if __name__ == "__main__":

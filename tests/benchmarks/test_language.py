@@ -87,19 +87,17 @@ def test_stacked_training_is_plain_training(file, rank):
 def plain(net, stream, run, picked):
     """Train one network with Continual; its weights are then those that are evaluated."""
     plan = run.method.plan(run.values, 3, pretrained=True)
-    optimizer = torch.optim.Adam([p for p in net.parameters() if p.requires_grad], lr=0.01)
-    average = {"moving": ("moving", plan.horizon * HOW.steps), "mean": "mean", "last": None}[run.method.read]
-    continual = flt.Continual(
-        net,
-        optimizer,
-        proximal=list(plan.strengths),
-        step_size=list(plan.rates),
-        average=("merge", 0.7) if run.method.knob == "merge" else average,
-        n_tasks=3,
-        start=True,
-    )
+    params = [p for p in net.parameters() if p.requires_grad]
+    # The pretrained network is task 1.
+    mechanisms = [flt.Proximal([0.0, *plan.strengths]), flt.StepSize([1.0, *plan.rates])]
+    if run.method.knob == "merge":
+        mechanisms.append(flt.Merge(0.7))
+    if run.method.read == "moving":
+        mechanisms.append(flt.Average(plan.horizon * HOW.steps))
+    continual = flt.Continual(net, mechanisms, pretrained=True)
+    ends = [[p.detach().clone() for p in params]]
     for domains, offsets in picked:
-        optimizer.state.clear()
+        optimizer = torch.optim.Adam(params, lr=0.01)
         for i in range(HOW.steps):
             optimizer.param_groups[0]["lr"] = 0.01 * min(1.0, (i + 1) / HOW.warmup)
             x = torch.stack(
@@ -110,10 +108,13 @@ def plain(net, stream, run, picked):
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimizer.step()
         continual.next_task()
-    with torch.no_grad(), continual.averaged_weights():
-        shown = [p.clone() for p in net.parameters()]
+        ends.append([p.detach().clone() for p in params])
+    with continual.evaluation():
+        shown = [p.detach().clone() for p in params]
+    if run.method.read == "mean":
+        shown = [sum(values) / 4 for values in zip(*ends, strict=True)]
     with torch.no_grad():
-        for p, value in zip(net.parameters(), shown, strict=True):
+        for p, value in zip(params, shown, strict=True):
             p.copy_(value)
 
 

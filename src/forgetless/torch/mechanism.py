@@ -1,0 +1,148 @@
+"""``Mechanism``, the base of all mechanisms: hooks around steps and tasks, and a state that is
+saved, follows parameters to other devices and grows with them.
+"""
+
+import copy
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+
+Tensors = dict[str, Any]
+"""Tensors by the name of a parameter."""
+
+
+class Mechanism:
+    """Equations around optimizer steps and at the ends of tasks; override what yours needs.
+
+    ``run`` is the :class:`~forgetless.torch.Continual` that calls: ``run.task`` is the number of
+    the task, ``run.params`` are the trained parameters by name, ``run.groups(optimizer)`` those
+    that a step changes. Gradients are off. Learning rates that are changed before a step are
+    restored after it; weights and attributes are restored where ``next_task`` fails.
+
+    Attributes
+    ----------
+    rank : int
+        The place in a step, whatever the order of the list: step sizes 0, merging 1, paths 2,
+        proximal terms 3, averages 4.
+    state : tuple of str
+        Names of attributes that are saved: numbers, and dictionaries of tensors by parameter name.
+
+    Examples
+    --------
+    Weights that never leave [−1, 1]:
+
+    >>> import torch
+    >>> import forgetless.torch as flt
+    >>> class Clamp(flt.Mechanism):
+    ...     def after_step(self, run, optimizer):
+    ...         for p in run.params.values():
+    ...             p.clamp_(-1, 1)
+    >>> net = torch.nn.Linear(1, 1, bias=False)
+    >>> continual = flt.Continual(net, [Clamp()])
+    >>> net(torch.ones(1, 1)).sum().backward()
+    >>> torch.optim.SGD(net.parameters(), lr=9.0).step()
+    >>> net.weight.item()
+    -1.0
+    """
+
+    rank: ClassVar[int] = 3
+    state: ClassVar[tuple[str, ...]] = ()
+    in_use = False
+
+    def before_step(self, run: Any, optimizer: Any) -> None:
+        """Act before an optimizer step; an error here leaves the weights as they are."""
+
+    def after_step(self, run: Any, optimizer: Any) -> None:
+        """Act after it; the weights may be changed in place."""
+
+    def end_task(self, run: Any, data: Any) -> None:
+        """Act in ``next_task(data)``; assign new objects to attributes, which can be undone."""
+
+    def evaluated(self, run: Any) -> Tensors:
+        """Return the weights of ``continual.evaluation()`` that differ from those of training."""
+        return {}
+
+    def new_entries(self, key: str, p: Any) -> Any:
+        """Return what the tensor ``key`` has at new entries of a parameter: its present values."""
+        return p.detach().clone()
+
+    def follow(self, params: Mapping[str, Any]) -> None:
+        """Move tensors to the devices of their parameters, and let them grow with these."""
+        for key in self.state:
+            tensors = getattr(self, key)
+            if not isinstance(tensors, dict):
+                continue
+            for name in tensors.keys() & params.keys():
+                tensor, p = tensors[name], params[name]
+                # A number stands for all entries of its parameter.
+                if tensor.ndim and tensor.shape != p.shape:
+                    tensor = _grown(name, tensor, self.new_entries(key, p))
+                tensors[name] = tensor.to(p.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of the state, with the name of the class as ``kind``."""
+        saved = {key: getattr(self, key) for key in self.state}
+        return copy.deepcopy({"kind": type(self).__name__, **saved})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a state."""
+        for key in self.state:
+            setattr(self, key, copy.deepcopy(state[key]))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the module inside ``torch.compile`` and data-parallel wrappers."""
+    wrappers = torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel
+    while hasattr(model, "_orig_mod") or isinstance(model, wrappers):
+        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
+    return model
+
+
+def check_rates(optimizer: Any) -> None:
+    """Raise TypeError if an optimizer chooses its learning rate itself, so that none is known."""
+    if any(group["lr"] is None for group in optimizer.param_groups):
+        raise TypeError(
+            f"{type(optimizer).__name__} has lr=None and chooses its learning rate itself, so that"
+            " Proximal and StepSize cannot follow it; give lr (Adafactor: relative_step=False), or"
+            " use Average or Merge"
+        )
+
+
+def precise(p: Any) -> Any:
+    """Return a copy of a weight, in float32 if it has fewer bits: small steps would be lost."""
+    p = p.detach()
+    return p.float() if p.dtype in (torch.float16, torch.bfloat16) else p.clone()
+
+
+def set_weights(params: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
+    """Copy weights into the parameters of these names."""
+    with torch.no_grad():
+        for name, weight in weights.items():
+            params[name].copy_(weight)
+
+
+def name_of(function: Any) -> str:
+    """Return how a function is written in code: ``fisher``, ``partial(fisher, max_samples=9)``."""
+    if isinstance(function, partial):
+        options = ", ".join(f"{key}={value!r}" for key, value in function.keywords.items())
+        return f"partial({name_of(function.func)}, {options})"
+    return getattr(function, "__name__", repr(function))
+
+
+def _grown(name: str, old: Any, new: Any) -> Any:
+    """Return ``new`` with the old values in the corner where every index begins."""
+    fits = old.ndim == new.ndim and all(a <= b for a, b in zip(old.shape, new.shape, strict=True))
+    if not fits:
+        raise ValueError(
+            f"{name!r} had shape {tuple(old.shape)} and has {tuple(new.shape)}; a layer may grow"
+            " along its dimensions, the old entries first, and not shrink; give another layer"
+            " another name"
+        )
+    new = new.to(old.device, old.dtype)
+    new[tuple(slice(0, n) for n in old.shape)] = old
+    return new

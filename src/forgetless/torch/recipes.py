@@ -1,0 +1,102 @@
+"""Which λ? Four values, in the user's own loop."""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forgetless._progress import track
+from forgetless.torch.importance import fisher
+from forgetless.torch.mechanism import Mechanism
+from forgetless.torch.proximal import Proximal
+
+STRENGTHS = (1 / 64, 1 / 8, 1.0, 8.0)
+"""A factor of 8 apart, in units of the mean importance. On twelve streams the best scale of
+increasing EWC was between 1/16 and 16 (docs/deep-benchmark.md)."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Recipes and their scores; printed, a table with the best one as code.
+
+    Attributes
+    ----------
+    scores : dict from str to float
+        By recipe, in the order of the trials; ``"[]"`` is doing nothing.
+    """
+
+    scores: dict[str, float]
+
+    @property
+    def best(self) -> str:
+        """The recipe with the best score; one that diverged is worse than any other."""
+        scores = self.scores
+        return max(scores, key=lambda recipe: (math.isfinite(scores[recipe]), scores[recipe]))
+
+    def __str__(self) -> str:
+        width = max(len(recipe) for recipe in self.scores)
+        rows = [f"{recipe:<{width}}  {score:.4g}" for recipe, score in self.scores.items()]
+        return "\n".join([*rows, f"best: flt.Continual(model, {self.best})"])
+
+
+def search(
+    experiment: Callable[[list[Mechanism]], float],
+    importance: Any = fisher,
+    *,
+    strengths: Sequence[float] = STRENGTHS,
+    beside: Sequence[Mechanism] = (),
+) -> Search:
+    """Return the scores of ``Proximal`` with four strengths, and of doing nothing.
+
+    Take the first few tasks of a stream, and keep the winner for the rest: that it serves there,
+    too, is a heuristic. A winner at an end of the grid asks for values beyond it.
+
+    Parameters
+    ----------
+    experiment : callable
+        Your loop: ``experiment(mechanisms)`` makes a new model and ``Continual(model,
+        mechanisms)``, trains it on the tasks and returns a score, the larger the better: the mean
+        accuracy over all tasks on held-out data, perhaps a mean over seeds.
+    importance : callable, default ``flt.fisher``
+        As in :class:`Proximal`; None for L2.
+    strengths : sequence of float, default (1/64, 1/8, 1, 8)
+        c of λ_t = c(t − 1).
+    beside : sequence of Mechanism, optional
+        What each trial has besides, such as ``[flt.Average(200)]``.
+
+    Examples
+    --------
+    One weight, which three tasks want at 0, 1 and 2; minus the mean loss is best with λ between:
+
+    >>> import torch
+    >>> import forgetless.torch as flt
+    >>> def experiment(mechanisms):
+    ...     net = torch.nn.Linear(1, 1, bias=False)
+    ...     _ = torch.nn.init.zeros_(net.weight)
+    ...     continual = flt.Continual(net, mechanisms)
+    ...     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    ...     for target in (0.0, 1.0, 2.0):
+    ...         for _ in range(100):
+    ...             optimizer.zero_grad()
+    ...             (net(torch.ones(1, 1)) - target).square().sum().backward()
+    ...             optimizer.step()
+    ...         continual.next_task()
+    ...     return -sum((net.weight.item() - target) ** 2 for target in (0, 1, 2)) / 3
+    >>> print(flt.search(experiment, importance=None))
+    []                    -1.667
+    [Proximal(0.015625)]  -1.636
+    [Proximal(0.125)]     -1.445
+    [Proximal(1.0)]       -0.7778
+    [Proximal(8.0)]       -1.027
+    best: flt.Continual(model, [Proximal(1.0)])
+    """
+    trials: list[list[Mechanism]] = [[*beside]]
+    trials += [[Proximal(strength, importance), *beside] for strength in strengths]
+    scores = {}
+    for mechanisms in track(trials, "training runs"):
+        # Mechanisms are printed as the code that makes them.
+        recipe = repr(mechanisms)
+        # They learn: every trial begins with fresh ones.
+        scores[recipe] = float(experiment(copy.deepcopy(mechanisms)))
+    return Search(scores)

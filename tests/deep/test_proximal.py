@@ -1,0 +1,212 @@
+"""The proximal step: converged training is fl.step, one step by its formula, what is refused."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import forgetless.torch as flt
+from forgetless.torch.proximal import METRICS
+from support.deep.linear import D, learn, linear_tasks, literal
+from support.deep.networks import OPTIMIZERS, Lion, batches, mlp, train, weights
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["identity", "diagonal"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_converged_training_of_a_linear_model_is_the_step_of_the_equation(name, weighted, rng):
+    tasks, omega = linear_tasks(rng), rng.uniform(0.5, 2.0, D) if weighted else np.ones(D)
+    parts = dict(zip(("0.weight", "1.weight"), torch.tensor(omega)[None].split([2, 3], 1), strict=True))
+    proximal = flt.Proximal(2.0, (lambda *_: parts) if weighted else None, relative=False)
+    wanted = literal(tasks, [2.0, 4.0, 6.0], omega)
+    assert np.linalg.norm(learn(tasks, OPTIMIZERS[name], proximal) - wanted) <= 1e-12 * np.linalg.norm(wanted)
+
+
+def test_schedules_of_strengths(rng):
+    """A function of the task, lists, and increasing λ; zeros count as task 1, so that three tasks are those from 2."""
+    tasks = linear_tasks(rng)
+    for strength in (lambda t: t - 0.5, [0.0, 1.5, 2.5, 3.5], np.array([9, 1, 2, 3]), flt.increasing(0.75, 4)):
+        lambdas = [strength(t) if callable(strength) else strength[t - 1] for t in (2, 3, 4)]
+        found = learn(tasks, OPTIMIZERS["momentum"], flt.Proximal(strength))
+        np.testing.assert_allclose(found, literal(tasks, lambdas, np.ones(D)), rtol=1e-11)
+
+
+def test_weight_decay_of_sgd_is_part_of_the_loss(rng):
+    tasks = linear_tasks(rng)
+    found = learn(tasks, lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.5), flt.Proximal(1.0))
+    # Its decay applies to both groups, whatever their rates.
+    np.testing.assert_allclose(found, literal(tasks, [1.0, 2.0, 3.0], np.ones(D), decay=0.5), rtol=1e-12)
+
+
+def test_a_decoupled_step_rests_elsewhere(rng):
+    """Why the optimizer's metric matters: momentum 0.8 makes a step with D = 1 five times too weak."""
+    tasks = linear_tasks(rng)
+    found = learn(tasks, OPTIMIZERS["momentum"], flt.Proximal(1.0, decoupled=True))
+    np.testing.assert_allclose(found, literal(tasks, [0.2, 0.4, 0.6], np.ones(D)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["momentum", "adam", "adamw fused"])
+@pytest.mark.parametrize("strength", [1e6, 1e30, 1e38])
+def test_huge_strengths_are_stable_and_zero_importance_is_free(name, strength):
+    net = mlp()
+    importance = {n: torch.ones_like(p) * (n != "0.bias") for n, p in net.named_parameters()}
+    continual = flt.Continual(net, [flt.Proximal(strength, lambda *_: importance)])
+    optimizer = OPTIMIZERS[name](net.parameters())
+    train(net, optimizer, batches(4))
+    continual.next_task(batches(1))
+    before = copy.deepcopy(net.state_dict())
+    train(net, optimizer, batches(30, seed=1))
+    moved = {n: float((p.detach() - before[n]).abs().max()) for n, p in net.named_parameters()}
+    assert moved.pop("0.bias") > 1e-2
+    assert max(moved.values()) < 1e-5
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_step_of_adam_by_its_formula(dtype, weighted):
+    """w + (a − w)γλΩ/(√v̂ + ε + γλΩ), written out."""
+    torch.manual_seed(0)
+    net = nn.Linear(30, 50, bias=False).to(dtype)
+    twin = copy.deepcopy(net)
+    omega = torch.rand_like(net.weight) if weighted else torch.ones_like(net.weight)
+    proximal = flt.Proximal(2.0, (lambda *_: {"weight": omega}) if weighted else None, relative=False)
+    center = net.weight.detach().clone()
+    continual = flt.Continual(net, [proximal], pretrained=[])
+    make = lambda each: torch.optim.Adam(each.parameters(), lr=0.01)  # noqa: E731
+    optimizer, other = make(net), make(twin)
+    for seed in range(3):
+        twin.load_state_dict(net.state_dict())
+        other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        x = torch.randn(4, 30, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+        for each, opt in ((net, optimizer), (twin, other)):
+            opt.zero_grad()
+            each(x).square().sum().backward()
+            opt.step()
+        root = (other.state[twin.weight]["exp_avg_sq"] / (1 - 0.999 ** (seed + 1))).sqrt() + 1e-8
+        w, load = twin.weight.detach(), 0.01 * 2.0 * omega
+        exact = 1e-6 if dtype == torch.float32 else 1e-13
+        wanted = w + (center - w) * load / (root + load)
+        torch.testing.assert_close(net.weight.detach(), wanted, rtol=10 * exact, atol=exact)
+    assert continual.n_steps == 3
+
+
+def test_importances_are_means_in_units_of_the_first():
+    net, given = mlp(), iter([2.0, 8.0, 5.0])
+    proximal = flt.Proximal(1.0, lambda model, data: {n: torch.full_like(p, data) for n, p in model.named_parameters()})
+    continual, optimizer = flt.Continual(net, [proximal]), OPTIMIZERS["sgd"](net.parameters())
+    for value, mean in zip(given, [1.0, 2.5, 2.5], strict=True):
+        train(net, optimizer, batches(1))
+        continual.next_task(value)
+        assert all(torch.allclose(omega, torch.tensor(mean)) for omega in proximal.omega.values())
+    assert proximal.unit == 2.0
+    assert continual.state_dict()["mechanisms"][0]["unit"] == 2.0
+
+
+def test_clipping_does_not_see_the_proximal_step():
+    """Gradients are those of the loss alone: their norm is the same at the same weights."""
+    norms = []
+    for strength in (0.0, 1e6):
+        net = mlp()
+        continual = flt.Continual(net, [flt.Proximal(strength)], pretrained=True)
+        clip = lambda net=net: norms.append(float(nn.utils.clip_grad_norm_(net.parameters(), 0.01)))  # noqa: E731
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, foreach=True)
+        train(net, optimizer, batches(1), clip)
+        assert continual.task == 2
+        assert not optimizer.state_dict()["state"]  # nothing is left in the optimizer
+    assert norms[0] == norms[1] > 0.01
+
+
+def test_any_optimizer_decoupled_or_by_a_metric_of_its_own(monkeypatch):
+    for metric in (1.0, 0.5):
+        net, twin = mlp(), mlp()
+        plain = flt.Continual(net, [flt.Proximal(7.0)], pretrained=True)
+        with pytest.raises(TypeError, match=r"Lion steps is not known.*decoupled=True.*METRICS"):
+            train(net, Lion(net.parameters()), batches(1))
+        assert torch.equal(weights(net), weights(twin))  # raised before the step
+        plain.remove()
+        if metric != 1.0:
+            monkeypatch.setitem(METRICS, Lion, lambda states, group: 0.5)
+        center = weights(net)
+        continual = flt.Continual(net, [flt.Proximal(7.0, decoupled=metric == 1.0)], pretrained=True)
+        for each in (net, twin):
+            train(each, Lion(each.parameters()), batches(1))
+        share = 0.02 * 7.0 / (metric + 0.02 * 7.0)
+        torch.testing.assert_close(weights(net), torch.lerp(weights(twin), center, share))
+        continual.remove()
+        monkeypatch.undo()
+
+
+def test_subclasses_step_as_their_parents_or_are_refused():
+    net = mlp()
+    continual = flt.Continual(net, [flt.Proximal(1.0)])
+    plain = type("Plain", (torch.optim.SGD,), {})  # torch wraps step class by class
+    train(net, plain(net.parameters(), lr=0.1), batches(1))
+    own = type("Own", (torch.optim.SGD,), {"step": lambda self, closure=None: torch.optim.SGD.step(self)})
+    with pytest.raises(TypeError, match="Own steps is not known"):
+        train(net, own(net.parameters(), lr=0.1), batches(1))
+    assert continual.n_steps == 1
+
+
+@pytest.mark.parametrize("mechanism", [flt.Proximal(1.0, decoupled=True), flt.StepSize([0.5])])
+def test_an_optimizer_without_a_learning_rate_is_refused(mechanism):
+    """As Adafactor of transformers, which chooses its rate by the number of steps."""
+    net = mlp()
+    continual = flt.Continual(net, [mechanism])
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    optimizer.param_groups[0]["lr"] = None
+    with pytest.raises(TypeError, match=r"SGD has lr=None.*relative_step=False"):
+        train(net, optimizer, batches(1))
+    assert continual.n_steps == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda good: good.pop("0.bias"), r"importance of '0.bias' must be a tensor of shape \(8,\), got NoneType"),
+        (lambda good: good.update({"0.bias": torch.ones(3)}), r"shape \(8,\), got \(3,\)"),
+        (lambda good: good.update({"0.bias": -torch.ones(8)}), r"nonnegative and finite, got values from -1.0 to -1"),
+        (lambda good: good.update({"0.bias": torch.full((8,), math.nan)}), "nonnegative and finite"),
+        (lambda good: [value.zero_() for value in good.values()], "is 0 everywhere after the first task"),
+    ],
+)
+def test_importances_that_are_refused(change, message):
+    net = mlp()
+    good = {n: torch.ones_like(p) for n, p in net.named_parameters()}
+    change(good)
+    continual = flt.Continual(net, [flt.Proximal(1.0, lambda *_: good)])
+    train(net, OPTIMIZERS["sgd"](net.parameters()), batches(1))
+    with pytest.raises(ValueError, match=message):
+        continual.next_task(batches(1))
+    assert continual.task == 1
+
+
+def test_arguments_that_are_refused():
+    used = flt.Continual(mlp(), [flt.Merge(1)])
+    for make, error, message in [
+        (lambda: flt.Proximal(-1.0), ValueError, "strength must be nonnegative and finite, got -1.0"),
+        (lambda: flt.Proximal(math.nan), ValueError, "strength must be"),
+        (lambda: flt.Proximal("increasing"), TypeError, "strength must be a function of the task"),
+        (lambda: flt.Proximal(True), TypeError, "strength must be a real number"),
+        (lambda: flt.Proximal([-1.0]), ValueError, "strength is -1.0 at task 1"),
+        (lambda: flt.Proximal(1.0, {"weight": 1}), TypeError, "importance must be a function of model and data"),
+        (lambda: flt.StepSize(0.5), TypeError, "factor must be a function of the task"),
+        (lambda: flt.Average(0), ValueError, "n_steps must be positive"),
+        (lambda: flt.Merge(0), ValueError, "c must be positive"),
+        (lambda: flt.si(damping=-1), ValueError, "damping must be positive"),
+        (lambda: flt.Continual(mlp(), [0.1]), TypeError, "mechanisms must be a list of Proximal"),
+        (lambda: flt.Continual(mlp(), [flt.Merge(1), flt.Merge(2)]), ValueError, "must be of different kinds"),
+        (lambda: flt.Continual(mlp(), used.mechanisms), ValueError, r"Merge\(1\) has learned in another Continual"),
+        (lambda: flt.Continual(mlp().requires_grad_(False), []), ValueError, "no parameter with requires_grad"),
+        (lambda: flt.Continual(mlp(), [flt.Proximal(1.0, flt.fisher)], pretrained=True), ValueError, "pretrained=data"),
+        (lambda: flt.Continual(mlp(), [flt.Proximal(1.0, flt.si)], pretrained=True), ValueError, "has no path before"),
+    ]:
+        with pytest.raises(error, match=message):
+            make()
+
+
+def test_weights_of_few_bits_are_warned_of():
+    net = mlp().bfloat16()
+    with pytest.warns(UserWarning, match="torch.bfloat16 lose small proximal steps"):
+        flt.Continual(net, [flt.Proximal(1.0)], pretrained=True)
