@@ -13,6 +13,7 @@ from papers import (
     goldfarb2024,
     hiratani2024,
     karpel2026,
+    levinstein2025,
     li2023,
     li2026,
     lin2023,
@@ -21,6 +22,7 @@ from papers import (
 )
 
 PAPERS = (
+    levinstein2025,
     lin2023,
     karpel2026,
     goldfarb2024,

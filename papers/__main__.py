@@ -13,7 +13,7 @@ def text_of(paper: str, statements: list[Statement]) -> str:
         "statement": [each.text for each in statements],
         "computed": [Noted(each.computed, _error(each)) for each in statements],
         "": [each.relation for each in statements],
-        "published": [each.published for each in statements],
+        "stated": [each.published for each in statements],
         "difference": [each.computed - each.published for each in statements],
         "source": [each.source for each in statements],
     }

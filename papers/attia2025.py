@@ -20,7 +20,7 @@ def statements() -> list[Statement]:
         angles = np.geomspace(0.5, 3.0, 12) / np.sqrt(k)
         pairs = [fl.theory.constructions.two_tasks(float(angle)) for angle in angles]
         worst = max(float(fl.worst_case(tasks, fl.Projection(), k).loss) for tasks in pairs)
-        bound = fl.theory.bounds.catalogue["unregularized, half"].evaluate(k, 1.0, 1.0)
+        bound = fl.theory.bounds.catalogue["unregularized, half"].at(k)
         text = f"worst loss of two tasks over R²D², k = {k}"
         result.append(Statement(text, bound, worst, QUOTED, relation="≤"))
     return result

@@ -15,7 +15,7 @@ CODE = "public code"
 PAPER = "paper"
 QUOTED = "quoted in another paper"
 ABSTRACT = "abstract"
-MEMORY = "from memory"
+MEMORY = "not read"
 DERIVED = "derived here"
 
 

@@ -10,10 +10,10 @@ from scipy.optimize import minimize
 import forgetless as fl
 from forgetless._core import validate
 from forgetless._core.threads import one_blas_thread
-from forgetless.guarantees._majorant import INFLATION, PER_DECADE, Mesh, averaged
-from forgetless.guarantees._steps import steps_of
-from forgetless.guarantees.upper import check_alike
 from forgetless.schedules import ScheduleLike
+from forgetless.theory.majorants import INFLATION, PER_DECADE, Mesh, averaged
+from forgetless.theory.steps import steps_of
+from forgetless.theory.upper import check_alike
 from research.arrays import Floats
 
 _ROUNDS = 400

@@ -11,9 +11,9 @@ import forgetless as fl
 from forgetless._core import validate
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
-from forgetless.guarantees._majorant import Mesh, rising
-from forgetless.guarantees._steps import ridge_price
-from forgetless.guarantees.upper import UpperBound, half_supremum
+from forgetless.theory.majorants import Mesh, rising
+from forgetless.theory.steps import ridge_price
+from forgetless.theory.upper import UpperBound, half_supremum
 from research.arrays import Floats
 
 _ROUNDS = 400

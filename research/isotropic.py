@@ -6,8 +6,8 @@ I). Without regularization, κ = 1, the bound for independent draws is the small
 """
 
 import forgetless as fl
-from forgetless.guarantees._steps import ROUNDED, steps_of
 from forgetless.schedules import ScheduleLike
+from forgetless.theory.steps import ROUNDED, steps_of
 
 
 def isotropic_bound(

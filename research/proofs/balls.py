@@ -14,8 +14,9 @@ from flint import arb, ctx
 
 from forgetless import Filter
 from forgetless._progress import track
-from forgetless.guarantees._majorant import seen_split
-from forgetless.guarantees._steps import (
+from forgetless.schedules import resolve
+from forgetless.theory.majorants import seen_split
+from forgetless.theory.steps import (
     EIGENVALUES,
     Steps,
     budgets_of,
@@ -24,8 +25,7 @@ from forgetless.guarantees._steps import (
     ridge_price,
     ridge_share,
 )
-from forgetless.guarantees.upper import half_supremum
-from forgetless.schedules import resolve
+from forgetless.theory.upper import half_supremum
 
 _BITS = 120
 

@@ -62,7 +62,7 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.theory.bounds.catalogue["increasing, every k"].evaluate(k=99, radius=1.0, distance=1.0)
+    >>> fl.theory.bounds.catalogue["increasing, every k"].at(k=99)
     0.0104
     """
     began = time.perf_counter()

@@ -183,6 +183,6 @@ def table(proofs: list[Proof]) -> Table:
         "polynomials": [each.start - 1 for each in proofs],
         "pieces": [each.pieces for each in proofs],
         "larger k": [str(each.tail) for each in proofs],
-        "proved": [str(each.holds) for each in proofs],
+        "holds": [str(each.holds) for each in proofs],
     }
     return Table("No regularization, in rational numbers", columns)

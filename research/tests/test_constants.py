@@ -12,6 +12,7 @@ from forgetless.theory.bounds import Constant, constants
 from research.proofs import constants as proofs
 from research.proofs import horizons_numba as _horizons_numba
 from research.proofs import induction as _induction
+from research.proofs import unregularized
 from research.proofs.__main__ import main
 
 FIRST, *_, LAST = constants
@@ -269,15 +270,15 @@ def test_only_their_own_schedules_have_the_constants(constant):
     own = schedule_of(constant)
     assert not fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k))
     reasons = fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k, fl.RandomReshuffling()))
-    assert reasons == ["tasks are not drawn uniformly with replacement"]
+    assert [each.reason for each in reasons] == ["tasks are not drawn uniformly with replacement"]
     assert one or fl.theory.bounds.catalogue[constant.name].failures(
         fl_setting(tasks, fl.schedules.increasing_budget(16), k)
     )
 
 
 def fl_setting(tasks, schedule, k, ordering=None):
-    from forgetless.guarantees.comparison import setting_of
     from forgetless.lab.problem import Problem
+    from forgetless.theory.compare import setting_of
 
     return setting_of(Problem.of(tasks, schedule, k, ordering, "last"))
 
@@ -291,6 +292,7 @@ def test_the_command_says_whether_all_hold(holds, monkeypatch, capsys):
         return proofs.Proof(constant, 0.9, 0.99 if holds or constant is FIRST else 1.0, 0.5, 0.3, 2, 1.0)
 
     monkeypatch.setattr(proofs, "prove", prove)
+    monkeypatch.setattr(unregularized, "CLAIMS", unregularized.CLAIMS[:1])  # its own tests prove the others
     assert main() == (0 if holds else 1)
     out = capsys.readouterr().out
     assert out.count("proved") == (len(constants) if holds else 1)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.guarantees._majorant import Mesh
-from forgetless.guarantees.upper import half_supremum
+from forgetless.theory.majorants import Mesh
+from forgetless.theory.upper import half_supremum
 from research import minimax_schedule
 from research.descent import _Descent
 

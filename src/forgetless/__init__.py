@@ -29,18 +29,18 @@ _LATER = {
     "WithReplacement": "orderings",
     "WithoutReplacement": "orderings",
     "advise": "advice.ranking",
-    "compare_bounds": "guarantees.comparison",
+    "compare_bounds": "theory.compare",
     "evaluate_stream": "estimators.evaluation",
     "expect": "lab.exact",
     "explore": "explorer",
     "load": "io",
     "loss_gradient": "lab.exact",
     "optimal_schedule": "advice.optimal",
-    "oracle_bound": "guarantees.oracle",
+    "oracle_bound": "theory.oracle",
     "progress": "_progress",
     "simulate": "lab.simulate",
     "step": "equation",
-    "upper_bound": "guarantees.upper",
+    "upper_bound": "theory.upper",
     "worst_case": "lab.exact",
 }
 
@@ -83,9 +83,6 @@ if TYPE_CHECKING:
     from forgetless.estimators.ridge import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge
-    from forgetless.guarantees.comparison import compare_bounds
-    from forgetless.guarantees.oracle import oracle_bound
-    from forgetless.guarantees.upper import upper_bound
     from forgetless.io import load
     from forgetless.lab.exact import expect, loss_gradient, worst_case
     from forgetless.lab.simulate import simulate
@@ -97,6 +94,9 @@ if TYPE_CHECKING:
         WithReplacement,
     )
     from forgetless.tasks import Task, TaskCollection
+    from forgetless.theory.compare import compare_bounds
+    from forgetless.theory.oracle import oracle_bound
+    from forgetless.theory.upper import upper_bound
 
 
 def __getattr__(name: str) -> Any:

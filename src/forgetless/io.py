@@ -30,7 +30,7 @@ VERSION = 1
 """Of the format."""
 
 KINDS = {
-    "bound-comparison": "guarantees.results:from_document",
+    "bound-comparison": "theory.comparisons:from_document",
     "expectation": "lab.results:from_document",
     "model": "estimators.files:from_document",
     "pipeline": "tables.pipeline:from_document",

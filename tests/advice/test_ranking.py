@@ -36,7 +36,7 @@ def test_held_out_loss_against_all_orders(rng):
     held_out = fl.TaskCollection(random_pairs(rng, M=2, d=4, rows=(3, 6), realizable=False))
     start = rng.standard_normal(4)
     seen = held_out.shifted(start)
-    option = fl.advise(tasks.shifted(start), 4, objective="validation", validation=seen).options[0]
+    option = fl.advise(tasks.shifted(start), 4, objective=seen).options[0]
     filter_ = s.resolve(option.schedule, 4, tasks.radius)
     expected = 0.0
     for order, probability in literal.all_orderings(3, 4):
@@ -63,6 +63,30 @@ def test_both_minima_of_a_constant_are_tried():
 def test_few_steps(k, family, rng):
     advice = fl.advise(collection(rng, family), k)
     assert ("fixed, near-optimal" in shape_losses(advice)) == (k >= 3)
+
+
+@pytest.mark.parametrize("k", [1, 30])
+@pytest.mark.parametrize("family", ["plain", "non-realizable"])
+def test_nothing_is_compared_that_the_oracle_bound_refuses(k, family, rng):
+    """Where labels are noisy η = 1 has no guarantee, and the minimax schedules have a smaller η, the best of many."""
+    tasks = collection(rng, family)
+    options = {option.shape: option for option in fl.advise(tasks, k).options}
+    names = {"minimax", "minimax budget"} if family == "non-realizable" else {"minimax"}
+    assert {name for name in options if name.startswith("minimax")} == names
+    for name in names:
+        eta = options[name].schedule.arguments["eta"]
+        scheme = "budget" if "budget" in name else "ridge"
+        bound = fl.oracle_bound(tasks, k, eta=eta, scheme=scheme)
+        assert options[name].loss <= bound.value
+        grid = [options[name].schedule.__class__(*each) for each in made(scheme)]
+        losses = fl.expect(tasks, grid, k).average_loss[:, 0]
+        assert family == "plain" or options[name].loss <= 1.002 * losses.min()
+
+
+def made(scheme):
+    """The names and arguments of the minimax schedules of many η."""
+    maker = s.minimax_budget if scheme == "budget" else s.minimax
+    return [(each.name, each.arguments) for each in (maker(eta=eta) for eta in np.linspace(0.01, 0.99, 99))]
 
 
 def test_tasks_without_information():
@@ -143,7 +167,7 @@ def test_a_best_scale_beyond_the_grid_is_followed(rng):
     tasks = collection(rng)
     w = np.asarray(tasks.teacher())
     X = rng.standard_normal((30, tasks.n_features))
-    advice = fl.advise(tasks, 20, objective="validation", validation=(X, -X @ w))
+    advice = fl.advise(tasks, 20, objective=fl.TaskCollection([(X, -X @ w)]))
     still = 0.5 * np.sum((X @ w) ** 2)  # nothing learned at all is best here
     assert advice.options[0].loss < 1.01 * still
 
@@ -152,6 +176,8 @@ def test_a_best_scale_beyond_the_grid_is_followed(rng):
 
 X, y = np.eye(2), np.ones(2)
 TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
+THREE = fl.TaskCollection([(np.eye(3), np.ones(3))])
+COLUMN = fl.TaskCollection([(X, np.ones((2, 1)))])
 
 
 class Elsewhere(fl.orderings.Ordering):
@@ -162,13 +188,12 @@ class Elsewhere(fl.orderings.Ordering):
 BAD = [
     (lambda: fl.advise([(X, y)], 5), TypeError, "wrap pairs as fl.TaskCollection"),
     (lambda: fl.advise(TASKS, 0), ValueError, "k must be at least 1, got 0"),
-    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case, validation, got 'best'"),
+    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case, got 'best'"),
     (lambda: fl.advise(TASKS, 5, also=[fl.Ridge(1.0)]), TypeError, "also must be a dict of schedules by name"),
     (lambda: fl.advise(TASKS, 5, also={5: fl.Ridge(1.0)}), TypeError, "also must be a dict of schedules by name"),
     (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
-    (lambda: fl.advise(TASKS, 5, objective="validation"), ValueError, "give validation="),
-    (lambda: fl.advise(TASKS, 5, validation=(np.eye(3), np.ones(3))), ValueError, "has 3 features.*the tasks have 2"),
-    (lambda: fl.advise(TASKS, 5, validation=[(X, np.ones((2, 1)))]), ValueError, r"shape \(1,\)"),
+    (lambda: fl.advise(TASKS, 5, objective=THREE), ValueError, r"objective must hold .* shape \(2,\).*got \(3,\)"),
+    (lambda: fl.advise(TASKS, 5, objective=COLUMN), ValueError, r"got \(2, 1\); hold out rows"),
     (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "ordering must be an Ordering"),
     (lambda: fl.advise(TASKS, 5, ordering=Elsewhere()), TypeError, "no exact expectation"),
     (lambda: fl.advise(TASKS, 5, ordering=fl.WithoutReplacement()), ValueError, "k must be at most"),

@@ -7,9 +7,10 @@ import numpy as np
 import forgetless as fl
 from golden.inputs import ORDERINGS, SCHEDULES, K, horizon, tasks
 
-# Steps, radius and distance at which every bound of the catalogue is evaluated
-SETTINGS = ((12, 1.0, 1.0), (100, 2.5, 0.3), (4097, 0.1, 7.0))
-EXTRAS = {"factor": 0.7, "scale": 5.0, "eta": 0.8}
+# Steps, and R²D², at which every bound of the catalogue that has a formula is evaluated
+SETTINGS = ((12, 1.0), (100, 2.5**2 * 0.3**2), (4097, 0.1**2 * 7.0**2))
+NUMBERS = {"kappa": 0.7, "scale": 5.0, "eta": 0.8}
+COMPUTED = ("computed", "oracle")
 
 
 def numbers():
@@ -57,14 +58,13 @@ def upper_bounds():
 
 def catalogue():
     """Yield every bound that has a value, at three settings."""
-    for bound in fl.theory.bounds.catalogue:
-        if bound.constant_known:
-            extras = {name: EXTRAS[name] for name in bound.extras}
-            values = [bound.evaluate(*setting, **extras) for setting in SETTINGS]
-            yield f"bounds/{bound.name}", values
+    for bound in fl.theory.catalogue:
+        if bound.value is not None and bound.name.split(",")[0] not in COMPUTED:
+            yield f"bounds/{bound.name}", [unit * bound.at(k, **NUMBERS) for k, unit in SETTINGS]
     for k in (3, 10, 100):
-        yield f"near_optimal_constant/{k}", fl.theory.bounds.near_optimal_constant(k)
-        yield f"general_constant/{k}", fl.theory.bounds.general_constant(k, 0.7)
+        rate = fl.theory.bounds.last_iterate_rate
+        yield f"near_optimal_constant/{k}", rate(k, 1 / np.log(k)) * k / np.log(k)
+        yield f"general_constant/{k}", rate(k, 0.7)
 
 
 def comparisons():

@@ -8,9 +8,9 @@ import pytest
 import forgetless as fl
 from forgetless import cli
 from forgetless.errors import FileError
-from forgetless.guarantees.results import BoundComparison
 from forgetless.io import read, write
 from forgetless.tables import read_tasks
+from forgetless.theory.comparisons import BoundComparison
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))

@@ -1,5 +1,6 @@
 """Bounds: constants, completeness, refused numbers."""
 
+import dataclasses
 import math
 from fractions import Fraction
 
@@ -7,7 +8,7 @@ import pytest
 
 import forgetless as fl
 
-CATALOGUE = fl.theory.bounds.catalogue
+CATALOGUE = fl.theory.catalogue
 
 
 C = math.log(200)
@@ -15,8 +16,10 @@ PINNED = {
     # name: least k, value over R²D² at k = 200 by hand, and the numbers it needs
     "trivial": (1, 0.5, {}),
     "trivial, seen tasks": (1, 0.5, {}),
-    "fixed, general": (1, math.e / (2 * 0.5 * 1.5) / 200 ** (1 - 0.5 * 0.875), {"factor": 0.5}),
-    "fixed, beyond the lemma": (1, math.e / (2 * 1.5 * 0.5) / 200 ** (1 - 1.5 * 0.625), {"factor": 1.5}),
+    "fixed coefficient": (1, math.e / (2 * 0.5 * 1.5) / 200 ** (1 - 0.5 * 0.875), {"kappa": 0.5}),
+    "fixed budget": (1, math.e / (2 * 0.5 * 1.5) / 200 ** (1 - 0.5 * 0.875), {"kappa": 0.5}),
+    "fixed, any filter": (1, math.e / (2 * 0.5 * 1.5) / 200 ** (1 - 0.5 * 0.875), {"kappa": 0.5}),
+    "fixed, beyond the lemma": (1, math.e / (2 * 1.5 * 0.5) / 200 ** (1 - 1.5 * 0.625), {"kappa": 1.5}),
     "fixed, near-optimal": (3, 5 * C / 200, {}),
     "fixed, near-optimal, tight": (3, math.exp(2 - 0.25 / C) / (4 - 2 / C) * C / 200, {}),
     "increasing": (2, 20 / 201, {}),
@@ -24,6 +27,7 @@ PINNED = {
     "increasing, larger scale": (2, 4.5 * 7 / 201, {"scale": 7.0}),
     "increasing, first task free": (3, 19.5 * 201 / 200**2, {}),
     "increasing, seen tasks": (2, 87 / 201, {}),
+    "increasing, larger scale, seen tasks": (2, 20 * 7 / 201, {"scale": 7.0}),
     "increasing, seen tasks, tight": (2, 40.846153846 / 201, {}),
     "increasing, every k": (1, 1.04 / 201, {}),
     "increasing, one gradient step, every k": (1, 0.91 / 201, {}),
@@ -36,7 +40,7 @@ PINNED = {
     "unregularized, one third": (1, 1 / 600, {}),
     "unregularized, every k": (1, 0.315 / 200, {}),
     "unregularized, seen tasks": (2, 2 / (3 * 199) + 1 / 200, {}),
-    "one filter, every k": (1, ((1 / math.e + (0.5 + 0.25) / 1.5) / 1.5) / 200, {"factor": 0.5}),
+    "one filter, every k": (1, ((1 / math.e + (0.5 + 0.25) / 1.5) / 1.5) / 200, {"kappa": 0.5}),
     "trivial, next task": (1, 0.5, {}),
     "minimax": (1, 1 / (0.8 * 201), {"eta": 0.4}),
     "minimax, next task": (1, 1 / 402, {"eta": 1.0}),
@@ -53,49 +57,64 @@ PINNED = {
 }
 
 
+COMPUTED = {"computed", "oracle"}
+"""What the names of bounds begin with that have no formula in k."""
+
+
 def test_every_constant_and_least_k_is_that_of_its_theorem():
     """By hand, so that a constant or a least k that changes is noticed; v₀²/(2c_{k+1}) from exact rationals."""
-    assert set(PINNED) == {bound.name for bound in CATALOGUE if bound.constant_known}
+    formulas = {bound.name for bound in CATALOGUE if bound.value and bound.name.split(",")[0] not in COMPUTED}
+    assert set(PINNED) == formulas
     weights = fl.theory.last_iterate_weights(200, Fraction(3, 13), Fraction(1))
     assert PINNED["increasing, finite k"][1] == pytest.approx(float(weights.bound), rel=1e-6)
-    for name, (least, value, extras) in PINNED.items():
+    for name, (least, value, numbers) in PINNED.items():
         bound = CATALOGUE[name]
-        assert bound.evaluate(200, 1.0, 1.0, **extras) == pytest.approx(value, rel=1e-6), name
-        assert bound.evaluate(200, 3.0, 0.5, **extras) == pytest.approx(2.25 * value, rel=1e-6), name
-        assert bound.evaluate(least, 1.0, 1.0, **extras) > 0
-        assert bound.min_k == least
+        assert bound.at(200, **numbers) == pytest.approx(value, rel=1e-6), name
+        assert bound.at(least, **numbers) > 0
+        assert bound.least_k == least
         if least > 1:
             with pytest.raises(ValueError, match=f"k must be at least {least}"):
-                bound.evaluate(least - 1, 1.0, 1.0, **extras)
+                bound.at(least - 1, **numbers)
 
 
 @pytest.mark.parametrize("bound", CATALOGUE, ids=lambda bound: bound.name)
 def test_every_bound_is_complete(bound):
+    assert CATALOGUE[bound.name] is bound
     assert bound.kind in ("upper", "lower")
     assert bound.quantity in ("average_loss", "seen_loss", "next_loss")
-    assert bound.status in ("paper", "same proof, tight constant", "derived", "literature", "elementary")
     assert bound.hypotheses
-    named = ("Theorem", "Lemma", "Corollary", "Proposition", "Table", "Remark", "theorem", "elementary")
-    assert any(word in bound.citation for word in named)
-    pages = ("docs/optimal-schedule.md", "docs/unregularized.md")
-    own = bound.status == "elementary" or any(page in bound.citation for page in pages)
+    assert all(each.text for each in bound.hypotheses)
+    named = ("Theorem", "Lemma", "Corollary", "Proposition", "Table", "Remark", "theorem", "no step expands")
+    assert any(word in bound.place for word in named)
+    own = bound.status == "elementary" or bound.citation.startswith("docs/")
     assert own or any(year in bound.citation for year in ("2022", "2023", "2025", "2026"))
-    assert CATALOGUE[bound.name] is bound
-    if not bound.constant_known:
-        with pytest.raises(ValueError, match="not a constant"):
-            bound.evaluate(100, 1.0, 1.0)
+    if bound.status.startswith("paper"):
+        assert "Levinstein" in bound.citation
+    if bound.value is None:
+        with pytest.raises(ValueError, match="only the rate"):
+            bound.at(100)
+    elif bound.name.split(",")[0] in COMPUTED:
+        with pytest.raises(TypeError, match=r"ask fl\.compare_bounds"):
+            bound.at(100)
+
+
+def test_names_are_different_and_the_table_has_them_all():
+    assert len({bound.name for bound in CATALOGUE}) == len(CATALOGUE)
+    assert len(CATALOGUE.table()) == len(CATALOGUE)
+    assert "unregularized, every k" in repr(CATALOGUE)
 
 
 def test_bad_numbers_are_refused_with_the_domain():
-    increasing, general = CATALOGUE["increasing"], CATALOGUE["fixed, general"]
+    increasing, general = CATALOGUE["increasing"], CATALOGUE["fixed coefficient"]
     for call, error, message in [
-        (lambda: increasing.evaluate(1, 1.0, 1.0), ValueError, "k must be at least 2"),
-        (lambda: increasing.evaluate(5, -1.0, 1.0), ValueError, "radius must be nonnegative"),
-        (lambda: increasing.evaluate(5, 1.0, float("nan")), ValueError, "distance must be nonnegative"),
-        (lambda: increasing.evaluate(5, 1.0, 1.0, factor=0.5), TypeError, "needs the numbers"),
-        (lambda: general.evaluate(5, 1.0, 1.0), TypeError, "factor"),
-        (lambda: general.evaluate(5, 1.0, 1.0, factor=2.0), ValueError, r"factor must lie in \(0, 2\)"),
+        (lambda: increasing.at(1), ValueError, "k must be at least 2"),
+        (lambda: increasing.at(2.5), TypeError, "k must be an integer"),
+        (lambda: general.at(5), TypeError, r"fixed coefficient needs more than k .* its rate is e/\(2κ"),
+        (lambda: general.at(5, scale=1.0), TypeError, "give kappa, scale or eta"),
+        (lambda: general.at(5, kappa=2.0), ValueError, r"kappa must lie in \(0, 2\)"),
+        (lambda: CATALOGUE["one filter, every k"].at(5, kappa=0.0), ValueError, r"kappa must lie in \(0, 2\)"),
         (lambda: CATALOGUE["nothing"], KeyError, "no bound is called"),
+        (lambda: dataclasses.replace(increasing, status="rumour"), ValueError, "status must be one of paper"),
     ]:
         with pytest.raises(error, match=message):
             call()

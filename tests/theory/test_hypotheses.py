@@ -1,13 +1,15 @@
 """Hypotheses one by one, at the borders of what they allow, with numbers by hand."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import forgetless as fl
 from forgetless.theory import hypotheses
-from forgetless.theory.hypotheses import Setting
+from forgetless.theory import setting as settings
+from forgetless.theory.setting import Setting
 
 s = fl.schedules
 
@@ -34,21 +36,21 @@ EDGE = [(5e-10, True), (-5e-10, True), (5e-9, False), (-5e-9, False)]
 def test_schedules_are_those_of_a_theorem_to_nine_digits(off, close):
     k, last = 5, np.arange(5) == 4
     strengths = 13 / 3 * (k + 1) / np.arange(k + 1, 1, -1)  # R = 1
-    assert holds(hypotheses.INCREASING, UNIT, fl.Ridge(strengths * (1 + off)), k) is close
-    assert holds(hypotheses.INCREASING, UNIT, fl.Ridge(strengths * (1 + off * last)), k) is close
+    assert holds(hypotheses.THEOREM, UNIT, fl.Ridge(strengths * (1 + off)), k) is close
+    assert holds(hypotheses.THEOREM, UNIT, fl.Ridge(strengths * (1 + off * last)), k) is close
     assert holds(hypotheses.AT_LEAST, UNIT, fl.Ridge(strengths * (1 + off)), k) is (close or off > 0)
     assert holds(hypotheses.AT_LEAST, UNIT, fl.Ridge(2 * strengths * (1 + off * last)), k) is close
     first_free = np.where(np.arange(k) == 0, 0.0, strengths)
     assert holds(hypotheses.FIRST_FREE, UNIT, fl.Ridge(first_free * (1 + off)), k) is close
     assert holds(hypotheses.FIRST_FREE, UNIT, fl.Ridge(first_free * (1 + off * last)), k) is close
     # φ(1) = 1/(1 + λ) = 1/ln 5 at λ = ln 5 − 1.
-    assert holds(hypotheses.FACTOR, UNIT, fl.Ridge(math.log(5) * (1 + off) - 1), k) is close
+    assert holds(hypotheses.INVERSE_LOG, UNIT, fl.Ridge(math.log(5) * (1 + off) - 1), k) is close
     # 2MR²√ln(k/M) = 4√ln 2.5.
     assert holds(hypotheses.CAI, UNIT, fl.Ridge(4 * math.sqrt(math.log(2.5)) * (1 + off)), k) is close
     # φ(1) = 1/2, whose relative change is half that of λ.
     varying = fl.Ridge(1.0 + 2 * off * last)
     assert holds(hypotheses.FIXED, UNIT, varying, k) is close
-    assert (setting(UNIT, varying, k).factor is not None) is close
+    assert math.isfinite(setting(UNIT, varying, k).kappa) is close
 
 
 def test_strengths_that_are_not_the_theorems():
@@ -60,8 +62,8 @@ def test_strengths_that_are_not_the_theorems():
     double = [([[2.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])]
     assert setting(double, fl.Ridge(4 * strengths), k).scale == pytest.approx(13 / 3, rel=1e-12)
     for schedule in (fl.Ridge(free), fl.Ridge(1.0), fl.GradientDescent(1, 1.5)):
-        assert setting(UNIT, schedule, k).scale is None
-        assert not holds(hypotheses.INCREASING, UNIT, schedule, k)
+        assert setting(UNIT, schedule, k).scale != pytest.approx(13 / 3)
+        assert not holds(hypotheses.THEOREM, UNIT, schedule, k)
         assert not holds(hypotheses.AT_LEAST, UNIT, schedule, k)
     assert not holds(hypotheses.FIRST_FREE, UNIT, fl.Ridge(strengths), k)
     assert not holds(hypotheses.FIRST_FREE, UNIT, fl.Ridge(free * 1.01), k)
@@ -69,9 +71,9 @@ def test_strengths_that_are_not_the_theorems():
     assert not holds(hypotheses.FIRST_FREE, UNIT, fl.Ridge(np.where(np.arange(k) == 3, 1.0, free)), k)
     assert holds(hypotheses.AT_LEAST, UNIT, fl.Ridge(1.5 * strengths), k)
     assert not holds(hypotheses.AT_LEAST, UNIT, fl.Ridge(0.9 * strengths), k)
-    assert not holds(hypotheses.INCREASING, UNIT, fl.Ridge(1.5 * strengths), k)
+    assert not holds(hypotheses.THEOREM, UNIT, fl.Ridge(1.5 * strengths), k)
     zero = [(np.zeros((1, 2)), [0.0])]
-    assert setting(zero, fl.Ridge(strengths), k).scale is None
+    assert setting(zero, fl.Ridge(strengths), k).scale != pytest.approx(13 / 3)
 
 
 def test_the_cyclic_coefficient():
@@ -80,20 +82,20 @@ def test_the_cyclic_coefficient():
     assert holds(hypotheses.CAI, tripled, fl.Ridge(value), 4)
     assert not holds(hypotheses.CAI, tripled, fl.Ridge(2 * value), 4)
     assert not holds(hypotheses.CAI, tripled, fl.Ridge(value), 5)
-    assert "k is 2, not above the number of tasks, 2" in hypotheses.CAI.failure(setting(UNIT, fl.Ridge(0.0), 2))
+    assert "k is 2, not above the number of tasks, 2" in hypotheses.CAI.failure(setting(UNIT, fl.Ridge(0.0), 2)).reason
 
 
 def test_the_factor_of_the_corollary_holds_from_three_steps_on():
     for k, lam in ((3, math.log(3) - 1), (100, math.log(100) - 1)):
-        assert holds(hypotheses.FACTOR, UNIT, fl.Ridge(lam), k)
-        assert holds(hypotheses.FACTOR, UNIT, fl.GradientDescent(1, 1 / math.log(k)), k)
-        assert not holds(hypotheses.FACTOR, UNIT, fl.Ridge(2 * lam + 1), k)
+        assert holds(hypotheses.INVERSE_LOG, UNIT, fl.Ridge(lam), k)
+        assert holds(hypotheses.INVERSE_LOG, UNIT, fl.GradientDescent(1, 1 / math.log(k)), k)
+        assert not holds(hypotheses.INVERSE_LOG, UNIT, fl.Ridge(2 * lam + 1), k)
     overshoot = fl.GradientDescent(1, 1 / math.log(2))
-    assert setting(UNIT, overshoot, 2).factor == pytest.approx(1 / math.log(2))
-    assert not holds(hypotheses.FACTOR, UNIT, overshoot, 2)
-    assert "1/ln k = inf" in hypotheses.FACTOR.failure(setting(UNIT, fl.Ridge(1.0), 1))
-    assert "0.25, not 1/ln k = 0.721348" in hypotheses.FACTOR.failure(setting(UNIT, fl.Ridge(3.0), 4))
-    assert "not fixed" in hypotheses.FACTOR.failure(setting(UNIT, fl.Ridge([1.0, 2.0, 3.0, 4.0]), 4))
+    assert setting(UNIT, overshoot, 2).kappa == pytest.approx(1 / math.log(2))
+    assert not holds(hypotheses.INVERSE_LOG, UNIT, overshoot, 2)
+    assert "1/ln k = inf" in hypotheses.INVERSE_LOG.failure(setting(UNIT, fl.Ridge(1.0), 1)).reason
+    assert "0.25, not 1/ln k = 0.721348" in hypotheses.INVERSE_LOG.failure(setting(UNIT, fl.Ridge(3.0), 4)).reason
+    assert "not fixed" in hypotheses.INVERSE_LOG.failure(setting(UNIT, fl.Ridge([1.0, 2.0, 3.0, 4.0]), 4)).reason
 
 
 @pytest.mark.parametrize(
@@ -113,12 +115,12 @@ def test_the_factor_of_the_corollary_holds_from_three_steps_on():
     ids=repr,
 )
 def test_the_share_at_the_radius(filter_, inside, beyond):
-    assert holds(hypotheses.IN_RANGE, UNIT, filter_, 2) is inside
+    assert holds(hypotheses.INSIDE, UNIT, filter_, 2) is inside
     assert holds(hypotheses.BEYOND, UNIT, filter_, 2) is beyond
 
 
 def test_a_filter_that_learns_nothing_is_in_no_range():
-    assert not holds(hypotheses.IN_RANGE, [(np.zeros((1, 2)), [0.0])], fl.Ridge(1.0), 2)
+    assert not holds(hypotheses.INSIDE, [(np.zeros((1, 2)), [0.0])], fl.Ridge(1.0), 2)
 
 
 @pytest.mark.parametrize(("coefficient", "none"), [(0.0, True), (7e-15, True), (2e-14, False)])
@@ -146,14 +148,44 @@ def test_what_is_said_about_orderings():
 
 @pytest.mark.parametrize("at_once", [1, 5, 2**20])
 def test_the_filter_factors_of_all_steps(at_once, monkeypatch):
-    """Smallest and largest φ of every direction, in parts of any length; a direction that repeats is in its place."""
-    monkeypatch.setattr(hypotheses, "_AT_ONCE", at_once)
+    """Smallest and largest φ at the different eigenvalues, 1/4 and 1 in units of R², in parts of any length."""
+    monkeypatch.setattr(settings, "_AT_ONCE", at_once)
     pairs = [([[2.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0]), ([[2.0, 0.0]], [1.0])]
-    low, high = setting(pairs, fl.Ridge([4.0, 1.0, 12.0, 2.0]), 4).factors
-    np.testing.assert_allclose(low, [4 / 16, 1 / 13, 4 / 16])
-    np.testing.assert_allclose(high, [4 / 5, 1 / 2, 4 / 5])
-    low, high = setting(pairs, fl.Ridge(4.0), 4).factors
-    np.testing.assert_allclose([low, high], [[0.5, 0.2, 0.5]] * 2)
+    varying = setting(pairs, fl.Ridge([4.0, 1.0, 12.0, 2.0]), 4)
+    np.testing.assert_allclose(varying.eigenvalues, [0.25, 1.0])
+    low, high = varying.extremes
+    np.testing.assert_allclose(low, [1 / 13, 4 / 16])
+    np.testing.assert_allclose(high, [1 / 2, 4 / 5])
+    np.testing.assert_allclose(np.concatenate(list(varying.factors()))[:, 1], [4 / 8, 4 / 5, 4 / 16, 4 / 6])
+    np.testing.assert_allclose(setting(pairs, fl.Ridge(4.0), 4).extremes, [[0.2, 0.5]] * 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Bent(fl.Filter):
+    """κ at the radius 1 and elsewhere κ·ξ^power."""
+
+    power: float
+
+    def factors(self, eigenvalues):
+        return 0.8 * np.minimum(1.0, eigenvalues) ** self.power
+
+
+@pytest.mark.parametrize(("power", "between"), [(1.0, True), (0.3, True), (1.1, False), (-0.1, False)])
+def test_filters_are_looked_at_where_the_tasks_are(power, between):
+    """ξ = 1/4 beside 1: only there κξ ≤ φ(ξ) ≤ κ is asked; with ξ = 1 alone every filter has it."""
+    pairs = [([[1.0, 0.0]], [1.0]), ([[0.0, 0.5]], [1.0])]
+    assert holds(hypotheses.BETWEEN, pairs, Bent(power), 3) is between
+    assert holds(hypotheses.BETWEEN, UNIT, Bent(power), 3)
+    higher = [([[1.0, 0.0]], [1.0]), ([[0.0, 0.8]], [1.0])]  # φ(0.64) = 0.9984 at γ = 1.5, above φ(1) = 3/4
+    assert not holds(hypotheses.BETWEEN, higher, fl.GradientDescent(2, 1.5), 3)
+
+
+@pytest.mark.parametrize(
+    ("filter_", "budget"),
+    [(fl.GradientDescent(3, 0.9), True), (fl.GradientDescent(3, 1.0), False), (fl.Ridge(1.0), False)],
+)
+def test_budgets_have_steps_below_the_inverse_square(filter_, budget):
+    assert holds(hypotheses.BUDGET, UNIT, filter_, 3) is budget
 
 
 def test_how_far_contradictions_move_the_weights():
@@ -184,43 +216,3 @@ def test_contradictions_are_overlooked_up_to_a_thousandth_of_the_distance_over_r
         e = part * 1e-3 / math.sqrt(k) / k * 2  # moves by k·e/2
         pairs = [([[1.0]], [1.0]), ([[1.0]], [1.0 + e])]
         assert holds(hypotheses.REALIZABLE, pairs, fl.Projection(), k) is close
-
-
-def construction(kind, k, place, tilt=0.0, stretch=1.0):
-    """The tasks of a construction with the odd one at a place; its row turned by an angle, or of another length."""
-    pairs = [(np.array(task.X), np.array(task.y)) for task in getattr(fl.theory.constructions, kind)(k)]
-    X, _ = odd = pairs.pop()
-    teacher = np.linalg.lstsq(
-        np.concatenate([A for A, _ in [*pairs, odd]]), np.concatenate([b for _, b in [*pairs, odd]])
-    )[0]
-    turn = np.array([[math.cos(tilt), math.sin(tilt)], [-math.sin(tilt), math.cos(tilt)]])
-    row = stretch * X @ turn
-    pairs.insert(place, (row, row @ teacher))
-    return pairs
-
-
-@pytest.mark.parametrize(("kind", "hypothesis"), [("unseen_task", hypotheses.UNSEEN), ("seen_task", hypotheses.SEEN)])
-@pytest.mark.parametrize("k", [3, 4, 9])
-def test_lower_bounds_know_their_tasks_in_any_order(kind, hypothesis, k):
-    for place in range(k):
-        assert holds(hypothesis, construction(kind, k, place), fl.Ridge(1.0), k)
-    pairs = construction(kind, k, 0)
-    assert not holds(hypothesis, pairs, fl.Ridge(1.0), k + 1)
-    assert not holds(hypothesis, pairs, fl.Ridge(1.0), k, start=[0.3, 0.2])
-    assert not holds(hypothesis, [*pairs[:-1], (np.eye(2), np.zeros(2))], fl.Ridge(1.0), k)
-    for off, close in ((5e-10, True), (5e-9, False)):
-        assert holds(hypothesis, construction(kind, k, 1, stretch=1 + off), fl.Ridge(1.0), k) is close
-    for off in (1e-7, -1e-7):
-        assert not holds(hypothesis, construction(kind, k, 1, tilt=off), fl.Ridge(1.0), k)
-    other = hypotheses.SEEN if hypothesis is hypotheses.UNSEEN else hypotheses.UNSEEN
-    assert not holds(other, pairs, fl.Ridge(1.0), k)
-
-
-def test_lower_bounds_of_two_tasks():
-    for order in (slice(None), slice(None, None, -1)):
-        assert holds(hypotheses.UNSEEN, construction("unseen_task", 2, 1)[order], fl.Ridge(1.0), 2)
-        assert holds(hypotheses.SEEN, construction("seen_task", 2, 1)[order], fl.Ridge(1.0), 2)
-    assert not holds(hypotheses.UNSEEN, UNIT, fl.Ridge(1.0), 2)  # both rows see the error
-    assert not holds(hypotheses.UNSEEN, ONE, fl.Ridge(1.0), 1)
-    solved = construction("unseen_task", 2, 1)
-    assert not holds(hypotheses.UNSEEN, solved, fl.Ridge(1.0), 2, start=[0.0, 1.0])

@@ -1,5 +1,6 @@
 """The reduction and the last-iterate lemma against literal computations and exact arithmetic."""
 
+import dataclasses
 import itertools
 import warnings
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import pytest
 import forgetless as fl
 from forgetless.theory.surrogates import check_concave
 from support.collections import FAMILIES, random_pairs
+from support.time_varying import check_time_varying
 
 s = fl.schedules
 
@@ -45,12 +47,31 @@ def test_the_three_properties_hold_in_numbers(tasks, rng):
         assert check.largest_ratio <= check.upper * (1 + 1e-12)
         if tasks.is_realizable():
             assert check.largest_value_at_teacher < 1e-20 * (1 + check.smoothness)
+            assert check.holds
+        else:
+            assert check.parts == {"(i)": True, "(ii)": True, "(iii)": False}
         for task in tasks:  # the sandwich itself, at random points
             f = fl.theory.surrogate(task, filter_, 0.37, tasks.radius)
             w = rng.standard_normal(tasks.teacher().shape)
             excess = task.loss(w) - task.floor
             assert check.lower * f.value(w) <= excess * (1 + 1e-9) + 1e-12
             assert excess <= check.upper * f.value(w) * (1 + 1e-9) + 1e-12
+
+
+def test_the_verdict_fails_where_a_number_does():
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [2.0])])
+    check = fl.theory.check_reduction(tasks, fl.Ridge(4.0), step_size=0.25)
+    for part, changed in [
+        ("(i)", {"largest_curvature": 2.0 + 1e-9}),
+        ("(i)", {"smallest_curvature": -1e-9}),
+        ("(ii)", {"smallest_ratio": 1.0 - 1e-9}),
+        ("(ii)", {"largest_ratio": 2.0 + 1e-9}),
+        ("(iii)", {"largest_value_at_teacher": 1e-9}),
+    ]:
+        other = dataclasses.replace(check, **changed)
+        assert not other.holds
+        assert [name for name, held in other.parts.items() if not held] == [part]
+        assert f"{part:<6}fails" in repr(other)
 
 
 def test_constants_of_the_paper():
@@ -147,7 +168,7 @@ def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rn
 
     def check(scale=1.0, etas=etas, units=1.0, minimizer=teacher):
         """With all losses in other units, and the step sizes with them."""
-        return fl.theory.check_time_varying(
+        return check_time_varying(
             lambda w, m, t: units * tasks[m].loss(w),
             lambda w, m, t: units * scale * surrogates[t - 1][m].value(w),
             lambda w, m, t: units * scale * surrogates[t - 1][m].gradient(w),

@@ -9,19 +9,21 @@ The logarithm covers decades, and 1 + makes it reach λ = 0 with a finite slope.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from forgetless import filters, schedules
+from forgetless import schedules
 from forgetless._core.arrays import Floats
-from forgetless._schedule import ScheduleLike, as_schedule
+from forgetless._schedule import MAKERS, Named, ScheduleLike, as_schedule
+from forgetless.filters import Filter, Projection, Ridge
 
 Losses = Callable[[Sequence[Any]], Floats]
 """A function from schedules to their losses."""
 
-_NOISES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""Amounts of label noise for which the minimax schedule is tried."""
+_MOST = 0.9999
+"""Largest η of the minimax schedules where labels are noisy: 1 has no guarantee there."""
 
 _LENGTHS = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32)
 """Parts of the steps over which ramps at the end rise."""
@@ -43,51 +45,36 @@ class Shape:
     Attributes
     ----------
     title : str
-    name : str
-        ``Projection``, ``Ridge``, or a function of ``fl.schedules``.
-    arguments : dict
-        Those that are the same for every scale.
-    searched : str
-        The argument that the scale sets; empty where there is none.
+    make : function
+        From a scale to a schedule or a filter.
     scales : array
-        The first grid.
-    unit : float
-        The argument over the scale: R² for ``Ridge``.
-    given : schedule, optional
-        The user's own schedule, instead of one by name.
+        The first grid; a single number where there is nothing to choose.
+    own : bool
+        Whether it is the user's, and has no expression of ours.
     """
 
     title: str
-    name: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    searched: str = ""
+    make: Callable[[float], Any]
     scales: Floats = field(default_factory=lambda: np.ones(1))
-    unit: float = 1.0
-    given: Any = None
-
-    def make(self, scale: float) -> Any:
-        """Return the schedule of one scale."""
-        if self.given is not None:
-            return self.given
-        home = filters if self._is_filter else schedules
-        return getattr(home, self.name)(**self._arguments(scale))
-
-    def code(self, scale: float) -> str:
-        """Return the Python expression of that schedule."""
-        if self.given is not None:
-            return f"also[{self.title!r}]"
-        values = (f"{name}={value!r}" for name, value in self._arguments(scale).items())
-        home = "fl" if self._is_filter else "fl.schedules"
-        return f"{home}.{self.name}({', '.join(values)})"
+    own: bool = False
 
     @property
-    def _is_filter(self) -> bool:
-        return self.name in ("Projection", "Ridge")
+    def searched(self) -> bool:
+        """Whether there is a scale to choose."""
+        return len(self.scales) > 1
 
-    def _arguments(self, scale: float) -> dict[str, Any]:
-        if not self.searched:
-            return dict(self.arguments)
-        return {**self.arguments, self.searched: _significant(scale * self.unit)}
+    def code(self, scale: float) -> str:
+        """Return the Python expression of the schedule of one scale."""
+        if self.own:
+            return f"also[{self.title!r}]"
+        made = self.make(scale)
+        if isinstance(made, Filter):
+            return f"fl.{made!r}"
+        defaults = MAKERS[made.name].__signature__.parameters
+        given = {
+            name: value for name, value in made.arguments.items() if value != defaults[name].default
+        }
+        return f"fl.schedules.{Named(made.name, given)!r}"
 
 
 def shapes(
@@ -108,30 +95,43 @@ def shapes(
     cycle : int, optional
         The number of tasks, if they come in a cycle.
     """
+
+    def constant(scale: float) -> Filter:
+        return Ridge(_significant(scale * square))
+
+    def eta(odds: float) -> float:
+        return min(_significant(odds / (1 + odds)), _MOST)
+
+    rising = grid(weakest, 30.0)
     # Far above k R² the weights hardly change in k steps.
-    constants = grid(weakest, 10.0 * k)
     found = [
-        Shape("no regularization", "Projection"),
-        Shape("constant", "Ridge", {}, "coefficient", constants, square),
+        Shape("no regularization", lambda _: Projection()),
+        Shape("constant", constant, grid(weakest, 10.0 * k)),
     ]
     if k >= 3:
-        found.append(Shape("fixed, near-optimal", "fixed"))
-        found.append(Shape("fixed budget", "fixed_budget"))
-    found.append(Shape("increasing, theorem", "increasing"))
-    found.append(Shape("minimax", "minimax"))
+        found.append(Shape("fixed, near-optimal", lambda _: schedules.fixed()))
+        found.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
+    found.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
     if noisy:
-        found.append(Shape("minimax, noise", "minimax_budget", {}, "noise", np.array(_NOISES)))
-    found.append(Shape("increasing", "increasing", {}, "scale", grid(weakest, 30.0)))
-    for n_steps in _BUDGETS:
+        # The best η is that of ‖w⋆‖ and the noise, from 1/√k for much noise to nearly 1.
+        odds = grid(0.1 / np.sqrt(k + 1), 100.0)
+        found += [
+            Shape("minimax", lambda c: schedules.minimax(eta(c)), odds),
+            Shape("minimax budget", lambda c: schedules.minimax_budget(1, eta(c)), odds),
+        ]
+    else:
+        found.append(Shape("minimax", lambda _: schedules.minimax()))
+    found.append(Shape("increasing", schedules.increasing, rising))
+    for n in _BUDGETS:
         # Step sizes stay below 1/R² from this scale on.
-        scales = grid(1.01 / n_steps, 30.0, per_decade=2)
-        budget = {"n_steps": n_steps}
-        found.append(Shape("increasing budget", "increasing_budget", budget, "scale", scales))
+        scales = grid(1.01 / n, 30.0, per_decade=2)
+        budget = partial(schedules.increasing_budget, n)
+        found.append(Shape("increasing budget", budget, scales))
     ramps = grid(weakest, 30.0, per_decade=2)
     lengths = [length for length in _LENGTHS if length == 1.0 or round(length * k) >= 2]
-    found += [Shape("end ramp", "end_ramp", {"length": each}, "scale", ramps) for each in lengths]
+    found += [Shape("end ramp", partial(schedules.end_ramp, each), ramps) for each in lengths]
     if cycle is not None and k > cycle:
-        found.append(Shape("cyclic, Cai & Diakonikolas", "cyclic", {"n_tasks": cycle}))
+        found.append(Shape("cyclic, Cai & Diakonikolas", lambda _: schedules.cyclic(cycle)))
     return found
 
 
@@ -139,16 +139,20 @@ def own_shapes(
     also: Mapping[str, ScheduleLike] | None, standard: Iterable[str], n_tasks: int | None = None
 ) -> list[Shape]:
     """Return the user's schedules as shapes; ValueError if a title is among the standard ones."""
-    if also is None:
-        return []
-    if not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also):
+    given = {} if also is None else also
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
-    taken = sorted(set(standard) & set(also))
+    taken = sorted(set(standard) & set(given))
     if taken:
         raise ValueError(
             f"also must not name what is compared anyway, got {', '.join(taken)}; rename it"
         )
-    return [Shape(name, given=as_schedule(each, n_tasks)) for name, each in also.items()]
+    made = {name: as_schedule(each, n_tasks) for name, each in given.items()}
+    return [Shape(name, partial(_itself, each), own=True) for name, each in made.items()]
+
+
+def _itself(schedule: Any, _: float) -> Any:
+    return schedule
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 gradients.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,11 @@ from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
 from forgetless.advice._search import Coordinates, search
-from forgetless.advice.ranking import check_held_out, losses_on, standard_shapes
+from forgetless.advice.ranking import checked_objective, losses_on, name_of, standard_shapes
 from forgetless.advice.results import OptimalSchedule
 from forgetless.filters import Ridge
 from forgetless.lab.exact import Adjoint, through_parameters
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
-from forgetless.metrics import quantity
 from forgetless.orderings import OrderingLike
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
@@ -40,11 +39,9 @@ def optimal_schedule(
     tasks: TaskCollection,
     k: int,
     *,
-    objective: Literal["average_loss", "worst_case", "validation"] = "average_loss",
+    objective: str | TaskCollection = "average_loss",
     ordering: OrderingLike | None = None,
-    validation: Any = None,
     monotone: bool = False,
-    smooth: float = 0.0,
 ) -> OptimalSchedule:
     """Return coefficients λ_1..λ_k at a local minimum of the exact loss after k random draws.
 
@@ -59,17 +56,12 @@ def optimal_schedule(
         For fresh random tasks see ``fl.ensembles``.
     k : int
         Number of steps. A gradient costs two passes over them.
-    objective : "average_loss", "worst_case" or "validation"
+    objective : "average_loss", "worst_case" or TaskCollection
         As in ``advise``.
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with ``moves``.
-    validation : TaskCollection, pair (X, y) or list of pairs
-        Held-out rows, for ``objective="validation"``.
     monotone : bool, default False
         Whether the coefficients must not decrease.
-    smooth : float, default 0
-        Nonnegative price of unevenness: ``smooth`` times the sum of squared changes of ln(λ_t + λ₀)
-        from step to step is added to the logarithm of the loss.
 
     Returns
     -------
@@ -90,19 +82,16 @@ def optimal_schedule(
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     check_tasks(tasks)
-    goal = quantity("objective", objective, ("average_loss", "worst_case", "validation"))
+    goal = checked_objective(objective, tasks, ("average_loss", "worst_case"))
     order = checked_ordering(ordering, tasks, k)
-    smooth = validate.number("smooth", smooth, "0 allows any change from step to step")
-    held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    losses = losses_on(tasks, k, goal, order, held_out)
+    losses = losses_on(tasks, k, goal, order)
     candidates = [each for each in standard_shapes(tasks, k, order) if each.title in _STARTS]
     curves = search(candidates, losses, rounds=3)
     starts = {curve.shape.title: curve.shape.make(curve.best) for curve in curves}
     coordinates = _coordinates(tasks, k, monotone)
     problem = Problem.of(tasks, 1.0, k, order, "last")
-    other = held_out if goal == "validation" else None
-    adjoint = Adjoint(problem, worst=goal == "worst_case", other=other)
-    descent = _Descent(adjoint, coordinates, smooth)
+    other = None if isinstance(goal, str) else goal
+    descent = _Descent(Adjoint(problem, worst=goal == "worst_case", other=other), coordinates)
     # The descent begins at the best schedule of every shape.
     first = {name: _coefficients(each, k, tasks.radius) for name, each in starts.items()}
     name, coefficients = descent.run(first)
@@ -116,7 +105,7 @@ def optimal_schedule(
         coefficients = first[name]
     return OptimalSchedule(
         tuple(coefficients.tolist()),
-        goal,
+        name_of(goal),
         loss,
         starts[constant.shape.title],
         constant.least,
@@ -142,10 +131,9 @@ def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
 class _Descent:
     """Descent on ln(loss) from several starts."""
 
-    def __init__(self, adjoint: Adjoint, coordinates: Coordinates, smooth: float) -> None:
+    def __init__(self, adjoint: Adjoint, coordinates: Coordinates) -> None:
         self.adjoint = adjoint
         self.coordinates = coordinates
-        self.smooth = smooth
         # keeps the logarithm of a loss of 0 finite
         self.rounding = 1e-15 * max(adjoint.first, float(np.finfo(float).tiny))
 
@@ -174,18 +162,10 @@ class _Descent:
             return self.coordinates.descend(lambda x: self.value(x, softness), x, iterations)
 
     def value(self, x: Floats, softness: float) -> tuple[float, Floats]:
-        """Return ln(loss) plus the price of unevenness, and its derivative with respect to x."""
+        """Return ln(loss) and its derivative with respect to x."""
         coefficients = self.coordinates.coefficients(x)
         filter_ = Ridge(coefficients)
         loss, by_factor, _ = self.adjoint(filter_, softness)
         loss += self.rounding
-        slopes = (
-            through_parameters(filter_, by_factor, self.adjoint.problem.tasks)["coefficient"] / loss
-        )
-        changes = np.diff(self.coordinates.logs(x))
-        value = np.log(loss) + self.smooth * float(changes @ changes)
-        # ∂a_t/∂λ_t = 1/(λ_t + λ₀)
-        by_log = 2 * self.smooth * changes / (self.coordinates.unit + coefficients[1:])
-        slopes[1:] += by_log
-        slopes[:-1] -= 2 * self.smooth * changes / (self.coordinates.unit + coefficients[:-1])
-        return float(value), self.coordinates.pulled_back(coefficients, slopes)
+        slopes = through_parameters(filter_, by_factor, self.adjoint.problem.tasks)["coefficient"]
+        return float(np.log(loss)), self.coordinates.pulled_back(coefficients, slopes / loss)

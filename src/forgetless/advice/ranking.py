@@ -4,7 +4,7 @@ on the tasks at hand.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from forgetless.advice.results import Advice, Option
 from forgetless.filters import Projection
 from forgetless.lab.exact import expect, worst_case
 from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
-from forgetless.metrics import Metric, loss_on, quantity
+from forgetless.metrics import loss_on, quantity
 from forgetless.orderings import Cyclic, Ordering, OrderingLike
 from forgetless.schedules import ScheduleLike, resolve
 from forgetless.tasks import TaskCollection
 
-Objective = Literal["average_loss", "seen_loss", "worst_case", "validation"]
-
-OBJECTIVES = ("average_loss", "seen_loss", "worst_case", "validation")
+OBJECTIVES = ("average_loss", "seen_loss", "worst_case")
 
 _POWER = 2.0
 """Of t in the weights of averages: of 0, 1.5 and 2 the one with the smallest proved constant."""
@@ -43,9 +41,8 @@ def advise(
     tasks: TaskCollection,
     k: int,
     *,
-    objective: Objective = "average_loss",
+    objective: str | TaskCollection = "average_loss",
     ordering: OrderingLike | None = None,
-    validation: Any = None,
     also: Mapping[str, ScheduleLike] | None = None,
 ) -> Advice:
     """Return schedules ranked by their exact loss on these tasks, each shape at its best scale.
@@ -56,8 +53,9 @@ def advise(
 
     Compared are: no regularization; a constant; the paper's fixed and increasing schedules and
     their step-budget versions; the increasing ones also at their best scale; the minimax schedule;
-    ramps over the last part of the steps; for a cyclic order Cai & Diakonikolas' constant; with
-    noisy labels the minimax schedule for an amount of noise.
+    ramps over the last part of the steps; for a cyclic order Cai & Diakonikolas' constant. With
+    noisy labels the minimax schedule is that of the best η below 1, for which ``fl.oracle_bound``
+    has a guarantee.
 
     Parameters
     ----------
@@ -65,12 +63,10 @@ def advise(
         Realizable or not.
     k : int
         Number of steps that are planned.
-    objective : "average_loss", "seen_loss", "worst_case" or "validation"
+    objective : "average_loss", "seen_loss", "worst_case" or TaskCollection
         The average loss over all tasks, over the tasks seen so far, over all tasks for the worst
-        unit teacher (for any labels), or over ``validation``; always averaged over orderings.
+        unit teacher (for any labels), or over held-out tasks; always averaged over orderings.
     ordering : Ordering or its name, default ``WithReplacement()``
-    validation : TaskCollection, pair (X, y) or list of pairs, optional
-        Held-out rows, for ``objective="validation"``.
     also : dict of schedules, filters, names or numbers by label, optional
         Further candidates, without a search for scales.
 
@@ -97,9 +93,8 @@ def advise(
     k = validate.integer("k", k, 1, "ask for at least one step")
     check_tasks(tasks)
     order = checked_ordering(ordering, tasks, k)
-    goal = quantity("objective", objective, OBJECTIVES)
-    held_out = check_held_out(validation, tasks, needed=goal == "validation")
-    losses = losses_on(tasks, k, goal, order, held_out)
+    goal = checked_objective(objective, tasks, OBJECTIVES)
+    losses = losses_on(tasks, k, goal, order)
     standard = standard_shapes(tasks, k, order)
     own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
     curves = search([*standard, *own], losses)
@@ -107,36 +102,45 @@ def advise(
     # Of an average of iterates only the loss over all tasks is exact.
     averaged = None
     if goal in ("average_loss", "worst_case"):
-        averaged = float(losses_on(tasks, k, goal, order, average=_POWER)([Projection()])[0])
-    return Advice(ranked(options), goal, k, tasks.radius, averaged)
+        averaged = float(losses_on(tasks, k, goal, order, _POWER)([Projection()])[0])
+    return Advice(ranked(options), name_of(goal), k, tasks.radius, averaged)
+
+
+def checked_objective(
+    objective: Any, tasks: TaskCollection, allowed: tuple[str, ...]
+) -> str | TaskCollection:
+    """Return an objective: a name, or held-out tasks with the features and targets of ``tasks``."""
+    if not isinstance(objective, TaskCollection):
+        return quantity("objective", objective, allowed)
+    held_out, own = ((each.n_features, *each.target_shape) for each in (objective, tasks))
+    if held_out != own:
+        raise ValueError(
+            f"objective must hold tasks with weights of shape {own}, as those learned, got"
+            f" {held_out}; hold out rows of the same tasks"
+        )
+    return objective
+
+
+def name_of(objective: str | TaskCollection) -> str:
+    """Return the name of an objective in ``metrics.QUANTITIES``."""
+    return objective if isinstance(objective, str) else "validation"
 
 
 def losses_on(
     tasks: TaskCollection,
     k: int,
-    objective: str,
+    objective: str | TaskCollection,
     ordering: Ordering,
-    held_out: TaskCollection | None = None,
     average: float | None = None,
 ) -> Losses:
     """Return the function from schedules to their exact objectives on these tasks."""
+    common: dict[str, Any] = {"ordering": ordering, "average": average}
+    metric = objective if isinstance(objective, str) else loss_on(objective)
 
     def batch(schedules: Sequence[Any]) -> Any:
-        if objective == "worst_case":
-            return worst_case(tasks, schedules, k, ordering=ordering, average=average).loss
-        metric: str | Metric = "average_loss"
-        if objective == "seen_loss":
-            metric = objective
-        if held_out is not None and objective == "validation":
-            metric = loss_on(held_out)
-        result = expect(
-            tasks,
-            schedules,
-            k,
-            ordering=ordering,
-            metrics=metric,
-            average=average,
-        )
+        if metric == "worst_case":
+            return worst_case(tasks, schedules, k, **common).loss
+        result = expect(tasks, schedules, k, metrics=metric, **common)
         return next(iter(result.values.values()))[:, 0]
 
     def losses(schedules: Sequence[Any]) -> Floats:
@@ -192,27 +196,3 @@ def ranked(options: Sequence[Option]) -> tuple[Option, ...]:
     losses = [each.loss for each in options if math.isfinite(each.loss)]
     equal = (1 + _EQUAL) * min(losses) + _ROUNDED * max(losses)
     return tuple(sorted(options, key=lambda each: max(each.loss, equal)))
-
-
-def check_held_out(
-    validation: Any, tasks: TaskCollection, *, needed: bool
-) -> TaskCollection | None:
-    """Return the argument ``validation`` as tasks, which must have the features of ``tasks``."""
-    if needed and validation is None:
-        raise ValueError(
-            'objective="validation" needs held-out rows; give validation=(X, y) or a TaskCollection'
-        )
-    if validation is None or isinstance(validation, TaskCollection):
-        held_out = validation
-    else:
-        held_out = TaskCollection([validation] if isinstance(validation, tuple) else validation)
-    if held_out is not None and (held_out.n_features, held_out.target_shape) != (
-        tasks.n_features,
-        tasks.target_shape,
-    ):
-        raise ValueError(
-            f"validation has {held_out.n_features} features and targets of shape"
-            f" {held_out.target_shape}, the tasks have {tasks.n_features} and {tasks.target_shape};"
-            " hold out rows of the same tasks"
-        )
-    return held_out

@@ -259,7 +259,7 @@ def explore(
     print_lines(f"page: {path}")
 
 
-PARTS = ("all", "figure", "table", "rates", "curves", "reduction", "optimal")
+PARTS = ("all", "figure", "table", "rates", "unregularized", "curves", "reduction", "optimal")
 
 
 @click.command(

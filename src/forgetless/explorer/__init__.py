@@ -158,7 +158,7 @@ def constants() -> dict[str, float]:
         "size": "increasing, one gradient step, every k",
     }
     k = 3  # all are c/(k+1)
-    values = {key: catalogue[name].evaluate(k, 1.0, 1.0) for key, name in names.items()}
+    values = {key: catalogue[name].at(k) for key, name in names.items()}
     return {key: round((k + 1) * value, 9) for key, value in values.items()}
 
 

@@ -234,39 +234,31 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
         range(len(checks)),
         labels=[figure_label(f"{check.name} ({check.kind})", 60) for check in checks],
     )
-    ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; ◂ upper bound, ▸ lower bound")
+    marks = "◂ at most, ▸ some tasks have this"
+    ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; {marks}")
     ax.margins(y=0.15)
     ax.legend(loc="lower right")
     return ax
 
 
 def plot_comparisons(comparisons: Any, ax: Any = None) -> Any:
-    """Draw the exact average loss of several schedules, each on the range between its sharpest
-    bounds.
+    """Draw the exact average loss of several schedules, each on the range up to its smallest
+    bound.
     """
     ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(comparisons))
     for row, part in enumerate(comparisons.values()):
-        ends = [part.sharpest(kind) for kind in ("lower", "upper")]
-        values = [check.value for check in ends if check is not None and check.value > 0]
+        upper = part.sharpest("upper")
         exact = part.average_loss
-        everything = [*values, *([exact] if exact else [])]
-        ax.plot(
-            [min(everything), max(everything)] if everything else [],
-            [row, row][: 2 * bool(everything)],
-            color="0.6",
-        )
-        for check, marker in zip(ends, "><", strict=True):
-            if check is not None and check.value > 0:
-                ax.plot(check.value, row, marker=marker, color="0.4", linewidth=0)
+        if upper is not None and upper.value > 0:
+            ax.plot([exact or upper.value, upper.value], [row, row], color="0.6")
+            ax.plot(upper.value, row, marker="<", color="0.4", linewidth=0)
         if exact:
             ax.plot(exact, row, marker="o", color=COLOURS[0], linewidth=0)
     ax.set_yticks(
         range(len(comparisons)), labels=[figure_label(label, 30) for label in comparisons]
     )
     first = next(iter(comparisons.values()))
-    ax.set(
-        xscale="log", xlabel=f"average loss after {first.k} steps: exact ●, at most ◂, at least ▸"
-    )
+    ax.set(xscale="log", xlabel=f"average loss after {first.k} steps: exact ●, at most ◂")
     ax.margins(y=0.2)
     ax.invert_yaxis()
     return ax

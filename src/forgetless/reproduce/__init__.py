@@ -10,8 +10,7 @@ import numpy as np
 from forgetless import schedules
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
-from forgetless.filters import Projection
-from forgetless.guarantees.upper import upper_bound
+from forgetless.filters import Projection, Ridge
 from forgetless.lab.exact import expect, worst_case
 from forgetless.lab.simulate import simulate
 from forgetless.metrics import METRICS
@@ -24,8 +23,9 @@ from forgetless.theory.constructions import rare_tasks
 from forgetless.theory.last_iterate import descend, linear_decay
 from forgetless.theory.surrogates import surrogate
 from forgetless.theory.two_tasks import two_task_optimum
+from forgetless.theory.upper import upper_bound
 
-__all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes"]
+__all__ = ["curves", "optimal", "optimum", "rates", "reduction", "slopes", "unregularized"]
 
 _ANGLES = {
     "π/64": np.pi / 64,
@@ -114,7 +114,7 @@ def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
     for name, loss in zip(
         SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True
     ):
-        bound = min(0.5, catalogue[_PUBLISHED[name]].evaluate(k, 1.0, 1.0))
+        bound = min(0.5, catalogue[_PUBLISHED[name]].at(k))
         rows.append(
             {"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound}
         )
@@ -279,6 +279,28 @@ def _literal(pairs: Any, filter_: Any, order: list[int], n_steps: int) -> Any:
     return np.array(path)
 
 
+def unregularized(exponents: range = range(2, 11)) -> Table:
+    """Return k·loss/(R²D²) for tasks drawn with replacement: what is proved for every collection,
+    and what some collections have.
+    """
+    free = Projection()
+    lines: dict[str, Callable[[int], float]] = {
+        "increasing,\npublished": catalogue["increasing"].at,
+        "increasing,\nscale 1": lambda k: upper_bound(schedules.increasing(1.0), k).value,
+        "no\nregularization": lambda k: upper_bound(free, k).value,
+        "fixed,\nλ = 3R²/7": lambda k: upper_bound(Ridge(3 / 7), k).value,
+        "no regularization,\nsome tasks": lambda k: max(
+            constructions.jump_chain(levels, k).claim(free, k) for levels in range(1, 6)
+        ),
+        "any algorithm,\nsome tasks": catalogue["any algorithm, one task more"].at,
+    }
+    columns: dict[str, list[Any]] = {"k": [2**n for n in exponents]}
+    for name, loss in lines.items():
+        columns[name] = [k * loss(k) for k in columns["k"]]
+    fact = "without regularization at most 0.315 R²D²/k for every k: derived here, not published"
+    return Table("Is regularization needed? k·loss/(R²D²), with replacement", columns, (fact,))
+
+
 WITH, WITHOUT = "with replacement", "without replacement"
 PAPER, MINIMAX = "paper's schedule", "minimax schedule"
 
@@ -299,22 +321,20 @@ def optimal(exponents: range = range(2, 11)) -> Table:
 def _rows_of(k: int) -> list[dict[str, Any]]:
     """Return all lines for k steps, in the order of the legend."""
     paper, minimax = schedules.increasing(), schedules.minimax()
-    published = catalogue["increasing"].evaluate(k, 1.0, 1.0)
-    half = catalogue["minimax, next task"].evaluate(k, 1.0, 1.0, eta=1.0)
+    published = catalogue["increasing"].at(k)
+    half = catalogue["minimax, next task"].at(k, eta=1.0)
     weights = (1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
     values = {
         WITH: {
             f"{PAPER}, published": published,
-            f"{PAPER}, computed": catalogue["increasing, every k"].evaluate(k, 1.0, 1.0),
+            f"{PAPER}, computed": catalogue["increasing, every k"].at(k),
             f"{PAPER}, bad collection": rare_tasks(k).claim(paper, k),
             f"{MINIMAX}, proved": half,
             f"{MINIMAX}, computed": upper_bound(minimax, k).value,
             f"{MINIMAX}, bad collection": max(
                 rare_tasks(k, 1, each).claim(minimax, k) for each in weights
             ),
-            "any algorithm, at least": (
-                catalogue["any algorithm, one task more"].evaluate(k, 1.0, 1.0)
-            ),
+            "any algorithm, at least": (catalogue["any algorithm, one task more"].at(k)),
         },
         WITHOUT: {
             f"{PAPER}, published": published,  # its proof holds here, too
@@ -322,7 +342,7 @@ def _rows_of(k: int) -> list[dict[str, Any]]:
             f"{PAPER}, bad collection": repeated_row(paper(k, 1.0).table(1.0)),
             f"{MINIMAX}, proved": half,
             f"{MINIMAX}, bad collection": repeated_row(minimax(k, 1.0).table(1.0)),
-            "any algorithm, at least": catalogue["any algorithm, next task"].evaluate(k, 1.0, 1.0),
+            "any algorithm, at least": catalogue["any algorithm, next task"].at(k),
         },
     }
     return [

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forgetless import __version__, plots, reproduce
 from forgetless import io as files
-from forgetless import plots, reproduce
 from forgetless.reporting.html import render
 from forgetless.reporting.table import Table
 
-PARTS = ("figure", "table", "rates", "curves", "reduction", "optimal")
+PARTS = ("figure", "table", "rates", "unregularized", "curves", "reduction", "optimal")
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ def sections(parts: Iterable[str]) -> list[Section]:
             computed.append(Section("table", reproduce.slopes(rates), _TABLE_TEXT))
         if "rates" in wanted:
             computed.append(Section("rates", rates, _RATES_TEXT, _draw_rates, _RATES))
+    if "unregularized" in wanted:
+        computed.append(Section("unregularized", reproduce.unregularized(), _FREE_TEXT))
     if "curves" in wanted:
         computed.append(Section("curves", reproduce.curves(), _CURVES_TEXT, _draw_curves, _CURVES))
     if "reduction" in wanted:
@@ -130,7 +132,8 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         written = [(part, _write_section(part, fresh)) for part in parts]
-        page = render("reproduce.html", title=_TITLE, terms=TERMS, sections=written)
+        made = f"forgetless {__version__}, {time.strftime('%Y-%m-%d')}"
+        page = render("reproduce.html", title=_TITLE, made=made, terms=TERMS, sections=written)
         (fresh / "report.html").write_text(page, encoding="utf-8")
         fresh.chmod(0o755)
         _swap(fresh, folder)
@@ -353,11 +356,19 @@ _TABLE_TEXT = (
     " for the same schedule and the upper bound computed for it, which holds for every collection"
     " that one model fits; it is derived here and not published. Increasing strengths keep k·loss"
     " far below what is published, on every family. The list says which schedule had the smallest"
-    " loss at which k: regularization where tasks interfere for long, none where they do not. Far"
-    " less is proved for no regularization than is seen here; the schedules insure against the"
-    " worst case, and are not"
-    " the best everywhere. In units of R²D²: C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and"
-    " c_{k+1} are weights of the proof about last iterates (fl.theory.last_iterate_weights)."
+    " loss at which k: regularization where tasks interfere for long, none where they do not. The"
+    " schedules insure against the worst case, and are not the best everywhere. In units of R²D²:"
+    " C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and c_{k+1} are weights of the proof about"
+    " last iterates (fl.theory.last_iterate_weights)."
+)
+
+_FREE_TEXT = (
+    "Tasks drawn with replacement, the last iterate, the worst collection and teacher. First the"
+    " paper's guarantee for its own schedule; then bounds of fl.upper_bound for an increasing"
+    " strength of scale 1, for none, and for one that does not depend on k. The last two are losses"
+    " that some tasks have: jump chains without regularization, and a row that was never drawn."
+    " All but the first column is derived here and not published; the proof is in"
+    " docs/unregularized.md. Without replacement the question is open."
 )
 
 _RATES_TEXT = (

@@ -3,20 +3,17 @@ lemma.
 """
 
 from forgetless.theory import bounds, constructions
-from forgetless.theory.last_iterate import (
-    check_time_varying,
-    descend,
-    last_iterate_weights,
-    linear_decay,
-)
+from forgetless.theory.bounds import Bound, catalogue
+from forgetless.theory.last_iterate import descend, last_iterate_weights, linear_decay
 from forgetless.theory.surrogates import Surrogate, check_reduction, surrogate
 from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
 
 __all__ = [
+    "Bound",
     "Surrogate",
     "bounds",
+    "catalogue",
     "check_reduction",
-    "check_time_varying",
     "constructions",
     "descend",
     "last_iterate_weights",

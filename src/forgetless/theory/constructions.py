@@ -12,21 +12,9 @@ from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection
-from forgetless.theory.jump_chains import JumpChain, jump_chain, jump_chain_limit
-
-__all__ = [
-    "Construction",
-    "JumpChain",
-    "jump_chain",
-    "jump_chain_limit",
-    "orthonormal_rows",
-    "rare_tasks",
-    "seen_task",
-    "seen_task_loss",
-    "seen_task_probability",
-    "two_tasks",
-    "unseen_task",
-]
+from forgetless.theory.jump_chains import JumpChain as JumpChain
+from forgetless.theory.jump_chains import jump_chain as jump_chain
+from forgetless.theory.jump_chains import jump_chain_limit as jump_chain_limit
 
 
 class Construction(TaskCollection):
@@ -157,8 +145,8 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
 
     References
     ----------
-    Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower; the exact value is
-    derived.
+    Levinstein et al. (2025), Theorem in Appendix B ("for any algorithm"), lower,
+    ``thm:any_algorithm_lower_bound``; the exact value is derived.
     """
     k = validate.integer("k", k, 2, "the bound needs at least two tasks")
     if sign not in (1, -1):
@@ -279,6 +267,11 @@ def seen_task(k: int, start: Any = None) -> Construction:
         statement="a lower bound of the expected seen-task loss from the given start",
         claim=claim,
     )
+
+
+def unseen_task_loss(k: int, n_tasks: int) -> float:
+    """Return (1 − 1/M)^k/(2M): one of M tasks was not drawn, and its label is a guess."""
+    return float((1 - 1 / n_tasks) ** k / (2 * n_tasks))
 
 
 def seen_task_probability(k: int) -> float:

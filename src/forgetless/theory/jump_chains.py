@@ -15,7 +15,6 @@ and n + 1 numbers give the exact loss, whatever the dimension is. Proposition J 
 docs/unregularized.md; derived here, not published.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +23,7 @@ from scipy.linalg import expm
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
-from forgetless.orderings import WithReplacement
 from forgetless.schedules import Schedule, resolve
-from forgetless.tasks import TaskCollection
 
 RATES = (1.407, 3.058, 5.488, 9.109, 14.788, 24.094, 39.639, 63.222)
 """r_0..r_7, near the maximum of ``jump_chain_limit`` for eight levels."""
@@ -54,7 +51,7 @@ class JumpChain:
 
     def claim(self, schedule: Schedule | Filter, k: int) -> float:
         """Return the exact expected loss on the next task after k draws, from an error of norm 1 in
-        level 0.
+        level 0; on Σ2d_id_{i+1} tasks, which are not made.
         """
         k = validate.integer("k", k, 1, "ask for at least one step")
         factors = np.ravel(resolve(schedule, k, 1.0).table(1.0))
@@ -71,17 +68,6 @@ class JumpChain:
             form = step(factor) @ form
         return 0.5 * float(form[0])
 
-    def tasks(self) -> tuple[TaskCollection, WithReplacement]:
-        """Return the 2Σd_id_{i+1} tasks, labelled by the first direction, and how they are drawn.
-
-        The loss of the claim is ``next_loss`` from the origin.
-        """
-        size = int(2 * np.dot(self.dimensions[:-1], self.dimensions[1:])) * sum(self.dimensions)
-        validate.check_memory(8.0 * size, "the tasks of a jump chain", "use fewer directions")
-        rows, probabilities = zip(*self._rows(), strict=True)
-        tasks = TaskCollection([(row[None], row[:1]) for row in rows])
-        return tasks, WithReplacement(np.array(probabilities) / np.sum(probabilities))
-
     def _forms(self) -> tuple[Floats, Floats]:
         """Return vᵀE_jv of every kind, and the coefficients of p_i E vvᵀ; both (n, n + 1)."""
         n = len(self.probabilities)
@@ -90,19 +76,6 @@ class JumpChain:
         kinds[np.arange(n), np.arange(1, n + 1)] = 1 - self.epsilon
         means = np.array(self.probabilities)[:, None] * kinds / np.array(self.dimensions, float)
         return kinds, means
-
-    def _rows(self) -> Iterator[tuple[Floats, float]]:
-        """Yield every row with its probability."""
-        first = np.concatenate([[0], np.cumsum(self.dimensions)])
-        for i, p in enumerate(self.probabilities):
-            weight = p / (2 * self.dimensions[i] * self.dimensions[i + 1])
-            for a in range(first[i], first[i + 1]):
-                for b in range(first[i + 1], first[i + 2]):
-                    for sign in (1, -1):
-                        row = np.zeros(first[-1])
-                        row[a] = sign * np.sqrt(self.epsilon)
-                        row[b] = np.sqrt(1 - self.epsilon)
-                        yield row, weight
 
 
 def jump_chain(

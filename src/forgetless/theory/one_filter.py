@@ -43,8 +43,8 @@ _PIECES = 160
 _SMALLEST = 1e-3
 """Of κ/k: the end of the first piece, below which F_k is a thousandth of its maximum."""
 
-_ROUNDED = 2.0**-49
-"""κ = φ(R²) is computed with fewer than 16 roundings, and taken larger by so many."""
+_ROUNDED = 2.0**-47
+"""κ = φ(R²) is computed with fewer than 64 roundings, and taken larger by so many."""
 
 _DEGREE = 5
 """Degree of a chord times e³(κ − e)."""
@@ -137,6 +137,8 @@ def every_k(kappa: float) -> float:
     >>> round(every_k(0.7), 3), round(every_k(1.0), 3)
     (0.646, 0.934)
     """
+    if not 0 < kappa < 2:
+        raise ValueError(f"kappa must lie in (0, 2), got {kappa}; it is φ(R²)")
     mu = kappa / 2 if kappa <= 1 else 1 / (2 * (2 - kappa))
     return (1 / math.e + (kappa + mu) / (2 - kappa)) / (2 - kappa) / (2 * kappa)
 

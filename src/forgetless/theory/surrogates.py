@@ -9,8 +9,10 @@ with g(0) = 0,
 
     (1/g'(0)) f(w)  ≤  L(w) − min L  ≤  (R²/g(R²)) f(w),   and f is convex and g(R²)-smooth.
 
-Reference: Levinstein et al. (2025), Reductions 1 and 2 of Section 3, and Lemma "General reduction
-properties", Appendix C. Their proof prints g(R²) as 1/β; it equals β.
+Reference: Levinstein et al. (2025), Reduction 1 (``reduc:regularized_to_sgd``) and Reduction 2
+(``reduc:early_to_sgd``) of Section 3, Lemma “Properties of the IGD objectives”
+(``lem:reg_function_properties``), and Lemma “General reduction properties”, Appendix C
+(``lem:general_reduction_properties``). Their proof prints g(R²) as 1/β; it equals β.
 """
 
 from dataclasses import dataclass
@@ -157,23 +159,34 @@ def check_concave(filter: Filter, radius: float) -> None:
         )
 
 
+_ROUNDED = 1e-12
+"""Relative rounding of curvatures and ratios."""
+
+_MISSED = 1e-9
+"""Part of √f at the start up to which √f at the joint solution counts as zero."""
+
+
 @dataclass(frozen=True)
 class ReductionCheck:
-    """The three properties of the surrogates of a collection, in numbers.
+    """The three properties of Lemma “Properties of the IGD objectives” on a collection: the claims,
+    the numbers, and whether they agree. Prints as a verdict.
 
     Attributes
     ----------
     smoothness : float
-        β = φ(R²)/η, the claim.
+        β = φ(R²)/η, the claim of (i).
     largest_curvature, smallest_curvature : float
         Over all tasks: at most β, and at least 0 (convexity).
     lower, upper : float
-        The claimed sandwich constants: lower·f ≤ excess loss ≤ upper·f.
+        The sandwich that (ii) claims: lower·f ≤ excess loss ≤ upper·f.
     smallest_ratio, largest_ratio : float
         The extremes of excess loss / f over all tasks and all w, between the two; NaN if all tasks
         are zero.
     largest_value_at_teacher : float
-        Of all surrogates at the joint solution: 0 for realizable tasks.
+        Of all surrogates at the joint solution, which (iii) claims to minimise them: 0 for
+        realizable tasks.
+    largest_value_at_start : float
+        The same at the origin, for comparison.
     """
 
     smoothness: float
@@ -184,10 +197,48 @@ class ReductionCheck:
     smallest_ratio: float
     largest_ratio: float
     largest_value_at_teacher: float
+    largest_value_at_start: float
+
+    @property
+    def parts(self) -> dict[str, bool]:
+        """Whether each of the properties (i), (ii) and (iii) holds, to rounding."""
+        more = 1 + _ROUNDED
+        smooth = self.smallest_curvature >= 0 and self.largest_curvature <= more * self.smoothness
+        # NaN, where there are no ratios, is between everything.
+        between = not (self.smallest_ratio * more < self.lower)
+        between = between and not (self.largest_ratio > more * self.upper)
+        missed = _MISSED**2 * self.largest_value_at_start
+        return {
+            "(i)": smooth,
+            "(ii)": between,
+            "(iii)": self.largest_value_at_teacher <= missed,
+        }
+
+    @property
+    def holds(self) -> bool:
+        """Whether all three properties hold."""
+        return all(self.parts.values())
+
+    def __repr__(self) -> str:
+        curvatures = f"{self.smallest_curvature:.6g} … {self.largest_curvature:.6g}"
+        ratios = f"{self.smallest_ratio:.6g} … {self.largest_ratio:.6g}"
+        numbers = {
+            "(i)": f"convex and smooth: curvatures {curvatures} within 0 … {self.smoothness:.6g}",
+            "(ii)": f"excess loss / f: {ratios} within {self.lower:.6g} … {self.upper:.6g}",
+            "(iii)": f"f at the joint solution: {self.largest_value_at_teacher:.3g}, to be 0",
+        }
+        words = {True: "holds", False: "fails"}
+        return "\n".join(
+            f"{part:<6}{words[held]}: {numbers[part]}" for part, held in self.parts.items()
+        )
 
 
 def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> ReductionCheck:
-    """Return the constants of the surrogates of all tasks beside the paper's claims.
+    """Return the constants of the surrogates of all tasks beside the paper's claims, and a verdict.
+
+    Use it to see Lemma “Properties of the IGD objectives” (Section 3,
+    ``lem:reg_function_properties``) in numbers: (i) the surrogates are convex and φ(R²)/η-smooth,
+    (ii) they bound the excess loss from both sides, (iii) the joint solution minimises all of them.
 
     Parameters
     ----------
@@ -201,9 +252,10 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
     --------
     >>> import forgetless as fl
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [2.0])])
-    >>> c = fl.theory.check_reduction(tasks, fl.Ridge(4.0), step_size=0.25)
-    >>> c.lower, c.smallest_ratio, c.largest_ratio, c.upper
-    (1.0, 1.25, 2.0, 2.0)
+    >>> fl.theory.check_reduction(tasks, fl.Ridge(4.0), step_size=0.25)
+    (i)   holds: convex and smooth: curvatures 0.8 … 2 within 0 … 2
+    (ii)  holds: excess loss / f: 1.25 … 2 within 1 … 2
+    (iii) holds: f at the joint solution: 0, to be 0
     """
     surrogates = [surrogate(task, filter, step_size, tasks.radius) for task in tasks]
     curvatures = np.concatenate([each.curvature for each in surrogates])
@@ -213,8 +265,8 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
     ratios: Floats = np.divide(
         squares, curvatures, out=np.full_like(squares, np.inf), where=curvatures > 0
     )
-    teacher = tasks.teacher()
     first = surrogates[0]
+    teacher = tasks.teacher()
     return ReductionCheck(
         smoothness=first.smoothness,
         largest_curvature=float(curvatures.max(initial=0.0)),
@@ -224,4 +276,5 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
         smallest_ratio=float(ratios.min()) if len(ratios) else float("nan"),
         largest_ratio=float(ratios.max()) if len(ratios) else float("nan"),
         largest_value_at_teacher=max(each.value(teacher) for each in surrogates),
+        largest_value_at_start=max(each.value(np.zeros_like(teacher)) for each in surrogates),
     )

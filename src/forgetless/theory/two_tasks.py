@@ -6,10 +6,11 @@ matrices, so it is a 2 × 2 matrix, B = [[(1−φc)², φ²cs], [φ²cs, (1−φ
 sin²(θ/2) and φ = 1/(1+λ).
 """
 
+import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from forgetless._core.arrays import Floats
 
@@ -90,13 +91,16 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     return np.asarray(np.maximum(along, across) / scale)
 
 
-# Relative to the size of λ⋆ in the linear regime. Around the drop, at kθ² ≈ 1, there can be two
-# dips close together, and λ⋆ reaches 0 only gradually; elsewhere there is one dip at most.
-_COARSE = np.concatenate([np.geomspace(1e-7, 2e-3, 10), np.geomspace(3e-3, 4.0, 34)])
-_FINE = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
-_DROP = (0.25, 5.0)
-_SECTIONS = 44
+_GRID = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
+"""λ relative to its size in the linear regime. Around the drop, at kθ² ≈ 1, there can be two dips
+close together, and λ⋆ reaches 0 only gradually."""
+
+_POINTS = 9
+_ROUNDS = 14
+"""Of a search inside a dip: each round narrows it by a factor of four, to 1e-8 of itself."""
+
 _AT_ONCE = 64
+"""Problems whose grids stay in the cache."""
 
 
 def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
@@ -126,68 +130,42 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
 
     References
     ----------
-    The quantity in the figure of Levinstein et al. (2025), Appendix A.
+    The quantity in Figure 2 of Levinstein et al. (2025), Appendix A, ``fig:emp_fixed_schedule``.
     """
     theta, k = np.broadcast_arrays(np.asarray(theta, float), np.asarray(k, float))
     two_task_loss(theta, 0.0, k)
     if not (k >= 1).all():
         raise ValueError("k must be at least 1; without a step there is nothing to choose")
-    shape, theta, k = theta.shape, theta.ravel(), k.ravel()
-    c, s = _shape(theta)
-    turn = k * np.minimum(theta, np.pi - theta) ** 2
-    near = (turn > _DROP[0]) & (turn < _DROP[1])
-    parts = []
-    for grid, group in ((_FINE, np.flatnonzero(near)), (_COARSE, np.flatnonzero(~near))):
-        # A few hundred problems at a time: their grids then stay in the cache.
-        parts += [
-            _brackets(c, s, k, grid, group[i : i + _AT_ONCE])
-            for i in range(0, len(group), _AT_ONCE)
-        ]
-    low, high, columns = (np.concatenate(values) for values in zip(*parts, strict=True))
-    best, best_loss = np.zeros_like(k), _loss(c, s, np.zeros_like(k), k)
-    minimizers, minima = _golden(low, high, c[columns], s[columns], k[columns])
-    # so that the best of two dips of one problem is written last
-    order = np.argsort(-minima, kind="stable")
-    order = order[minima[order] < best_loss[columns[order]]]
-    best[columns[order]], best_loss[columns[order]] = minimizers[order], minima[order]
-    if not shape:
-        return float(best[0]), float(best_loss[0])
-    return best.reshape(shape), best_loss.reshape(shape)
+    problems = np.stack([*_shape(theta.ravel()), k.ravel()])
+    parts = np.array_split(problems, math.ceil(k.size / _AT_ONCE) or 1, axis=1)
+    best, loss = np.concatenate([_optimum(*part) for part in parts], axis=1)
+    if not k.shape:
+        return float(best[0]), float(loss[0])
+    return best.reshape(k.shape), loss.reshape(k.shape)
 
 
-def _brackets(
-    c: Floats, s: Floats, k: Floats, relative: Floats, part: NDArray[np.int64]
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return the ends of an interval around every dip of the loss over a grid, and the problem each
-    belongs to.
-    """
-    c, s, k = c[part], s[part], k[part]
+def _optimum(c: Floats, s: Floats, k: Floats) -> Floats:
+    """Return λ⋆ and its loss for several problems, of shape (2, problems)."""
     # λ⋆ never exceeds a few times its size in the linear regime; near π/2 that size is infinite and
     # λ⋆ is 0.
     size = k / np.maximum(0.5 * np.abs(np.log(c / s)), 0.5)
-    grid = relative[:, None] * size
-    losses = _loss(c, s, np.concatenate([np.zeros((1, len(k))), grid]), k)
-    padded = np.concatenate([losses, np.full((1, len(k)), np.inf)])
-    rows, columns = np.nonzero((padded[1:-1] <= padded[:-2]) & (padded[1:-1] < padded[2:]))
-    edges = np.concatenate([np.zeros((1, len(k))), grid, 2 * grid[-1:]])
-    return edges[rows, columns], edges[rows + 2, columns], part[columns]
-
-
-def _golden(low: Floats, high: Floats, c: Floats, s: Floats, k: Floats) -> tuple[Floats, Floats]:
-    """Return minimisers inside brackets by golden sections, which tolerate kinks where the worst
-    teacher changes.
-    """
-    ratio = (np.sqrt(5.0) - 1) / 2
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    at_a, at_b = _loss(c, s, a, k), _loss(c, s, b, k)
-    for _ in range(_SECTIONS):
-        left = at_a < at_b
-        low, high = np.where(left, low, a), np.where(left, b, high)
-        fresh = np.where(left, high - ratio * (high - low), low + ratio * (high - low))
-        value = _loss(c, s, fresh, k)
-        a, b = np.where(left, fresh, b), np.where(left, a, fresh)
-        at_a, at_b = np.where(left, value, at_b), np.where(left, at_a, value)
-    x = np.stack([low, a, b, high])
-    values = np.stack([_loss(c, s, low, k), at_a, at_b, _loss(c, s, high, k)])
-    best = np.argmin(values, axis=0)[None]
-    return np.take_along_axis(x, best, 0)[0], np.take_along_axis(values, best, 0)[0]
+    grid = np.concatenate([np.zeros((1, len(k))), _GRID[:, None] * size, 8 * size[None]])
+    losses = _loss(c, s, grid, k)
+    inner = losses[1:-1]
+    rows, columns = np.nonzero((inner <= losses[:-2]) & (inner < losses[2:]))
+    low = grid[rows, columns]
+    high = grid[rows + 2, columns]
+    own = c[columns], s[columns]
+    for _ in range(_ROUNDS):
+        points = np.linspace(low, high, _POINTS)
+        at = np.argmin(_loss(*own, points, k[columns]), axis=0)
+        low = np.take_along_axis(points, np.maximum(at - 1, 0)[None], 0)[0]
+        high = np.take_along_axis(points, np.minimum(at + 1, _POINTS - 1)[None], 0)[0]
+    found = 0.5 * (low + high)
+    minima = _loss(*own, found, k[columns])
+    best = np.stack([np.zeros_like(k), losses[0]])
+    # The best of two dips of one problem is written last.
+    for i in np.argsort(-minima, kind="stable"):
+        if minima[i] < best[1, columns[i]]:
+            best[:, columns[i]] = found[i], minima[i]
+    return best

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.guarantees._majorant import Mesh, last_iterate, seen_tasks
-from forgetless.guarantees._steps import least_m, steps_of
+from forgetless.theory.majorants import Mesh
+from forgetless.theory.steps import least_m, steps_of
 from support.campaigns import SEED, seed_for
 from support.filters import Flow
 
@@ -81,14 +81,3 @@ def test_a_smaller_price_is_not_enough(number):
     """With a hundredth of the price of unequal singular values the theorem is wrong, and these laws show it."""
     assert smallest_gap(np.random.default_rng([79, number]), 0.01) < -1e-6
     assert smallest_gap(np.random.default_rng([79, number])) >= -1e-12
-
-
-def test_compiled_steps_are_those_of_arrays(rng):
-    from forgetless.guarantees import _majorant_numba
-
-    for schedule in (s.increasing(0.5), s.increasing_budget(3), s.minimax_budget()):
-        k = int(rng.integers(2, 40))
-        steps, plain = steps_of(schedule(k, 1.0), k), Mesh(Mesh.of(k).r)
-        fast = Mesh(plain.r, _majorant_numba)
-        assert last_iterate(steps, fast).sup == pytest.approx(last_iterate(steps, plain).sup, rel=1e-12)
-        assert seen_tasks(steps, fast, k).sup == pytest.approx(seen_tasks(steps, plain, k).sup, rel=1e-12)

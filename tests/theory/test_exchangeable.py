@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.guarantees import exchangeable
+from forgetless.theory import exchangeable
 from support.exchangeable import matrices, mean_forms, worst
 from support.filters import Flow
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless.filters import Filter
-from forgetless.guarantees._steps import ROUNDED, budgets_of, coefficients_of, ridge_share, steps_of
+from forgetless.theory.steps import ROUNDED, budgets_of, coefficients_of, ridge_share, steps_of
 
 _INFLATION = 2.0**-46
 """Relative inflation of a step: 64 roundings and those of κ, where a step has fewer than 20."""

@@ -25,7 +25,7 @@ from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 ROUNDED = 2.0**-48
 """Relative inflation of numbers of a step: 32 roundings."""
 
-_TRUSTED = 1e-8
+TRUSTED = 1e-8
 """Relative error that a custom filter may have, and the tolerance of the checks of its shape."""
 
 EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
@@ -76,8 +76,9 @@ class Steps:
 
     @property
     def one_filter(self) -> bool:
-        """Whether all steps have the same filter."""
-        return self.proportional and bool(np.all(self.kappa == self.kappa[0]))
+        """Whether all steps have the same filter, and learn something."""
+        first = self.kappa[:1]
+        return self.proportional and bool(np.all((self.kappa == first) & (first > 0)))
 
 
 def least_m(kappa: float) -> float:
@@ -138,7 +139,7 @@ def overshooting(filter_: Filter, k: int) -> float | None:
         return None
     n_steps, sizes = budgets
     same = np.all(n_steps == 1) and np.all(sizes == sizes[0])
-    return float(sizes[0]) if same and 1 + ROUNDED < sizes[0] < 2 - _TRUSTED else None
+    return float(sizes[0]) if same and 1 + ROUNDED < sizes[0] < 2 - TRUSTED else None
 
 
 # --- explicit L2
@@ -239,7 +240,7 @@ def _any(filter_: Filter, k: int) -> Steps:
     )
     if filter_.horizon is None:
         factors = _checked(filter_, filter_.table(EIGENVALUES))[0]
-        if np.any(factors < factors[-1] * EIGENVALUES * (1 - _TRUSTED)):
+        if np.any(factors < factors[-1] * EIGENVALUES * (1 - TRUSTED)):
             raise ValueError(
                 f"the bound needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have"
             )
@@ -248,11 +249,11 @@ def _any(filter_: Filter, k: int) -> Steps:
         slopes = 1.0 / np.asarray(filter_.strength())
     unused = _after_last(~(slopes < _STEEPEST))
     kappa = np.empty(k)
-    for part in _parts(k):
+    for part in parts(k):
         factors = _checked(filter_, filter_[part].table(EIGENVALUES))
         kappa[part] = factors[:, -1]
         ratio = factors[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
-        if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + _TRUSTED)):
+        if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + TRUSTED)):
             raise ValueError(
                 "the bound needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ;"
                 f" {name} increases it"
@@ -263,45 +264,16 @@ def _any(filter_: Filter, k: int) -> Steps:
             np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0]
         )
     rest, slopes, kappa = filter_[unused:k], slopes[unused:], kappa[unused:]
-    cells = _Cells(rest, slopes, EIGENVALUES, kappa, _TRUSTED)
+    cells = _Cells(rest, slopes, EIGENVALUES, kappa, TRUSTED)
     assumes = f"{points}, and its slope at zero, estimated down to 1e-18 R²"
     return Steps(kappa, cells.nu(), cells.price, False, LINEAR, unused, assumes)
 
 
-def failure_at(filter_: Filter, k: int, eigenvalues: Floats) -> str | None:
-    """Return the hypothesis that a custom filter violates at eigenvalues of tasks, in units of R²;
-    None if it holds.
-
-    Only there the theorems need κξ ≤ φ ≤ κ, and the bounds of the cells if filters differ.
-    """
-    xi = np.unique(np.clip(eigenvalues, 0.0, 1.0))
-    xi = xi[xi > 0.0]
-    cell = np.searchsorted(EIGENVALUES, xi) - 1
-    for part in _parts(1 if filter_.horizon is None else k):
-        phi = filter_[part].table(xi)
-        ends = filter_[part].table(EIGENVALUES)
-        kappa = ends[:, -1:]
-        wrong = (phi > kappa * (1 + _TRUSTED)) | (phi < kappa * xi * (1 - _TRUSTED))
-        if filter_.horizon is not None:
-            steep = np.full_like(phi, np.inf)  # at zero it was estimated
-            np.divide(ends[:, cell], EIGENVALUES[cell], out=steep, where=cell > 0)
-            wrong |= (phi > ends[:, cell + 1] * (1 + _TRUSTED)) | (
-                phi / xi > steep * (1 + _TRUSTED)
-            )
-        if wrong.any():
-            at = xi[np.argmax(wrong.any(axis=0))]
-            return (
-                f"the bound needs a concave filter, which {type(filter_).__name__} is not"
-                f" near ξ = {at:.6g} R²"
-            )
-    return None
-
-
 def _checked(filter_: Filter, factors: Floats) -> Floats:
     name = type(filter_).__name__
-    if np.any(factors[:, -1] > 1 + _TRUSTED):
+    if np.any(factors[:, -1] > 1 + TRUSTED):
         raise ValueError(f"the bound needs κ = φ(R²) ≤ 1, got {factors[:, -1].max():.6g} of {name}")
-    if np.any(factors < -_TRUSTED) or np.any(factors[:, 1:] < factors[:, :-1] - _TRUSTED):
+    if np.any(factors < -TRUSTED) or np.any(factors[:, 1:] < factors[:, :-1] - TRUSTED):
         raise ValueError(
             f"the bound needs φ nonnegative and nondecreasing on [0, R²], which {name} is not"
         )
@@ -343,7 +315,7 @@ class _Cells:
     def nu(self) -> Floats:
         """Return upper bounds of sup φ²/χ."""
         nu = np.empty(len(self.kappa))
-        for part in _parts(len(nu)):
+        for part in parts(len(nu)):
             psi, phi = self._ends(part)
             nu[part] = (psi * phi).max(axis=1) * (1 + ROUNDED)
         return nu
@@ -358,7 +330,8 @@ class _Cells:
         return psi, np.minimum(phi * (1 + self.error), self.kappa[part, None])
 
 
-def _parts(n: int) -> list[slice]:
+def parts(n: int) -> list[slice]:
+    """Return slices of n steps whose cells are computed together."""
     return [slice(first, min(first + _BLOCK, n)) for first in range(0, n, _BLOCK)]
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.guarantees._steps import in_units, steps_of
-from forgetless.guarantees.comparison import setting_of
-from forgetless.guarantees.schedule_bounds import COMPUTED
-from forgetless.guarantees.upper import half_supremum
 from forgetless.lab.problem import Problem
 from forgetless.schedules import resolve
+from forgetless.theory.compare import setting_of
+from forgetless.theory.steps import in_units, steps_of
+from forgetless.theory.upper import half_supremum
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs
 from support.filters import Flow
@@ -267,10 +266,24 @@ def test_computed_bounds_are_shown_where_they_hold(rng):
     for name in ("computed", "computed, seen tasks", "computed, next task"):
         assert "at most 1/R²" in named(overshoot, name).reason
     many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"))
-    assert all("not computed here" in bound.failures(many)[0] for bound in COMPUTED[:2])
-    assert "not computed here" in COMPUTED[2].failures(many)[0]
-    with pytest.raises(TypeError, match=r"use fl\.upper_bound"):
-        COMPUTED[0].evaluate(9, 1.0, 1.0)
+    for name in ("computed", "computed, seen tasks", "computed, next task"):
+        (failure,) = fl.theory.catalogue[name].failures(many)
+        assert failure.hypothesis == "k ≤ 10,000"
+        assert "not computed here" in failure.reason
+
+
+@dataclass(frozen=True, eq=False)
+class Nothing(fl.Filter):
+    """A filter that learns nothing."""
+
+    def factors(self, eigenvalues):
+        return 0.0 * eigenvalues
+
+
+def test_a_filter_that_learns_nothing_has_the_trivial_bound():
+    for quantity in ("average_loss", "seen_loss"):
+        assert fl.upper_bound(Nothing(), 5, quantity=quantity).value == 0.5
+    assert 0.49 < fl.upper_bound(fl.Ridge(1e140), 5).value <= 0.5
 
 
 @dataclass(frozen=True, eq=False)

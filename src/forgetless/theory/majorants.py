@@ -10,14 +10,12 @@ every number is an upper bound, rounding included.
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless._core.compiled import compiled, worth_loading
 from forgetless._progress import track
-from forgetless.guarantees._steps import Steps, least_m
+from forgetless.theory.steps import Steps, least_m
 
 INFLATION = 2.0**-44
 """Relative inflation per step: 512 roundings, where a step has fewer than 60."""
@@ -36,22 +34,18 @@ class Mesh:
     """The nodes 0 = r_0 < … < r_N = 1: a logarithmic mesh down to a tenth of 1/k, and a linear one.
 
     Nodes influence each other through sup f only, which is attained near ρ = 0.4/Σκ ≥ 0.4/k or
-    above, so that smaller ρ do not matter. ``kernels`` is the compiled module, or None for arrays.
+    above, so that smaller ρ do not matter.
     """
 
     r: Floats
-    kernels: Any = None
 
     @classmethod
     def of(cls, k: int, per_decade: int = PER_DECADE) -> "Mesh":
-        """Return the mesh for k steps, with compiled code if it saves time."""
+        """Return the mesh for k steps."""
         decades = math.log10(10.0 * (k + 1))
         low = np.logspace(-decades, 0.0, math.ceil(per_decade * decades))
-        r = np.unique(
-            np.concatenate([[0.0], np.minimum(low, 1.0), np.linspace(0.02, 1.0, per_decade // 2)])
-        )
-        pays = worth_loading("guarantees._majorant_numba", k * (6e-5 + 2e-7 * len(r)))
-        return cls(r, compiled("guarantees._majorant_numba") if pays else None)
+        linear = np.linspace(0.02, 1.0, per_decade // 2)
+        return cls(np.unique(np.concatenate([[0.0], np.minimum(low, 1.0), linear])))
 
     @cached_property
     def h(self) -> Floats:
@@ -74,9 +68,6 @@ class Mesh:
         On a cell f(a + τh) = (a + τh)(g_a − τδ), δ = g_a − g_b: below its chord for δ ≤ 0, at most
         hδ/4 above it otherwise. Only cells that may exceed the largest node are examined.
         """
-        if self.kernels is not None:
-            best, where = self.kernels.sup(self.r, g, INFLATION)
-            return float(best), float(where)
         f = self.r * g
         drop = g[:-1] - g[1:]
         at = int(f.argmax())
@@ -102,8 +93,6 @@ class Mesh:
         """
         if alpha <= 0.0:
             return g  # f = 0
-        if self.kernels is not None:
-            return np.asarray(self.kernels.step(self.r, g, alpha, kappa, q, m, INFLATION))
         w = 1.0 - kappa * self.r
         new = w * w * g
         new += (alpha * kappa * kappa) * self.rest

@@ -64,13 +64,8 @@ class OracleBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        names = ("value", "eta", "loss", "distance", "k", "radius", "status")
-        values = {name: getattr(self, name) for name in names}
-        return {
-            **values,
-            "schedule": repr(self.schedule),
-            "weights": self.weights.tolist(),
-        }
+        shown = {"schedule": repr(self.schedule), "weights": self.weights.tolist()}
+        return {**vars(self), **shown}
 
     def __repr__(self) -> str:
         text = (
@@ -134,24 +129,15 @@ def oracle_bound(
     make = minimax_budget if scheme == "budget" else minimax
     fits = tasks.is_realizable()
     if eta is not None:
-        eta = make(eta=eta).arguments["eta"]  # validated
-        if eta == 1 and not fits:
-            raise ValueError(
-                "eta must be below 1 where no model fits all tasks (see tasks.residual); leave"
-                " it out"
-            )
+        eta = _checked(eta, fits)
     p = next_probabilities(tasks, as_ordering(ordering), k)
 
     def sides(value: float) -> "RightSide":
         return RightSide(tasks, resolve(make(eta=value), k, tasks.radius), k, value, p)
 
-    best = (
-        1.0
-        if fits and eta is None
-        else eta
-        if eta is not None
-        else _best_eta(lambda each: sides(each).value)
-    )
+    best = eta
+    if best is None:
+        best = 1.0 if fits else _best_eta(lambda each: sides(each).value)
     right = sides(best)
     return OracleBound(
         right.value,
@@ -161,12 +147,20 @@ def oracle_bound(
         right.distance,
         k,
         tasks.radius,
-        _schedule(make, best),
+        make(eta=best),
     )
 
 
-def _schedule(make: Any, eta: float) -> Any:
-    return make() if eta == 1 else make(eta=eta)
+def _checked(eta: float, fits: bool) -> float:
+    """Return η as a float; ValueError outside (0, 1], and for 1 where no model fits all tasks."""
+    eta = validate.number("eta", eta, "η is a factor in (0, 1]", positive=True)
+    if eta > 1:
+        raise ValueError(f"eta must lie in (0, 1], got {eta:g}; leave it out")
+    if eta == 1 and not fits:
+        raise ValueError(
+            "eta must be below 1 where no model fits all tasks (see tasks.residual); leave it out"
+        )
+    return eta
 
 
 def next_probabilities(tasks: TaskCollection, ordering: Ordering, k: int) -> Floats:

@@ -13,18 +13,13 @@ from typing import Any
 from forgetless._core import averages, validate
 from forgetless._core.threads import one_blas_thread
 from forgetless.filters import Filter
-from forgetless.guarantees import _majorant, exchangeable
-from forgetless.guarantees._majorant import PER_DECADE, Mesh
-from forgetless.guarantees._steps import LINEAR, Steps, in_units, overshooting, steps_of
 from forgetless.metrics import quantity as quantity_of
-from forgetless.orderings import (
-    OrderingLike,
-    WithoutReplacement,
-    WithReplacement,
-    as_ordering,
-)
+from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering
 from forgetless.schedules import ScheduleLike, resolve
+from forgetless.theory import exchangeable, majorants
+from forgetless.theory.majorants import PER_DECADE, Mesh
 from forgetless.theory.one_filter import one_filter
+from forgetless.theory.steps import LINEAR, Steps, in_units, overshooting, steps_of
 
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
 
@@ -307,12 +302,12 @@ def half_supremum(
     steps = steps_of(filter_, k)
     mesh = Mesh.of(k, per_decade)
     if quantity == "seen_loss":
-        bound = _majorant.seen_tasks(steps, mesh, k)
+        bound = majorants.seen_tasks(steps, mesh, k)
     elif average is None:
-        bound = _majorant.last_iterate(steps, mesh)
+        bound = majorants.last_iterate(steps, mesh)
     else:
         check_alike(steps)
-        bound = _majorant.averaged(steps, mesh, _majorant.average_weights(k, average))
+        bound = majorants.averaged(steps, mesh, majorants.average_weights(k, average))
     return _HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
 
 

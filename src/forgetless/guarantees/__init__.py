@@ -1,3 +1,0 @@
-"""Guarantees of a schedule: exact losses beside all bounds, computed upper bounds, and worst
-collections.
-"""

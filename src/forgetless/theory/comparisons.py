@@ -1,0 +1,289 @@
+"""Results of ``compare_bounds``: exact losses, the bounds that apply, and why others do not."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from forgetless.io import Document, write
+from forgetless.reporting.table import Noted, Printed, Table, frame
+from forgetless.theory.hypotheses import REALIZABLE, Failure
+
+_FITTED = 1e-9
+"""Residual up to which one model fits all tasks."""
+
+_NOISY = (
+    "no upper bound applies: no model fits all tasks, and bounds of other schedules than"
+    " schedules.minimax(eta=…), for which see fl.oracle_bound, are proved for tasks that one model"
+    " fits; the exact losses above hold all the same"
+)
+
+
+@dataclass(frozen=True)
+class BoundCheck:
+    """One bound on the tasks at hand.
+
+    Attributes
+    ----------
+    name, kind, quantity, citation, status : str
+        Of the bound.
+    value : float or None
+        min(bound, trivial bound ½R²D²) for an upper bound that applies, the bound for a lower one,
+        else None.
+    published : float or None
+        The bound itself.
+    ratio : float or None
+        Of an upper bound, over the exact loss: at least 1, and 1 where it is attained. Of a lower
+        one, the smallest upper bound over it: how far theory is from closed.
+    failures : tuple of Failure
+        The hypotheses that do not hold, each with its reason; empty where it applies.
+    """
+
+    name: str
+    kind: str
+    quantity: str
+    value: float | None
+    published: float | None
+    ratio: float | None
+    failures: tuple[Failure, ...]
+    citation: str
+    status: str
+
+    @property
+    def applies(self) -> bool:
+        """Whether all hypotheses hold and the value is known."""
+        return not self.failures
+
+    @property
+    def capped(self) -> bool:
+        """Whether the trivial bound ½R²D² is smaller."""
+        return self.value is not None and self.published is not None and self.value < self.published
+
+    @property
+    def reason(self) -> str:
+        """Why it does not apply, or that the trivial bound is smaller; empty otherwise."""
+        if self.capped:
+            return f"the trivial bound ½R²D² is smaller than {self.published:.6g}"
+        return "; ".join(each.reason for each in self.failures)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        values = asdict(self)
+        values["failures"] = [list(each) for each in self.failures]
+        return {**values, "applies": self.applies, "reason": self.reason}
+
+
+@dataclass(frozen=True, repr=False)
+class BoundComparison(Printed):
+    """Exact losses and bounds of a schedule on a task collection; prints as a table.
+
+    Attributes
+    ----------
+    k : int
+    radius, distance, residual : float
+        R, D = ‖w₀ − w⋆‖ and how far the tasks are from realizable.
+    average_loss, seen_loss : float or None
+        Exact expectations after k steps; None where they are out of reach, with the reason in
+        ``notes``.
+    worst_case : float or None
+        D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the
+        labels here are.
+    bounds : tuple of BoundCheck
+    notes : tuple of str
+    errors : dict from str to float
+        Bounds of the relative errors of exact losses; 1 where no digit is known.
+    next_loss : float or None
+        Exact expected loss on the task after the last one; None where the order has none.
+    """
+
+    k: int
+    radius: float
+    distance: float
+    residual: float
+    average_loss: float | None
+    seen_loss: float | None
+    worst_case: float | None
+    bounds: tuple[BoundCheck, ...] = field(repr=False)
+    notes: tuple[str, ...] = ()
+    errors: dict[str, float] = field(default_factory=dict)
+    next_loss: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with ``bounds`` as a list of dicts."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        bounds = [check.to_dict() for check in self.bounds]
+        return {**values, "bounds": bounds, "notes": list(self.notes)}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file; ``fl.load`` reads it, and proves nothing again."""
+        write(path, "bound-comparison", self.to_dict(), {})
+
+    def to_frame(self) -> Any:
+        """Return the bounds as a pandas data frame, one row each."""
+        return frame(_columns(self.bounds))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the exact losses and every bound that applies on one axis; returns the axes."""
+        from forgetless.plots.results import plot_bounds
+
+        return plot_bounds(self, ax)
+
+    def sharpest(self, kind: str, quantity: str = "average_loss") -> BoundCheck | None:
+        """Return the smallest "upper" or the largest "lower" bound of a loss; None if none
+        applies.
+        """
+        wanted = (kind, quantity)
+        checks = [each for each in self.bounds if each.applies]
+        checks = [each for each in checks if (each.kind, each.quantity) == wanted]
+        best = min if kind == "upper" else max
+        return best(checks, key=lambda check: check.value or 0.0, default=None)
+
+    def table(self) -> Table:
+        """Return the bounds that apply; exact losses are its title, the other bounds its facts."""
+        checks = [check for check in self.bounds if check.applies]
+        columns: dict[str, list[Any]] = {
+            "bound that applies": [check.name for check in checks],
+            "kind": [check.kind for check in checks],
+            "loss": [check.quantity for check in checks],
+            "value": [Noted(check.value, "*" if check.capped else "") for check in checks],
+            "ratio": [Noted(check.ratio, "×") for check in checks],
+            "status": [check.status for check in checks],
+        }
+        facts = ["* the trivial bound ½R²D², which is smaller"]
+        facts = facts if any(check.capped for check in checks) else []
+        if self._noisy:
+            facts.append(_NOISY)
+        else:
+            others = [check for check in self.bounds if not check.applies]
+            facts += ["does not apply:", *(f"  {each.name}: {each.reason}" for each in others)]
+        formats = {"value": ".6g", "ratio": ".3g"}
+        return Table("\n".join(self._losses()), columns, tuple(facts), formats=formats)
+
+    def __repr__(self) -> str:
+        table = self.table()
+        above = [*table.title.splitlines(), ""]
+        lines = [*_wrapped(above), table.text(), "", *_wrapped(table.facts)]
+        return "\n".join(lines)
+
+    @property
+    def _noisy(self) -> bool:
+        """Whether no upper bound applies, because no model fits all tasks."""
+        upper = [check for check in self.bounds if check.kind == "upper"]
+        failed = {each.hypothesis for check in upper for each in check.failures}
+        none = not any(check.applies for check in upper)
+        return none and REALIZABLE.text in failed and self.residual > _FITTED
+
+    def _losses(self) -> list[str]:
+        """Return what was computed, one sentence a line."""
+        lines = [
+            f"after k = {self.k} steps: R = {self.radius:.6g}, D = {self.distance:.6g},"
+            f" residual {self.residual:.2g}",
+            f"exact expected average loss     {self._loss('average_loss')}",
+            f"exact expected seen-task loss   {self._loss('seen_loss')}",
+        ]
+        if self.next_loss is not None:
+            lines.append(f"exact expected next-task loss   {self._loss('next_loss')}")
+        return [*lines, f"worst teacher, labels noiseless {_number(self.worst_case)}", *self.notes]
+
+    def _loss(self, name: str) -> str:
+        """Return a loss as text, with its error unless that is far below the printed digits."""
+        value = getattr(self, name)
+        error = self.errors.get(name, 0.0)
+        if value is None or error <= 1e-6:
+            return _number(value)
+        if error < 1.0:
+            return f"{_number(value)}, to a relative {error:.1g}"
+        return f"not known to any digit: what was computed, {_number(value)}, may be all rounding"
+
+
+def _wrapped(lines: Iterable[str]) -> list[str]:
+    return [
+        part for line in lines for part in textwrap.wrap(line, 98, subsequent_indent="    ") or [""]
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.6g}"
+
+
+def from_document(document: Document) -> BoundComparison:
+    """Return the comparison in a document; ValueError if it could not have been computed."""
+    header = document.header
+    bounds = []
+    for check in header["bounds"]:
+        values = {each.name: check[each.name] for each in fields(BoundCheck)}
+        values["failures"] = tuple(Failure(*each) for each in values["failures"])
+        bounds.append(BoundCheck(**values))
+    parts = {"bounds": tuple(bounds), "notes": tuple(header["notes"])}
+    comparison = BoundComparison(**{**header, **parts})
+    repr(comparison)  # raises where a value is not of its type
+    return comparison
+
+
+def _columns(bounds: Iterable[BoundCheck]) -> dict[str, list[Any]]:
+    rows = [check.to_dict() for check in bounds]
+    names = [name for name in _SHOWN if name != "failures"]
+    return {name: [row[name] for row in rows] for name in names}
+
+
+_SHOWN = (*(each.name for each in fields(BoundCheck)), "applies", "reason")
+
+
+@dataclass(frozen=True, repr=False)
+class BoundComparisons(Printed, Mapping[str | int, BoundComparison]):
+    """Comparisons for several schedules on the same tasks, by label; prints as a table.
+
+    Attributes
+    ----------
+    parts : dict from label to BoundComparison
+    """
+
+    parts: dict[str | int, BoundComparison]
+
+    def __getitem__(self, label: str | int) -> BoundComparison:
+        return self.parts[label]
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def table(self) -> Table:
+        """Return exact losses and the smallest bound of the average loss, one row for every
+        schedule.
+        """
+        each = list(self.parts.values())
+        upper = [part.sharpest("upper") for part in each]
+        columns: dict[str, list[Any]] = {
+            "schedule": list(self.parts),
+            "average loss": [part.average_loss for part in each],
+            "seen-task loss": [part.seen_loss for part in each],
+            "worst teacher": [part.worst_case for part in each],
+            "at most": [None if check is None else check.value for check in upper],
+            "by": ["–" if check is None else check.name for check in upper],
+        }
+        first = each[0]
+        title = f"after k = {first.k} steps: R = {first.radius:.6g}, D = {first.distance:.6g}"
+        return Table(title, columns, number=".5g")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, for every label."""
+        return {str(label): part.to_dict() for label, part in self.parts.items()}
+
+    def to_frame(self) -> Any:
+        """Return the bounds of all schedules as a pandas data frame, with their labels in the first
+        column.
+        """
+        pairs = [(label, check) for label, part in self.parts.items() for check in part.bounds]
+        labels = [label for label, _ in pairs]
+        return frame({"schedule": labels, **_columns([check for _, check in pairs])})
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the exact average loss of every schedule, and its smallest bound; returns the
+        axes.
+        """
+        from forgetless.plots.results import plot_comparisons
+
+        return plot_comparisons(self, ax)
