@@ -32,7 +32,7 @@ _LATER = {
     "expect": "lab.exact",
     "explore": "explorer",
     "load": "io",
-    "loss_gradient": "lab.exact",
+    "loss_gradient": "lab.gradient",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "theory.oracle",
     "progress": "_progress",
@@ -40,7 +40,7 @@ _LATER = {
     "simulate": "lab.simulate",
     "step": "equation",
     "upper_bound": "theory.upper",
-    "worst_case": "lab.exact",
+    "worst_case": "lab.worst",
 }
 
 _PARTS = (
@@ -83,8 +83,10 @@ if TYPE_CHECKING:
     from forgetless.explorer import explore
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge
     from forgetless.io import load
-    from forgetless.lab.exact import expect, loss_gradient, worst_case
+    from forgetless.lab.exact import expect
+    from forgetless.lab.gradient import loss_gradient
     from forgetless.lab.simulate import simulate
+    from forgetless.lab.worst import worst_case
     from forgetless.orderings import (
         Cyclic,
         FixedOrder,
