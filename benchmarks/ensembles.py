@@ -2,8 +2,8 @@
 
 The loop draws all trials of a step at once, makes the ridge step by batched solves and measures the distance from the
 teacher at the end, as a script of a paper would. ``simulate`` does the same with ``metrics="distance"``; its default
-call also has the four metrics at logarithmic steps, three of them on all rows learned, and the weights. The limit is
-the time of drawing the numbers alone. One core: set OPENBLAS_NUM_THREADS=1.
+call has three metrics at logarithmic steps, one of them with every teacher. The limit is the time of drawing the
+numbers alone. One core: set OPENBLAS_NUM_THREADS=1.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import numpy as np
 
 import forgetless as fl
 from forgetless.ensembles import Gaussian, teachers
-from forgetless.ensembles._wishart import Wishart
+from forgetless.ensembles.spectra import wishart
 from harness import medians, table
 
 SIZES = [(12, 5, 6, 4000), (60, 12, 16, 1000), (100, 20, 10, 500), (100, 50, 10, 200), (20, 100, 10, 500)]
@@ -49,10 +49,10 @@ def simulation(repeats):
         times = medians(
             {
                 "loop": loop(d, n, k, n_trials),
-                "simulate": lambda e=ensemble, k=k, o=options: fl.simulate(
-                    e, 3.0, k, record="last", metrics="distance", **o
+                "simulate": lambda e=ensemble, k=k, o=options: e.simulate(
+                    3.0, k, record="last", metrics="distance", **o
                 ),
-                "default": lambda e=ensemble, k=k, o=options: fl.simulate(e, 3.0, k, **o),
+                "default": lambda e=ensemble, k=k, o=options: e.simulate(3.0, k, **o),
                 "numbers": lambda s=(k, n_trials, n, d): np.random.default_rng(0).standard_normal(s),
             },
             repeats,
@@ -69,7 +69,7 @@ def expectation(repeats):
     for d, n, k in ((100, 20, 10), (100, 20, 100), (100, 20, 1000)):
         ensemble = Gaussian(d, n, 0.5, teachers.walk(1.0, 0.1))
         contestants = {
-            f"{schedule}, {label}": lambda e=ensemble, s=schedule, k=k, m=names: fl.expect(e, s, k, metrics=m)
+            f"{schedule}, {label}": lambda e=ensemble, s=schedule, k=k, m=names: e.expect(s, k, metrics=m)
             for schedule in (5.0, "increasing")
             for label, names in (("average loss", ("average_loss",)), ("all metrics", metrics))
             if k <= 100 or label == "average loss"
@@ -86,7 +86,7 @@ ERRORS += [(20, 0.01, 200), (20, 1.0, 200), (100, 0.01, 20), (100, 1.0, 20), (20
 
 def full_memory(n, d, variance, k):
     """Return E‖w − v‖² of ridge regression on all nk rows with the best strength, which stores a d × d matrix."""
-    spectrum, strength = Wishart(n * k, d), d * variance
+    spectrum, strength = wishart(n * k, d), d * variance
     return variance * (float(spectrum.sum(1 / (spectrum.singular_values**2 + strength))) + max(d - n * k, 0) / strength)
 
 
@@ -95,7 +95,7 @@ def schedules():
     rows = []
     for n, variance, k in ERRORS:
         ensemble = Gaussian(100, n, variance**0.5)
-        optimal = fl.optimal_schedule(ensemble, k, objective="distance")
+        optimal = ensemble.optimal_schedule(k, objective="distance")
         linear = fl.schedules.from_coefficients(100 * variance + n * np.arange(k))
         several = {
             "none": "none",
@@ -104,7 +104,7 @@ def schedules():
             "minimax": "minimax",
             "l": linear,
         }
-        errors = fl.expect(ensemble, several, k, metrics="distance").distance[:, 0] / optimal.loss
+        errors = ensemble.expect(several, k, metrics="distance").distance[:, 0] / optimal.loss
         cells = [errors[0], optimal.best_constant_loss / optimal.loss, *errors[1:]]
         cells.append(full_memory(n, 100, variance, k) / optimal.loss)
         ends = f"{optimal.coefficients[0]:.3g} → {optimal.coefficients[-1]:.4g}"
@@ -122,11 +122,11 @@ def main() -> None:
     rows = []
     for n, d in ((5, 20), (49, 100), (100, 100), (200, 300), (400, 600)):
         begin = time.perf_counter()
-        spectrum = Wishart(n, d)
+        spectrum = wishart.__wrapped__(n, d)
         seconds, x = time.perf_counter() - begin, spectrum.singular_values**2
-        errors = (float(spectrum.sum(x)) / (n * d) - 1, spectrum.variance(x) / (2 * n * d) - 1)
+        errors = (spectrum.sum(x) / (n * d) - 1, spectrum.sum(x * x) / (n * d * (n + d + 1)) - 1)
         rows.append([f"{n} × {d}", f"{seconds:.3f} s", *(f"{abs(error):.0e}" for error in errors)])
-    header = ["size", "set-up", "error of E tr", "error of Var tr"]
+    header = ["size", "set-up", "error of E Σs²", "error of E Σs⁴"]
     print(table("Moments of Gaussian matrices", "python benchmarks/ensembles.py", header, rows))
     print()
     header = ["problem", "schedule and metrics", "time after the set-up"]

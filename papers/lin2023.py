@@ -78,7 +78,7 @@ def statements() -> list[Statement]:
 
 def task_distances(ensemble: fl.ensembles.Gaussian, k: int) -> Floats:
     """Return E‖w_t − v_i‖² of every teacher i after every task t, exactly."""
-    result = fl.expect(ensemble, fl.Projection(), k, metrics="task_distances", record="all")
+    result = ensemble.expect(fl.Projection(), k, metrics="task_distances", record="all")
     return np.asarray(result.task_distances)
 
 

@@ -17,7 +17,7 @@ for walk in (0.0, 0.01, 0.1, 1.0):
     schedule = fl.schedules.steady(tasks, noise=1.0, walk=walk)
     strengths = schedule(300, tasks.radius).coefficient
     left.plot(range(1, 301), strengths, label=f"walk {walk:g}")
-    result = fl.expect(tasks, schedule, k=300, metrics="distance", record="all")
+    result = tasks.expect(schedule, k=300, metrics="distance", record="all")
     right.plot(result.steps, result.distance)
 left.set(xscale="log", yscale="log", xlabel="task", ylabel="optimal λ")
 right.set(xscale="log", yscale="log", xlabel="task", ylabel="distance")

@@ -36,8 +36,8 @@ CASES = {
 
 
 def deviations(ensemble, k, filter_, n_trials, metrics=METRICS):
-    exact = fl.expect(ensemble, filter_, k, metrics=metrics, record="all")
-    trace = fl.simulate(ensemble, filter_, k, n_trials=n_trials, seed=1, metrics=metrics, record="all")
+    exact = ensemble.expect(filter_, k, metrics=metrics, record="all")
+    trace = ensemble.simulate(filter_, k, n_trials=n_trials, seed=1, metrics=metrics, record="all")
     for name in metrics:
         for i in (0, 1, k - 1):
             error, difference = trace.standard_errors(name)[i], trace.means(name)[i] - exact.values[name][i]
@@ -94,7 +94,7 @@ def test_defaults_of_teachers():
     assert teachers.exchangeable().distances(2).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
     assert teachers.recurring(2).distances(3).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
     assert teachers.change(1).distances(2)[1, 2] == 2.0
-    assert fl.expect(Rotated([[2.0]]), "none", 1, metrics="distance").distance.tolist() == [0.0]
+    assert Rotated([[2.0]]).expect("none", 1, metrics="distance").distance.tolist() == [0.0]
 
 
 def test_lin_2023():
@@ -105,7 +105,7 @@ def test_lin_2023():
             continue
         W = rng.standard_normal((T, p))
         ensemble = Gaussian(p, n, sigma, teachers.given(W))
-        errors = fl.expect(ensemble, "none", T, metrics="task_distances", record="all").task_distances
+        errors = ensemble.expect("none", T, metrics="task_distances", record="all").task_distances
         assert errors[-1].mean() == pytest.approx(published_generalization(n, p, T, sigma, W), rel=1e-14 * T)
         if n < p:
             forgetting = np.mean(errors[-1, :-1] - np.diagonal(errors)[:-1])
@@ -117,7 +117,7 @@ def test_lin_2023():
 def test_rotating_all_teachers_changes_nothing():
     W, Q = vectors(4, 6), np.linalg.qr(vectors(6, 6, 2))[0]
     for points in (W, W @ Q):
-        result = fl.expect(Gaussian(6, 3, 0.3, teachers.given(points)), 2.0, 5, metrics=METRICS)
+        result = Gaussian(6, 3, 0.3, teachers.given(points)).expect(2.0, 5, metrics=METRICS)
         values = [float(result.values[name][0]) for name in METRICS]
         if points is W:
             expected = values
@@ -126,8 +126,8 @@ def test_rotating_all_teachers_changes_nothing():
 
 def test_scaling_rows_and_strength_together():
     X, c = spread_rows(), 7.0
-    plain = fl.expect(Rotated(X, 0.3), 2.0, 5, metrics=METRICS)
-    scaled = fl.expect(Rotated(np.sqrt(c) * X, np.sqrt(c) * 0.3), 2.0 * c, 5, metrics=METRICS)
+    plain = Rotated(X, 0.3).expect(2.0, 5, metrics=METRICS)
+    scaled = Rotated(np.sqrt(c) * X, np.sqrt(c) * 0.3).expect(2.0 * c, 5, metrics=METRICS)
     for name in METRICS:
         factor = 1.0 if name == "distance" else c
         assert scaled.values[name] == pytest.approx(factor * plain.values[name], rel=1e-12)
@@ -136,43 +136,43 @@ def test_scaling_rows_and_strength_together():
 @pytest.mark.parametrize("size", [(4, 9), (9, 4)])
 def test_vanishing_regularization_is_projection(size):
     ensemble = Gaussian(*size, 0.3, teachers.walk(1.0, 0.3))
-    weak = fl.expect(ensemble, 1e-9, 5, metrics=METRICS)
-    solved = fl.expect(ensemble, "none", 5, metrics=METRICS)
+    weak = ensemble.expect(1e-9, 5, metrics=METRICS)
+    solved = ensemble.expect("none", 5, metrics=METRICS)
     for name in METRICS:
         assert weak.values[name] == pytest.approx(solved.values[name], rel=1e-6, abs=1e-8)
 
 
 def test_a_task_of_orthonormal_rows_has_the_spectrum_of_a_projection():
-    result = fl.expect(Rotated(np.eye(8)[:2]), fl.Ridge(3.0), 4, metrics="distance", record="all")
+    result = Rotated(np.eye(8)[:2]).expect(fl.Ridge(3.0), 4, metrics="distance", record="all")
     shrunk = 1 - 2 / 8 + 2 / 8 * (3 / 4) ** 2
     assert result.distance == pytest.approx(shrunk ** np.arange(1, 5), rel=1e-13)
 
 
 def test_square_tasks_with_noise_solved_exactly_have_no_finite_mean():
     for n in (4, 5, 6):
-        result = fl.expect(Gaussian(5, n, 0.3), "none", 4, metrics=METRICS, record="all")
+        result = Gaussian(5, n, 0.3).expect("none", 4, metrics=METRICS, record="all")
         assert np.isinf(result.distance).all()
         assert np.isinf(result.average_loss).all()
-        assert np.isfinite(fl.expect(Gaussian(5, n), "none", 4).average_loss).all()
+        assert np.isfinite(Gaussian(5, n).expect("none", 4).average_loss).all()
 
 
 def test_small_errors_are_not_lost_by_cancellation():
     strength, ensemble = 1e-8, Gaussian(3, 10)
     xi = ensemble.spectrum.singular_values**2
     expected = ensemble.spectrum.sum((strength / (xi + strength)) ** 2) / 3
-    result = fl.expect(ensemble, strength, 1, metrics="distance").distance[0]
+    result = ensemble.expect(strength, 1, metrics="distance").distance[0]
     assert result == pytest.approx(expected, rel=1e-12)
     assert result > 1e-18
     walking = Gaussian(5, 3, 0.0, teachers.walk(1e6, 1e-3))
-    assert fl.expect(walking, "none", 200, metrics="distance").distance[0] == pytest.approx(1e-6 * 2 / 3, rel=1e-6)
+    assert walking.expect("none", 200, metrics="distance").distance[0] == pytest.approx(1e-6 * 2 / 3, rel=1e-6)
 
 
 def test_several_schedules_and_steps_are_those_of_single_calls():
     ensemble = Gaussian(10, 4, 0.3, teachers.walk(1.0, 0.2))
-    several = fl.expect(ensemble, {"a": 1.0, "b": "increasing"}, 6, metrics=METRICS, record="all")
+    several = ensemble.expect({"a": 1.0, "b": "increasing"}, 6, metrics=METRICS, record="all")
     for label, schedule in (("a", 1.0), ("b", "increasing")):
         for step in (0, 3, 6):
-            alone = fl.expect(ensemble, schedule, 6, metrics=METRICS, record=[step])
+            alone = ensemble.expect(schedule, 6, metrics=METRICS, record=[step])
             for name in METRICS:
                 value = several[label].values[name][step - 1] if step else alone.values[name][0]
                 assert np.array_equal(alone.values[name][0], value, equal_nan=True)
@@ -180,7 +180,7 @@ def test_several_schedules_and_steps_are_those_of_single_calls():
 
 def test_before_the_first_task():
     ensemble = Gaussian(10, 4, 0.5, teachers.walk(2.0, 0.2))
-    result = fl.expect(ensemble, 1.0, 3, metrics=METRICS, record=[0])
+    result = ensemble.expect(1.0, 3, metrics=METRICS, record=[0])
     assert result.distance == pytest.approx([4.0])
     assert result.next_loss == pytest.approx([0.5 * 4 * (4.0 + 0.25)])
 
@@ -188,8 +188,8 @@ def test_before_the_first_task():
 def test_per_task_metrics_average_to_the_others():
     ensemble = Gaussian(10, 4, 0.3, teachers.recurring(3))
     names = (*METRICS, "task_losses", "task_distances")
-    result = fl.expect(ensemble, 2.0, 7, metrics=names)
-    trace = fl.simulate(ensemble, 2.0, 7, n_trials=4000, seed=0, metrics=names, record="last")
+    result = ensemble.expect(2.0, 7, metrics=names)
+    trace = ensemble.simulate(2.0, 7, n_trials=4000, seed=0, metrics=names, record="last")
     assert result.task_losses[0].mean() == pytest.approx(float(result.average_loss[0]), rel=1e-12)
     for name in ("task_losses", "task_distances"):
         z = (trace.values[name][:, 0].mean(0) - result.values[name][0]) / (
@@ -206,17 +206,20 @@ def test_per_task_metrics_average_to_the_others():
         (lambda: teachers.exchangeable(similarity=1.5), ValueError, "similarity must lie in"),
         (lambda: Gaussian(5, 2, 0.0, teachers.given(np.ones((2, 4)))), ValueError, "teachers have 4 features"),
         (lambda: Gaussian(5, 2, 0.0, "one"), TypeError, "teachers must be one of"),
-        (lambda: teachers.given([[np.nan]]), ValueError, "vectors must be finite"),
+        (lambda: teachers.given([[np.nan]]), ValueError, "vectors must be a finite matrix"),
         (lambda: Rotated([1.0, 2.0]), ValueError, "X must be a finite matrix"),
         (lambda: Rotated([[np.nan]]), ValueError, "X must be a finite matrix"),
-        (lambda: fl.expect(Gaussian(5, 2), Endless(), 2), ValueError, "factors that are not finite"),
-        (lambda: fl.expect(Gaussian(5, 2), 1.0, 2, metrics="drift"), ValueError, "metrics must be"),
-        (lambda: fl.expect(Gaussian(5, 2), 1.0, 2, ordering="cyclic"), TypeError, "ordering is for task collections"),
-        (lambda: fl.expect(Gaussian(5, 5, 0.1), 1e-17, 2), ValueError, "at least 1e-15"),
-        (lambda: fl.expect(Gaussian(5, 2), fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
-        (lambda: fl.expect(Gaussian(5, 2), 1.0, 0), ValueError, "k must be at least 1"),
-        (lambda: fl.optimal_schedule(Gaussian(5, 2), 2, monotone=True), TypeError, "monotone is for task"),
-        (lambda: fl.advise(Gaussian(5, 2), 2, objective="worst_case"), ValueError, "objective must be one of"),
+        (lambda: Gaussian(5, 2).expect(Endless(), 2), ValueError, "factors that are not finite"),
+        (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="drift"), ValueError, "metrics must be"),
+        (lambda: fl.expect(Gaussian(5, 2), 1.0, 2), TypeError, "tasks must be a TaskCollection"),
+        (lambda: fl.simulate(Gaussian(5, 2), 1.0, 2), TypeError, "tasks must be a TaskCollection"),
+        (lambda: fl.optimal_schedule(Gaussian(5, 2), 2), TypeError, "tasks must be a TaskCollection"),
+        (lambda: fl.advise(Gaussian(5, 2), 2), TypeError, "tasks must be a TaskCollection"),
+        (lambda: Gaussian(5, 5, 0.1).expect(1e-17, 2), ValueError, "at least 1e-15"),
+        (lambda: Gaussian(5, 2).expect(fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
+        (lambda: Gaussian(5, 2).expect(1.0, 0), ValueError, "k must be at least 1"),
+        (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="weights"), ValueError, "use simulate"),
+        (lambda: Gaussian(5, 2).optimal_schedule(2, objective="worst_case"), ValueError, "objective must be one of"),
         (lambda: fl.schedules.steady(Gaussian(5, 2), 1e-170)(3, 1.0), ValueError, "ratios of squares"),
         (lambda: teachers.given("a"), TypeError, "vectors must be an array of numbers"),
         (lambda: Rotated("ab"), TypeError, "X must be an array of numbers"),

@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 import forgetless as fl
-from forgetless.advice.ensembles import Objective
 from forgetless.ensembles import Gaussian, Rotated, teachers
+from forgetless.ensembles._optimum import Objective
 
 
 @pytest.mark.parametrize("objective", ["average_loss", "next_loss", "distance"])
@@ -14,26 +14,27 @@ from forgetless.ensembles import Gaussian, Rotated, teachers
 def test_objective_and_gradient(objective, law):
     ensemble, coefficients = Gaussian(9, 4, 0.4, law), np.array([0.5, 2.0, 7.0, 3.0])
     evaluate = Objective(ensemble, 4, objective)
-    value, slopes = evaluate(coefficients)
-    exact = fl.expect(ensemble, fl.Ridge(coefficients), 4, metrics=objective).values[objective][0]
-    assert value == pytest.approx(exact, rel=1e-12)
+    value, slopes = evaluate(np.log(coefficients))
+    exact = ensemble.expect(fl.Ridge(coefficients), 4, metrics=objective).values[objective][0]
+    assert np.exp(value) == pytest.approx(exact, rel=1e-12)
+    assert evaluate.of(fl.Ridge(coefficients))[0] == pytest.approx(exact, rel=1e-12)
     for i in range(4):
         h = 1e-5 * np.eye(4)[i]
         assert slopes[i] == pytest.approx(
-            (evaluate(coefficients + h)[0] - evaluate(coefficients - h)[0]) / 2e-5, rel=1e-5
+            (evaluate(np.log(coefficients) + h)[0] - evaluate(np.log(coefficients) - h)[0]) / 2e-5, rel=1e-5
         )
 
 
 def test_closed_form_is_the_optimum_over_all_coefficients():
     ensemble, k = Gaussian(60, 12, 0.2**0.5), 16
-    schedule = fl.optimal_schedule(ensemble, k)
+    schedule = ensemble.optimal_schedule(k)
     assert np.array(schedule.coefficients)[[0, 4, 8, 12]] == pytest.approx([12, 23.256, 40.276, 62.825], rel=1e-4)
     assert schedule.start == "closed form"
     assert schedule.tracking == np.inf
     assert schedule.stationarity < 1e-12
 
     def loss(logs):
-        return fl.expect(ensemble, fl.Ridge(np.exp(logs)), k).average_loss[0]
+        return ensemble.expect(fl.Ridge(np.exp(logs)), k).average_loss[0]
 
     searched = minimize(
         loss, np.full(k, 3.0), method="L-BFGS-B", options={"maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-12}
@@ -45,14 +46,14 @@ def test_closed_form_is_the_optimum_over_all_coefficients():
 def test_no_filter_is_better_than_the_closed_form():
     """Of one step, among all filters with two values: those of two singular values."""
     X, noise = np.diag([3.0, 0.7])[:, :2], 0.4
-    schedule = fl.optimal_schedule(Rotated(X, noise), 1)
+    schedule = Rotated(X, noise).optimal_schedule(1)
 
     def distance(factors):
         left = np.sum((1 - factors) ** 2) / 2
         return left + noise**2 * np.sum(factors**2 / np.array([9.0, 0.49]))
 
     best = minimize(distance, [0.5, 0.5], tol=1e-14).fun
-    exact = fl.expect(Rotated(X, noise), fl.Ridge(schedule.coefficients[0]), 1, metrics="distance").distance[0]
+    exact = Rotated(X, noise).expect(fl.Ridge(schedule.coefficients[0]), 1, metrics="distance").distance[0]
     assert exact == pytest.approx(best, rel=1e-10)
 
 
@@ -64,7 +65,7 @@ TRACKING += [(20, 0.1, 0.1), (100, 1.0, 0.1), (200, 1.0, 1e-2), (200, 0.3, 0.1)]
 def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
     d = 100
     ensemble = Gaussian(d, n, noise, teachers.walk(1.0, drift))
-    limit = fl.optimal_schedule(ensemble, 2, objective="distance").tracking
+    limit = ensemble.optimal_schedule(2, objective="distance").tracking
 
     def stationary(logarithm):
         """The fixed point of e = (1 − 2a + a₂)(e + q²) + σ²ν."""
@@ -82,7 +83,7 @@ def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
 
 def test_strengths_rise_fall_and_saturate():
     def coefficients(law, noise=0.2**0.5, objective="distance"):
-        return np.array(fl.optimal_schedule(Gaussian(60, 12, noise, law), 16, objective=objective).coefficients)
+        return np.array(Gaussian(60, 12, noise, law).optimal_schedule(16, objective=objective).coefficients)
 
     assert np.all(np.diff(coefficients(teachers.one())) > 0)
     assert not coefficients(teachers.one(), noise=0.0).any()
@@ -109,31 +110,27 @@ def test_steady_on_a_collection():
     )
 
 
-def test_advice_on_an_ensemble():
+def test_schedules_beside_the_optimal_one():
+    """The row n = 20, σ² = 1, k = 20 of the table of the docs."""
     ensemble = Gaussian(100, 20, 1.0)
-    advice = fl.advise(ensemble, 20)
-    losses = {option.shape: option.loss for option in advice.options}
-    assert advice.options[0].shape == "optimal"
-    assert advice.best.start == "closed form"
-    for shape in ("constant", "no regularization", "increasing, theorem"):
-        option = next(option for option in advice.options if option.shape == shape)
-        assert option.loss == pytest.approx(fl.expect(ensemble, option.schedule, 20).average_loss[0], rel=1e-12)
-    excess = {shape: loss - 10.0 for shape, loss in losses.items()}  # ½nσ², which no schedule avoids
-    assert excess["constant"] / excess["optimal"] == pytest.approx(1.05, abs=0.01)  # the table of the docs
-    assert excess["no regularization"] / excess["optimal"] == pytest.approx(4.7, abs=0.05)
-    assert excess["increasing, theorem"] / excess["optimal"] == pytest.approx(2.5, abs=0.05)
-    assert np.multiply(advice.options[0].strengths, ensemble.radius**2) == pytest.approx([100, 356.5], rel=1e-3)
-    assert "times as much with the best constant λ" in advice.why
+    best = ensemble.optimal_schedule(20)
+    assert best.start == "closed form"
+    losses = ensemble.expect({"best": best, "none": "none", "paper": "increasing", "constant": best.best_constant}, 20)
+    excess = losses.average_loss[:, 0] - 10.0  # ½nσ², which no schedule avoids
+    assert excess[0] + 10.0 == pytest.approx(best.loss, rel=1e-12)
+    assert excess[1:] / excess[0] == pytest.approx([4.7, 2.46, 1.05], abs=0.01)
+    assert excess[3] + 10.0 == pytest.approx(best.best_constant_loss, rel=1e-12)
+    assert [best.coefficients[0], best.coefficients[-1]] == pytest.approx([100, 356.5], rel=1e-3)
 
 
 def test_weak_optima_are_searched():
     """One task: the optimum is a constant, and far below R²."""
-    schedule = fl.optimal_schedule(Gaussian(50, 50, 1e-4), 1, objective="distance")
+    schedule = Gaussian(50, 50, 1e-4).optimal_schedule(1, objective="distance")
     assert schedule.best_constant_loss == pytest.approx(schedule.loss, rel=1e-3)
     ensemble = Gaussian(50, 50, 1e-4, teachers.exchangeable(1.0, 1 - 1e-9))
-    schedule = fl.optimal_schedule(ensemble, 5)
+    schedule = ensemble.optimal_schedule(5)
     assert schedule.stationarity < 1e-5
-    assert schedule.loss <= fl.expect(ensemble, fl.schedules.steady(ensemble, 1e-4), 5).average_loss[0]
+    assert schedule.loss <= ensemble.expect(fl.schedules.steady(ensemble, 1e-4), 5).average_loss[0]
 
 
 def test_steady_among_the_candidates_of_a_collection():
@@ -143,8 +140,24 @@ def test_steady_among_the_candidates_of_a_collection():
     }
 
 
-def test_advice_when_teachers_differ():
-    advice = fl.advise(Gaussian(20, 5, 0.1, teachers.exchangeable(1.0, 0.5)), 8, also={"mine": 3.0})
-    assert advice.options[0].shape == "optimal"
-    assert advice.best.stationarity < 1e-5
-    assert {"mine", "constant"} <= {option.shape for option in advice.options}
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("n", [4, 5, 6])
+@pytest.mark.parametrize(
+    "law",
+    [teachers.walk(1.0, 0.2), teachers.walk(0.0, 0.2), teachers.exchangeable(), teachers.one(0.0), teachers.one()],
+)
+def test_square_tasks_have_an_optimum_too(n, noise, law):
+    """Where n and d differ by less than two, no weak strength and no infinite error gets in the way."""
+    ensemble = Gaussian(5, n, noise, law)
+    for objective in ("average_loss", "next_loss", "distance"):
+        best = ensemble.optimal_schedule(6, objective=objective)
+        assert best.loss <= best.best_constant_loss
+        exact = ensemble.expect(fl.Ridge(best.coefficients), 6, metrics=objective)
+        assert best.loss == pytest.approx(float(exact.values[objective][0]), rel=1e-9, abs=1e-20)
+
+
+def test_the_optimum_when_teachers_differ():
+    ensemble = Gaussian(20, 5, 0.1, teachers.exchangeable(1.0, 0.5))
+    best = ensemble.optimal_schedule(8)
+    rivals = ensemble.expect([3.0, "none", "increasing", "minimax", fl.schedules.end_ramp(1 / 4)], 8)
+    assert best.loss < rivals.average_loss.min()

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from forgetless.ensembles._wishart import Wishart
+from forgetless.ensembles.spectra import wishart
 
 SIZES = [(1, 1), (1, 5), (2, 3), (3, 3), (5, 20), (20, 5), (20, 20), (49, 100), (100, 100), (30, 400), (400, 600)]
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_moments_with_closed_forms(size):
-    (n, d), spectrum = size, Wishart(*size)
+    (n, d), spectrum = size, wishart(*size)
     x = spectrum.singular_values**2
     assert spectrum.sum(np.ones_like(x)) == pytest.approx(min(n, d), rel=1e-10)
     assert spectrum.sum(x) == pytest.approx(n * d, rel=1e-10)
@@ -25,7 +25,7 @@ def test_moments_with_closed_forms(size):
 
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_one_row_has_a_chi_squared_norm(d):
-    spectrum = Wishart(1, d)
+    spectrum = wishart(1, d)
     x = spectrum.singular_values**2
     for strength in (1e-3, 0.5, 20.0):
         values = x / (x + strength)
@@ -35,7 +35,7 @@ def test_one_row_has_a_chi_squared_norm(d):
 
 @pytest.mark.parametrize("size", [(2, 2), (2, 4), (5, 2)])
 def test_two_singular_values_by_direct_integration(size):
-    gap, spectrum = abs(size[0] - size[1]), Wishart(*size)
+    gap, spectrum = abs(size[0] - size[1]), wishart(*size)
 
     def density(y, x):
         return (x * y) ** gap * np.exp(-(x * x + y * y) / 2) * abs(x * x - y * y)
@@ -58,7 +58,7 @@ def test_two_singular_values_by_direct_integration(size):
 @pytest.mark.parametrize("size", [(8, 8), (7, 8), (3, 9)])
 @pytest.mark.parametrize("strength", [1e-2, 0.1, 1.0])
 def test_weak_regularization_against_sampled_spectra(size, strength):
-    spectrum, rng = Wishart(*size), np.random.default_rng(0)
+    spectrum, rng = wishart(*size), np.random.default_rng(0)
     s = np.linalg.svd(rng.standard_normal((20_000, *size)), compute_uv=False)
     sums = np.sum(s * s / (s * s + strength), axis=1)
     x = spectrum.singular_values**2
@@ -69,13 +69,13 @@ def test_weak_regularization_against_sampled_spectra(size, strength):
 @pytest.mark.parametrize("strength", [1e-14, 1e-8, 1e-3, 1.0, 1e4])
 def test_weak_regularization_of_one_entry(strength):
     """E ξ/(ξ + λ) of one squared standard normal is 1 − √(πλ/2) exp(λ/2) erfc(√(λ/2))."""
-    spectrum = Wishart(1, 1)
+    spectrum = wishart(1, 1)
     x = spectrum.singular_values**2
     left = np.sqrt(np.pi * strength / 2) * special.erfcx(np.sqrt(strength / 2))
     assert spectrum.sum(strength / (x + strength)) == pytest.approx(left, rel=1e-9)
 
 
 def test_rows_and_features_can_be_exchanged():
-    one, other = Wishart(6, 11), Wishart(11, 6)
+    one, other = wishart(6, 11), wishart(11, 6)
     x = one.singular_values**2
     assert one.sum(x / (x + 2)) == pytest.approx(other.sum(x / (x + 2)), rel=1e-13)

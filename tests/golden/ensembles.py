@@ -48,9 +48,9 @@ def metrics(name, ensemble):
     """Yield exact and simulated metrics of three schedules."""
     for schedule in ("constant", "increasing", "increasing-budget"):
         value = SCHEDULES[schedule]
-        exact = fl.expect(ensemble, value, K, metrics=METRICS, record="all")
-        options = {"record": "last", "n_trials": 2, "seed": 5}
-        trace = fl.simulate(ensemble, value, K, metrics=(*METRICS, "weights"), **options)
+        exact = ensemble.expect(value, K, metrics=METRICS, record="all")
+        metrics = (*METRICS, "weights")
+        trace = ensemble.simulate(value, K, metrics=metrics, record="last", n_trials=2, seed=5)
         for metric in METRICS:
             yield f"ensembles/expect/{name}/{schedule}/{metric}", getattr(exact, metric)
             yield f"ensembles/simulate/{name}/{schedule}/{metric}", getattr(trace, metric)
@@ -60,5 +60,5 @@ def metrics(name, ensemble):
 def optimal(name, ensemble):
     """Yield the loss of the optimal schedule."""
     for objective in ("average_loss", "next_loss", "distance"):
-        best = fl.optimal_schedule(ensemble, K, objective=objective)
+        best = ensemble.optimal_schedule(K, objective=objective)
         yield f"optimal_schedule/{name}/{objective}", best.loss

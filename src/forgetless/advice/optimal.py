@@ -10,16 +10,12 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
-from forgetless.advice import ensembles
 from forgetless.advice._search import Coordinates, search
 from forgetless.advice.ranking import checked_objective, losses_on, name_of, standard_shapes
 from forgetless.advice.results import OptimalSchedule
-from forgetless.ensembles import Ensemble
 from forgetless.filters import Ridge
-from forgetless.lab.exact import Adjoint, through_parameters
-from forgetless.lab.fresh import check_unused
+from forgetless.lab.gradient import Adjoint, through_parameters
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
-from forgetless.metrics import quantity
 from forgetless.orderings import OrderingLike
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
@@ -40,7 +36,7 @@ _STARTS = ("no regularization", "constant", "increasing", "end ramp")
 
 @with_few_threads
 def optimal_schedule(
-    tasks: TaskCollection | Ensemble,
+    tasks: TaskCollection,
     k: int,
     *,
     objective: str | TaskCollection = "average_loss",
@@ -56,15 +52,12 @@ def optimal_schedule(
 
     Parameters
     ----------
-    tasks : TaskCollection or Ensemble
-        For an ensemble with rotation-invariant rows and one teacher, or a walking one and the
-        objectives "next_loss" and "distance", the optimum has a closed form
-        (``fl.schedules.steady``), and ``.tracking`` is its limit; other arguments than these three
-        are for task collections.
+    tasks : TaskCollection
+        For fresh random tasks see ``fl.ensembles``.
     k : int
         Number of steps. A gradient costs two passes over them.
     objective : "average_loss", "worst_case" or TaskCollection
-        As in ``advise``; for ensembles "average_loss", "next_loss" or "distance".
+        As in ``advise``.
     ordering : Ordering or its name, default ``WithReplacement()``
         Any ordering with ``moves``.
     monotone : bool, default False
@@ -88,9 +81,6 @@ def optimal_schedule(
     ([0.0, 0.5, 1.3, 2.2], 0.28)
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
-    if isinstance(tasks, Ensemble):
-        check_unused(ordering=(ordering, None), monotone=(monotone, False))
-        return ensembles.optimal(tasks, k, quantity("objective", objective, ensembles.OBJECTIVES))
     check_tasks(tasks)
     goal = checked_objective(objective, tasks, ("average_loss", "worst_case"))
     order = checked_ordering(ordering, tasks, k)

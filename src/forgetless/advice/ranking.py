@@ -11,14 +11,12 @@ import numpy as np
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
-from forgetless.advice import ensembles
 from forgetless.advice._search import Curve, Losses, Shape, own_shapes, search, shapes
 from forgetless.advice.results import Advice, Option
-from forgetless.ensembles import Ensemble
 from forgetless.filters import Projection
-from forgetless.lab.exact import expect, worst_case
-from forgetless.lab.fresh import check_unused
+from forgetless.lab.exact import expect
 from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
+from forgetless.lab.worst import worst_case
 from forgetless.metrics import loss_on, quantity
 from forgetless.orderings import Cyclic, Ordering, OrderingLike
 from forgetless.schedules import ScheduleLike, resolve
@@ -41,7 +39,7 @@ _ROUNDED = 1e-14
 
 @with_few_threads
 def advise(
-    tasks: TaskCollection | Ensemble,
+    tasks: TaskCollection,
     k: int,
     *,
     objective: str | TaskCollection = "average_loss",
@@ -62,10 +60,8 @@ def advise(
 
     Parameters
     ----------
-    tasks : TaskCollection or Ensemble
-        Realizable or not. For an ensemble of fresh tasks (``fl.ensembles``) the optimal schedule is
-        compared as well; its objectives are "average_loss", "next_loss" and "distance", and of the
-        other arguments it has ``also``.
+    tasks : TaskCollection
+        Realizable or not.
     k : int
         Number of steps that are planned.
     objective : "average_loss", "seen_loss", "worst_case" or TaskCollection
@@ -96,9 +92,6 @@ def advise(
     (0.0657, 0.1051)
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
-    if isinstance(tasks, Ensemble):
-        check_unused(ordering=(ordering, None))
-        return _on_ensemble(tasks, k, objective, also)
     check_tasks(tasks)
     order = checked_ordering(ordering, tasks, k)
     goal = checked_objective(objective, tasks, OBJECTIVES)
@@ -112,22 +105,6 @@ def advise(
     if goal in ("average_loss", "worst_case"):
         averaged = float(losses_on(tasks, k, goal, order, _POWER)([Projection()])[0])
     return Advice(ranked(options), name_of(goal), k, tasks.radius, averaged)
-
-
-def _on_ensemble(
-    ensemble: Ensemble, k: int, objective: Any, also: Mapping[str, ScheduleLike] | None
-) -> Advice:
-    """Return the ranking for an ensemble, with its optimal schedule."""
-    goal = quantity("objective", objective, ensembles.OBJECTIVES)
-    standard = ensembles.standard_shapes(ensemble, k)
-    own = own_shapes(also, [*(shape.title for shape in standard), "optimal"])
-    curves = search([*standard, *own], ensembles.losses_on(ensemble, k, goal))
-    options = [option(curve, k, ensemble) for curve in curves]
-    # Over all k coefficients: no other schedule of ridge steps is better.
-    best = ensembles.optimal(ensemble, k, goal)
-    code = f"fl.optimal_schedule(ensemble, {k}, objective={goal!r})"
-    options.append(Option("optimal", code, best, None, strengths(best, k, ensemble), best.loss))
-    return Advice(ranked(options), goal, k, ensemble.radius)
 
 
 def checked_objective(
@@ -163,7 +140,7 @@ def losses_on(
 
     def batch(schedules: Sequence[Any]) -> Any:
         if metric == "worst_case":
-            return worst_case(tasks, schedules, k, **common).loss
+            return worst_case(tasks, schedules, k, **common).worst_case[:, 0]
         result = expect(tasks, schedules, k, metrics=metric, **common)
         return next(iter(result.values.values()))[:, 0]
 
@@ -191,7 +168,7 @@ def standard_shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[S
     )
 
 
-def option(curve: Curve, k: int, problem: TaskCollection | Ensemble) -> Option:
+def option(curve: Curve, k: int, tasks: TaskCollection) -> Option:
     """Return a shape at its best scale."""
     shape = curve.shape
     schedule = shape.make(curve.best)
@@ -201,16 +178,16 @@ def option(curve: Curve, k: int, problem: TaskCollection | Ensemble) -> Option:
         shape.code(curve.best),
         schedule,
         curve.best if shape.searched else None,
-        strengths(schedule, k, problem),
+        strengths(schedule, k, tasks),
         curve.least,
         *(line if shape.searched else ()),
     )
 
 
-def strengths(schedule: Any, k: int, problem: TaskCollection | Ensemble) -> tuple[float, float]:
+def strengths(schedule: Any, k: int, tasks: TaskCollection) -> tuple[float, float]:
     """Return λ of the first and of the last step, in units of R²."""
-    filter_ = resolve(schedule, k, problem.radius)
-    values = np.ravel(filter_.strength()) / (problem.radius**2 or 1.0)
+    filter_ = resolve(schedule, k, tasks.radius)
+    values = np.ravel(filter_.strength()) / (tasks.radius**2 or 1.0)
     return float(values[0]), float(values[-1])
 
 

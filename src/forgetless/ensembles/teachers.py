@@ -7,6 +7,7 @@ is the root of their mean squared norm.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,10 @@ from forgetless._core.arrays import Floats
 __all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "walk"]
 
 
+Normal = Callable[..., Floats]
+"""A function of a shape that draws standard normal numbers (n_trials, *shape)."""
+
+
 class Teachers(ABC):
     """Base of all teachers."""
 
@@ -28,23 +33,11 @@ class Teachers(ABC):
 
     @abstractmethod
     def distances(self, k: int) -> Floats:
-        """Return the mean squared distances of the start and the P teachers of k tasks, of shape (P
-        + 1, P + 1).
-        """
+        """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
 
     @abstractmethod
-    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        """Return points of shape (n_trials, P + 1, d): the start, then independent draws of the
-        teachers.
-        """
-
-    def _zeros(self, k: int) -> Floats:
-        """Return an array for distances."""
-        n_points = int(self.order(k).max()) + 1
-        validate.check_memory(
-            2.0 * n_points**2, f"distances of {n_points:,} teachers", "use fewer steps"
-        )
-        return np.zeros((n_points, n_points))
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks."""
 
     def check(self, n_features: int) -> None:  # noqa: B027
         """Raise ValueError where the teachers do not have so many features."""
@@ -52,22 +45,14 @@ class Teachers(ABC):
 
 @dataclass(frozen=True)
 class Exchangeable(Teachers):
-    """Teachers of equal norm and pairwise similarity, one for each part of the tasks."""
+    """Teachers of equal norm and similarity, in turn; with ``change_after`` the second one follows
+    the first after so many tasks.
+    """
 
     norm: float = 1.0
     similarity: float = 0.0
-    n_teachers: int | None = None  # used in turn; None for a new one in every task
-    # tasks with the first teacher, after which there is a second one
+    n_teachers: int | None = None
     change_after: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", validate.number("norm", self.norm, "use 1"))
-        similarity = validate.number("similarity", self.similarity, "use 0 for unrelated teachers")
-        if similarity > 1:
-            raise ValueError(
-                f"similarity must lie in [0, 1], got {similarity!r}; 1 is one teacher for all tasks"
-            )
-        object.__setattr__(self, "similarity", similarity)
 
     def order(self, k: int) -> NDArray[np.int64]:
         tasks = np.arange(k)
@@ -76,19 +61,17 @@ class Exchangeable(Teachers):
         return 1 + (tasks if self.n_teachers is None else tasks % self.n_teachers)
 
     def distances(self, k: int) -> Floats:
-        distances = self._zeros(k) + 2.0 * (1.0 - self.similarity) * self.norm**2
+        between = 2.0 * (1.0 - self.similarity) * self.norm**2
+        distances = np.full((self.order(k).max() + 1,) * 2, between)
         distances[0] = distances[:, 0] = self.norm**2
         np.fill_diagonal(distances, 0.0)
         return distances
 
-    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        points = np.zeros((n_trials, int(self.order(k).max()) + 1, n_features))
-        common = np.sqrt(self.similarity) * rng.standard_normal((n_trials, 1, n_features))
-        own = np.sqrt(1.0 - self.similarity) * rng.standard_normal(
-            (n_trials, points.shape[1] - 1, n_features)
-        )
-        points[:, 1:] = self.norm / np.sqrt(n_features) * (common + own)
-        return points
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        common = np.sqrt(self.similarity) * normal(1, d)
+        own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max(), d)
+        points = self.norm / np.sqrt(d) * (common + own)
+        return np.concatenate([np.zeros_like(common), points], axis=1)
 
 
 @dataclass(frozen=True)
@@ -98,26 +81,19 @@ class Walk(Teachers):
     norm: float = 1.0
     step: float = 0.0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "norm", validate.number("norm", self.norm, "use 1"))
-        object.__setattr__(
-            self, "step", validate.number("step", self.step, "use 0 for a teacher that stays")
-        )
-
     def order(self, k: int) -> NDArray[np.int64]:
         return np.arange(1, k + 1)
 
     def distances(self, k: int) -> Floats:
-        distances, steps = self._zeros(k), np.arange(k)
+        steps = np.arange(k)
+        distances = np.zeros((k + 1, k + 1))
         distances[1:, 1:] = self.step**2 * np.abs(steps[:, None] - steps)
         distances[0, 1:] = distances[1:, 0] = self.norm**2 + self.step**2 * steps
         return distances
 
-    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        steps = np.concatenate([[0.0, self.norm], np.full(k - 1, self.step)])[:, None] / np.sqrt(
-            n_features
-        )
-        return np.cumsum(steps * rng.standard_normal((n_trials, k + 1, n_features)), axis=1)
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        sizes = np.array([0.0, self.norm, *[self.step] * (k - 1)])
+        return np.cumsum(sizes[:, None] / np.sqrt(d) * normal(k + 1, d), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +107,11 @@ class Given(Teachers):
         return 1 + np.arange(k) % len(self.vectors)
 
     def _points(self, k: int) -> Floats:
-        return np.vstack([self.start, self.vectors[: int(self.order(k).max())]])
+        return np.vstack([self.start, self.vectors[: self.order(k).max()]])
+
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        points = self._points(k)
+        return np.broadcast_to(points, (len(normal(0)), *points.shape))
 
     def distances(self, k: int) -> Floats:
         points = self._points(k)
@@ -145,9 +125,6 @@ class Given(Teachers):
                 f" {n_features}; give vectors of shape (n_teachers, {n_features})"
             )
 
-    def sample(self, k: int, n_features: int, n_trials: int, rng: np.random.Generator) -> Floats:
-        return np.broadcast_to(self._points(k), (n_trials, *self._points(k).shape))
-
 
 def one(norm: float = 1.0) -> Teachers:
     """Return one teacher for all tasks, E‖v‖² = norm².
@@ -158,23 +135,20 @@ def one(norm: float = 1.0) -> Teachers:
     >>> fl.ensembles.teachers.one(2.0).distances(k=5).tolist()
     [[0.0, 4.0], [4.0, 0.0]]
     """
-    return Exchangeable(norm, n_teachers=1)
+    return _exchangeable(norm, 0.0, 1)
 
 
 def exchangeable(norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     """Return a new teacher for every task, E⟨v_s, v_t⟩ = similarity · norm² for s ≠ t; similarity
     in [0, 1].
     """
-    return Exchangeable(norm, similarity)
+    return _exchangeable(norm, similarity)
 
 
 def recurring(n_teachers: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     """Return exchangeable teachers that come in turn: task t has number t mod ``n_teachers``."""
-    return Exchangeable(
-        norm,
-        similarity,
-        validate.integer("n_teachers", n_teachers, 1, "use one() for a single one"),
-    )
+    number = validate.integer("n_teachers", n_teachers, 1, "use one() for a single one")
+    return _exchangeable(norm, similarity, number)
 
 
 def change(after: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
@@ -182,7 +156,7 @@ def change(after: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     the others.
     """
     after = validate.integer("after", after, 1, "use one() for a teacher that stays")
-    return Exchangeable(norm, similarity, change_after=after)
+    return _exchangeable(norm, similarity, None, after)
 
 
 def walk(norm: float = 1.0, step: float = 0.0) -> Teachers:
@@ -195,7 +169,8 @@ def walk(norm: float = 1.0, step: float = 0.0) -> Teachers:
     >>> fl.ensembles.teachers.walk(step=0.5).distances(k=3)[0].tolist()
     [0.0, 1.0, 1.25, 1.5]
     """
-    return Walk(norm, step)
+    step = validate.number("step", step, "use 0 for a teacher that stays")
+    return Walk(validate.number("norm", norm, "use 1"), step)
 
 
 def given(vectors: Any, start: Any = None) -> Teachers:
@@ -204,24 +179,37 @@ def given(vectors: Any, start: Any = None) -> Teachers:
 
     ``start`` are the weights before the first task, of shape (d,); the origin if omitted.
     """
-    checked = _finite("vectors", vectors)
-    if checked.ndim != 2 or checked.size == 0:
-        raise ValueError(f"vectors must have shape (n_teachers, n_features), got {checked.shape}")
-    first = np.zeros(checked.shape[1]) if start is None else _finite("start", start)
-    if first.shape != checked.shape[1:]:
+    checked = matrix("vectors", vectors)
+    first = np.zeros((1, checked.shape[1])) if start is None else matrix("start", [start])
+    if first.shape[1] != checked.shape[1]:
         raise ValueError(
-            f"start must have shape {checked.shape[1:]}, as a row of vectors, got {first.shape}"
+            f"start must have {checked.shape[1]} features, as the vectors, got {first.shape[1]}"
         )
-    return Given(checked, first)
+    return Given(checked, first[0])
 
 
-def _finite(name: str, values: Any) -> Floats:
+def matrix(name: str, values: Any) -> Floats:
+    """Return a finite matrix with at least one row."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must be an array of numbers, got {type(values).__name__}"
         ) from None
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} must be a finite matrix with at least one row, got shape {array.shape}"
+        )
     return array
+
+
+def _exchangeable(
+    norm: float, similarity: float, n_teachers: int | None = None, change_after: int | None = None
+) -> Exchangeable:
+    norm = validate.number("norm", norm, "use 1")
+    similarity = validate.number("similarity", similarity, "use 0 for unrelated teachers")
+    if similarity > 1:
+        raise ValueError(
+            f"similarity must lie in [0, 1], got {similarity!r}; 1 is one teacher for all tasks"
+        )
+    return Exchangeable(norm, similarity, n_teachers, change_after)

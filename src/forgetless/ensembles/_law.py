@@ -1,0 +1,187 @@
+"""The law of fresh random tasks, and the equation that its expectations obey.
+
+Task t is drawn anew: X_t with n rows, y_t = X_t v_t + σε with a teacher v_t. A step is w ← w −
+Φ_t(w − X_t⁺y_t), Φ_t = φ_t(X_tᵀX_t). No rotation of the features changes the law of X. The mean
+squares E_t[i] = E‖w_t − v_i‖² then obey **the ensemble equation**
+
+    E_t[i] = (1 − a) E_{t−1}[i] + a D_ti − (a − a₂) E_{t−1}[t] + σ²ν,
+
+with a = E tr Φ/d, a₂ = E tr Φ²/d, ν = E Σφ²/ξ over the eigenvalues ξ of XᵀX, and D_ti = E‖v_t −
+v_i‖². Proof: w_t − v_i = (I − Φ)z + Φu plus noise, with z = w_{t−1} − v_i and u = v_t − v_i. By the
+invariance E Φ = aI and E Φ² = a₂I, so that E‖(I − Φ)z + Φu‖² = (1 − 2a + a₂)‖z‖² + a₂‖u‖² + 2(a −
+a₂)⟨z, u⟩, and 2⟨z, u⟩ = ‖z‖² + ‖u‖² − ‖w_{t−1} − v_t‖².
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetless._core import validate
+from forgetless._core.arrays import Floats
+from forgetless._schedule import Labels, several
+from forgetless.ensembles.spectra import Spectrum
+from forgetless.ensembles.teachers import Normal, Teachers
+from forgetless.filters import Filter
+from forgetless.lab.problem import recorded_steps
+from forgetless.metrics import check_metrics
+from forgetless.schedules import resolve
+
+_NEGLIGIBLE = 1e-13
+"""The part of a mean that the outermost nodes may contribute."""
+
+
+class StepMoments(NamedTuple):
+    """Moments of T steps, T being 1 for a fixed filter, each of shape (T,)."""
+
+    learned: Floats  # a
+    squared: Floats  # a₂
+    noise: Floats  # ν
+    remaining: Floats  # 1 − 2a + a₂, a sum of squares, which does not cancel
+
+
+class Law(ABC):
+    """What is known of a fresh random task."""
+
+    n_features: int
+    n_rows: int
+    noise: float
+    teachers: Teachers
+    full_rank = False  # whether X has full rank with probability one
+
+    @property
+    @abstractmethod
+    def radius(self) -> float:
+        """The norm of X that schedules are scaled by."""
+
+    @property
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """The law of the singular values of X."""
+
+    @abstractmethod
+    def sample(self, normal: Normal) -> Floats:
+        """Return draws of X, of shape (n_trials, n, d)."""
+
+    @property
+    def span_dimension(self) -> int:
+        """Number of dimensions in which tasks have rows."""
+        return self.n_features
+
+    def mean_factor(self, coefficient: float) -> float:
+        """Return a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
+        xi = self.spectrum.singular_values**2
+        return float(self.spectrum.sum(1.0 / (1.0 + coefficient / xi))) / self.n_features
+
+    def counted(self, metric: str, k: int, step: int) -> tuple[NDArray[np.int64], float, float]:
+        """Return the teachers i over which a metric after a step is the mean of c‖w − v_i‖² + b,
+        then c and b.
+        """
+        teachers = self.teachers.order(k + 1)
+        if metric == "distance":
+            step = max(step, 1) - 1  # the teacher of the last task, at step 0 of the first
+        one = metric in ("distance", "next_loss")
+        teachers = teachers[step : step + 1] if one else teachers[:k]
+        if "loss" not in metric:
+            return teachers, 1.0, 0.0
+        # A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over rows is E‖X‖_F²/d · I.
+        scale = self.spectrum.trace / self.n_features
+        return teachers, scale / 2.0, self.n_rows * self.noise**2 / 2.0
+
+    def moments(self, filter_: Filter) -> StepMoments:
+        """Return the moments of the steps of a filter; ValueError where the nodes have no means."""
+        spectrum = self.spectrum
+        d = self.n_features
+        xi = spectrum.singular_values**2
+        factors = filter_.table(xi)
+        residuals = np.atleast_2d(filter_.broadcast(xi).remaining(xi))
+        strengths = np.atleast_1d(filter_.strength())
+        left = residuals**2 * spectrum.weights
+        if not (np.isfinite(factors).all() and np.isfinite(left).all()):
+            raise ValueError(f"{filter_!r} has factors that are not finite on this ensemble")
+        # What lies beyond the nodes is less than what the outermost ones contribute.
+        outer = np.abs(left[:, len(xi) - spectrum.outer :].sum(axis=1))
+        remaining = left.sum(axis=1)
+        if (outer > _NEGLIGIBLE * np.abs(remaining)).any():
+            raise ValueError(
+                f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
+                f" which dominate the expectation; use step sizes of at most {2 / xi[-1]:.3g}"
+            )
+        weak = strengths[(strengths > 0) & (strengths < spectrum.weakest)]
+        if weak.size:
+            raise ValueError(
+                f"λ must be 0 or at least {spectrum.weakest:g} for square tasks, got {weak[0]:.3g}"
+            )
+        return StepMoments(
+            learned=spectrum.sum(factors) / d,
+            squared=spectrum.sum(factors**2) / d,
+            noise=np.where(strengths == 0, spectrum.mean_inverse, spectrum.sum(factors**2 / xi)),
+            remaining=(remaining + (d - spectrum.rank)) / d,
+        )
+
+
+def second_moments(law: Law, moments: StepMoments, k: int, last: int) -> Floats:
+    """Return E‖w_t − v_i‖² of shape (last + 1, P + 1) for t = 0..last, by the ensemble equation.
+
+    Column i = 0 is the distance to the start; the teachers are those of k tasks.
+    """
+    distances = law.teachers.distances(k)
+    what = f"{last} steps and {len(distances)} teachers"
+    validate.check_memory(float(last + 1) * len(distances), what, "use fewer steps")
+    order = law.teachers.order(k)
+    noise = np.zeros_like(moments.noise)
+    if law.noise:
+        noise = law.noise**2 * moments.noise
+    result = np.empty((last + 1, len(distances)))
+    result[0] = distances[0]
+    for t in range(last):
+        s = t % len(noise)  # 0 for a fixed filter
+        a = moments.learned[s]
+        teacher = order[t]
+        error = result[t, teacher]
+        if not (np.isfinite(noise[s]) and np.isfinite(error)):
+            result[t + 1] = np.inf  # square tasks with noisy labels, solved exactly
+            continue
+        own = a * error - moments.squared[s] * error
+        result[t + 1] = (1.0 - a) * result[t] + a * distances[teacher] - own + noise[s]
+        # the same without cancellation
+        result[t + 1, teacher] = moments.remaining[s] * error + noise[s]
+    return np.maximum(result, 0.0)
+
+
+METRICS = ("average_loss", "next_loss", "distance", "task_losses", "task_distances", "weights")
+"""Metrics of ensembles: losses are means over fresh rows, not over the rows that were learned."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The validated arguments of ``expect`` and ``simulate``."""
+
+    law: Law
+    filters: list[Filter]  # one for every schedule
+    labels: Labels
+    k: int
+    steps: NDArray[np.int64]
+    metrics: tuple[str, ...]
+
+    @classmethod
+    def of(cls, law: Law, schedule: Any, k: int, metrics: Any, record: Any) -> "Problem":
+        """Return the problem of arguments of a user."""
+        k = validate.integer("k", k, 1, "ask for at least one step")
+        schedules, labels = several(schedule, k)
+        filters = [resolve(each, k, law.radius) for each in schedules]
+        names = check_metrics(metrics, METRICS)
+        return cls(law, filters, labels, k, recorded_steps(record, k), names)
+
+    def measured(self, metric: str, step: int, squares: Callable[[Any], Floats]) -> Floats:
+        """Return a metric after a step; ``squares`` takes m numbers i to ‖w − v_i‖² (..., m)."""
+        teachers, factor, floor = self.law.counted(metric, self.k, step)
+        values = factor * squares(teachers) + floor
+        return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))
+
+    def alone(self, values: dict[str, Floats]) -> dict[str, Floats]:
+        """Return values (B, …) of B schedules, without that axis for a single one."""
+        return values if self.labels else {name: value[0] for name, value in values.items()}

@@ -1,0 +1,228 @@
+"""Ensembles: laws of fresh random tasks with verbs of their own."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from forgetless._core import validate
+from forgetless._core.arrays import Floats
+from forgetless._schedule import Schedules
+from forgetless.advice.results import OptimalSchedule
+from forgetless.ensembles._law import Law, Problem, second_moments
+from forgetless.ensembles._optimum import optimal
+from forgetless.ensembles._trials import simulated
+from forgetless.ensembles.spectra import Spectrum, of_matrix, wishart
+from forgetless.ensembles.teachers import Normal, Teachers, matrix, one
+from forgetless.lab.results import Curves
+from forgetless.metrics import quantity
+from forgetless.orderings import shared_seed
+
+
+class Ensemble(Law):
+    """A law of fresh random tasks that no rotation of the features changes.
+
+    Metrics are ``average_loss``, the mean loss on fresh rows of all k tasks, their noise included;
+    ``next_loss``, that on the next task; ``distance``, E‖w − v‖² from the teacher of the last task;
+    and ``task_losses`` and ``task_distances``, which have them for every task.
+    """
+
+    def expect(
+        self, schedule: Schedules, k: int, *, metrics: Any = "average_loss", record: Any = "last"
+    ) -> Curves:
+        """Return the expected metrics of k steps, exact up to rounding.
+
+        Parameters
+        ----------
+        schedule : schedule, filter, name or number; or a list or a dict of these
+            As in ``fl.expect``.
+        k : int
+            Number of steps.
+        metrics : name or names, default "average_loss"
+        record : "last", "log", "all" or steps in 0..k, default "last"
+
+        Examples
+        --------
+        Without regularization every task halves the squared distance to the teacher, if it has half
+        as many rows as features (Lin et al., 2023):
+
+        >>> import forgetless as fl
+        >>> tasks = fl.ensembles.Gaussian(n_features=10, n_rows=5)
+        >>> tasks.expect("none", k=3, metrics="distance", record="all").distance.tolist()
+        [0.5, 0.25, 0.125]
+        """
+        problem = Problem.of(self, schedule, k, metrics, record)
+        if "weights" in problem.metrics:
+            raise ValueError("metrics of expect are numbers, got 'weights'; use simulate")
+        steps = problem.steps.tolist()
+        curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
+        for filter_ in problem.filters:
+            every = second_moments(self, self.moments(filter_), problem.k + 1, steps[-1])
+            for name, curve in curves.items():
+                curve.append([problem.measured(name, t, every[t].__getitem__) for t in steps])
+        values = problem.alone({name: np.array(curve) for name, curve in curves.items()})
+        error = self.spectrum.error + 8.0 * problem.k * float(np.finfo(float).eps)
+        errors = dict.fromkeys(values, min(1.0, error))
+        return Curves.of(values, problem.steps, problem.labels, estimate=lambda: errors)
+
+    def simulate(
+        self,
+        schedule: Schedules,
+        k: int,
+        *,
+        n_trials: int = 1,
+        seed: Any = None,
+        metrics: Any = ("average_loss", "next_loss", "distance"),
+        record: Any = "log",
+    ) -> Curves:
+        """Return the metrics of independent trials, each with fresh tasks and teachers.
+
+        Several schedules learn the same tasks. ``metrics`` may hold "weights".
+
+        Parameters
+        ----------
+        schedule, k, metrics, record
+            As in ``expect``.
+        n_trials : int, default 1
+            Trial i gives the same numbers whatever ``n_trials`` is.
+        seed : int, SeedSequence, Generator or None
+            As in ``fl.simulate``.
+
+        Examples
+        --------
+        >>> import forgetless as fl
+        >>> tasks = fl.ensembles.Gaussian(n_features=10, n_rows=5, noise=0.1)
+        >>> tasks.simulate(fl.Ridge(1.0), k=20, n_trials=50, seed=0).distance.shape
+        (50, 16)
+        """
+        problem = Problem.of(self, schedule, k, metrics, record)
+        n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
+        values = problem.alone(simulated(problem, n_trials, shared_seed(seed)))
+        return Curves.of(values, problem.steps, problem.labels, n_trials)
+
+    def optimal_schedule(
+        self,
+        k: int,
+        *,
+        objective: Literal["average_loss", "next_loss", "distance"] = "average_loss",
+    ) -> OptimalSchedule:
+        """Return the ridge coefficients λ_1..λ_k of least expected objective after k steps.
+
+        For one teacher, or one that walks and an objective other than the average loss, they are
+        ``fl.schedules.steady``, the best of all filters, and ``.tracking`` is the λ that they tend
+        to. For other teachers they are a local minimum, found by descent with exact gradients from
+        five starts, and never worse than the best constant; ``.stationarity`` says how well.
+
+        Examples
+        --------
+        >>> import forgetless as fl
+        >>> tasks = fl.ensembles.Gaussian(n_features=60, n_rows=12, noise=0.2**0.5)
+        >>> best = tasks.optimal_schedule(k=4)
+        >>> [round(strength, 2) for strength in best.coefficients]
+        [12.0, 14.3, 16.94, 19.92]
+        """
+        steps = validate.integer("k", k, 1, "ask for at least one step")
+        names = ("average_loss", "next_loss", "distance")
+        return optimal(self, steps, quantity("objective", objective, names))
+
+    def _set(self, **sizes: Any) -> None:
+        """Set validated fields."""
+        noise = validate.number("noise", self.noise, "it is the size of label noise; 0 for none")
+        object.__setattr__(self, "noise", noise)
+        for name, size in sizes.items():
+            checked = validate.integer(name, size, 1, "a task is not empty")
+            object.__setattr__(self, name, checked)
+        if not isinstance(self.teachers, Teachers):
+            raise TypeError(
+                "teachers must be one of fl.ensembles.teachers, such as teachers.one(), got"
+                f" {self.teachers!r}"
+            )
+        self.teachers.check(self.n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(Ensemble):
+    """Fresh tasks with independent standard Gaussian entries: the setting of most papers.
+
+    Parameters
+    ----------
+    n_features, n_rows : int
+        d and n, the same for all tasks.
+    noise : float, default 0
+        Standard deviation σ of the noise of labels.
+    teachers : Teachers, default one teacher of norm 1
+        From ``fl.ensembles.teachers``.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.ensembles.Gaussian(n_features=10, n_rows=5)
+    >>> tasks.expect({"none": "none", "λ = 2": 2.0}, k=3).average_loss.round(3).ravel().tolist()
+    [0.312, 0.415]
+    """
+
+    n_features: int
+    n_rows: int
+    noise: float = 0.0
+    teachers: Teachers = field(default_factory=one)
+    full_rank = True
+
+    def __post_init__(self) -> None:
+        self._set(n_features=self.n_features, n_rows=self.n_rows)
+
+    @property
+    def radius(self) -> float:
+        """√n + √d, which the mean norm of X does not exceed (Davidson and Szarek, 2001)."""
+        return float(np.sqrt(self.n_rows) + np.sqrt(self.n_features))
+
+    @property
+    def spectrum(self) -> Spectrum:
+        return wishart(self.n_rows, self.n_features)
+
+    def sample(self, normal: Normal) -> Floats:
+        return normal(self.n_rows, self.n_features)
+
+
+@dataclass(frozen=True, eq=False)
+class Rotated(Ensemble):
+    """Fresh tasks that are one matrix rotated at random: any spectrum, such as that of real rows.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Every task is X Qᵀ with an independent uniformly random orthogonal Q.
+    noise, teachers
+        As in ``Gaussian``.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> tasks = fl.ensembles.Rotated([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> tasks.expect(fl.Ridge(1.0), k=1, metrics="distance").distance.round(12).tolist()
+    [0.5]
+    """
+
+    X: Floats = field(repr=False)
+    noise: float = 0.0
+    teachers: Teachers = field(default_factory=one)
+    n_rows: int = field(init=False)
+    n_features: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        X = matrix("X", self.X)
+        object.__setattr__(self, "X", X)
+        self._set(n_rows=X.shape[0], n_features=X.shape[1])
+
+    @property
+    def radius(self) -> float:
+        return float(self.spectrum.singular_values.max(initial=0.0))
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        return of_matrix(self.X)
+
+    def sample(self, normal: Normal) -> Floats:
+        Q, R = np.linalg.qr(normal(self.n_features, self.n_features))
+        # The signs of R make the law of Q uniform.
+        return np.asarray(self.X @ (Q * np.sign(np.einsum("tii->ti", R))[:, None, :]))
