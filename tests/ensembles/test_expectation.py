@@ -221,6 +221,7 @@ def test_per_task_metrics_average_to_the_others():
         (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="weights"), ValueError, "use simulate"),
         (lambda: Gaussian(5, 2).optimal_schedule(2, objective="worst_case"), ValueError, "objective must be one of"),
         (lambda: fl.schedules.steady(Gaussian(5, 2), 1e-170)(3, 1.0), ValueError, "ratios of squares"),
+        (lambda: Gaussian(5, 2, teachers=teachers.walk()).expect(1.0, 10**6), MemoryError, "1,000,002 teachers"),
         (lambda: teachers.given("a"), TypeError, "vectors must be an array of numbers"),
         (lambda: Rotated("ab"), TypeError, "X must be an array of numbers"),
     ],

@@ -31,9 +31,16 @@ class Teachers(ABC):
     def order(self, k: int) -> NDArray[np.int64]:
         """Return the number of the teacher of each of k tasks, from 1 to P; 0 is the start."""
 
-    @abstractmethod
     def distances(self, k: int) -> Floats:
         """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
+        n_points = int(self.order(k).max()) + 1
+        what = f"distances of {n_points:,} teachers"
+        validate.check_memory(2.0 * n_points**2, what, "use fewer steps")
+        return self._distances(k)
+
+    @abstractmethod
+    def _distances(self, k: int) -> Floats:
+        """Return the same, for so many teachers that they fit into memory."""
 
     @abstractmethod
     def sample(self, k: int, d: int, normal: Normal) -> Floats:
@@ -60,7 +67,7 @@ class Exchangeable(Teachers):
             return 1 + (tasks >= self.change_after)
         return 1 + (tasks if self.n_teachers is None else tasks % self.n_teachers)
 
-    def distances(self, k: int) -> Floats:
+    def _distances(self, k: int) -> Floats:
         between = 2.0 * (1.0 - self.similarity) * self.norm**2
         distances = np.full((self.order(k).max() + 1,) * 2, between)
         distances[0] = distances[:, 0] = self.norm**2
@@ -84,7 +91,7 @@ class Walk(Teachers):
     def order(self, k: int) -> NDArray[np.int64]:
         return np.arange(1, k + 1)
 
-    def distances(self, k: int) -> Floats:
+    def _distances(self, k: int) -> Floats:
         steps = np.arange(k)
         distances = np.zeros((k + 1, k + 1))
         distances[1:, 1:] = self.step**2 * np.abs(steps[:, None] - steps)
@@ -113,7 +120,7 @@ class Given(Teachers):
         points = self._points(k)
         return np.broadcast_to(points, (len(normal(0)), *points.shape))
 
-    def distances(self, k: int) -> Floats:
+    def _distances(self, k: int) -> Floats:
         points = self._points(k)
         # Differences first: squares minus products would lose the digits of close teachers.
         return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])
