@@ -64,7 +64,7 @@ def quality_row(name, tasks, k, objective):
     grid = np.concatenate([[0.0], np.geomspace(1e-4 * least, 1e4 * k * tasks.radius**2, GRID - 1)])
     schedules = [fl.Ridge(c) for c in grid]
     if objective == "worst_case":
-        constants = fl.worst_case(tasks, schedules, k).loss
+        constants = fl.worst_case(tasks, schedules, k).worst_case[:, 0]
     else:
         constants = fl.expect(tasks, schedules, k).average_loss[:, 0]
     best = constants.min()
@@ -90,7 +90,7 @@ def bar_rows():
     k, tasks = 128, fl.theory.constructions.two_tasks(np.pi / 16)
     found = fl.optimal_schedule(tasks, k, objective="worst_case")
     constant = fl.theory.two_task_optimum(np.pi / 16, k)[1]
-    theorem = fl.worst_case(tasks, fl.schedules.increasing(), k).loss
+    theorem = fl.worst_case(tasks, fl.schedules.increasing(), k).worst_case[0]
     row = ["θ = π/16, k = 128", f"{k * found.loss:.4f}", "0.0660", f"{k * constant:.3f}", f"{k * theorem:.3f}"]
     return [[*row, f"{found.stationarity:.0e}"]]
 

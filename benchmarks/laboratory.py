@@ -5,7 +5,8 @@ most papers use (one dense solve a step, or ``L @ S @ L`` for every task, timed 
 share of the speed of a large matrix product that its arithmetic reaches.
 
 ``--against PATH`` compares with another checkout of this library, which needs the same interpreter: a process for each
-makes the calls in turn, and the shortest time of each counts. ``--only WORD`` selects problems.
+makes the calls in turn, and the shortest time of each counts; ``--cpu`` compares the time of processors. ``--only
+WORD`` selects problems.
 """
 
 import argparse
@@ -174,7 +175,7 @@ PROBLEMS = {
 """The call, made by a function; the seconds of a script, if there is one; and the operations of the call."""
 
 
-def serve():
+def serve(clock):
     """Answer problems, one a line, with the seconds of one call; the first call of each is not counted."""
     calls = {}
     for line in sys.stdin:
@@ -182,18 +183,18 @@ def serve():
         if name not in calls:
             calls[name] = PROBLEMS[name][0]()
             calls[name]()
-        begin = time.perf_counter()
+        begin = clock()
         calls[name]()
-        print(time.perf_counter() - begin, flush=True)
+        print(clock() - begin, flush=True)
 
 
 class Worker:
     """A process that makes the calls with the library in a checkout."""
 
-    def __init__(self, checkout):
+    def __init__(self, checkout, cpu=False):
         path = os.pathsep.join([str(Path(checkout) / "src"), str(ROOT / "benchmarks")])
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve"],
+            [sys.executable, __file__, "--serve", *["--cpu"] * cpu],
             env={**os.environ, "PYTHONPATH": path, "FORGETLESS_NUMBA": "always"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -207,9 +208,9 @@ class Worker:
         return float(self.process.stdout.readline())
 
 
-def compare(names, other, repeats):
+def compare(names, other, repeats, cpu):
     """Print the shortest times of both checkouts, calls made in turn, and the geometric mean of their ratios."""
-    workers = [Worker(ROOT), Worker(other)]
+    workers = [Worker(ROOT, cpu), Worker(other, cpu)]
     ratios = []
     for name in names:
         times = [min(each) for each in zip(*([w.seconds(name) for w in workers] for _ in range(repeats)), strict=True)]
@@ -239,13 +240,14 @@ def main():
     parser.add_argument("--against", metavar="PATH")
     parser.add_argument("--only", default="")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--cpu", action="store_true", help="seconds of processors, for a machine with other work")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = [name for name in PROBLEMS if arguments.only in name]
     if arguments.serve:
-        serve()
+        serve(time.process_time if arguments.cpu else time.perf_counter)
     elif arguments.against:
-        compare(names, arguments.against, arguments.repeats)
+        compare(names, arguments.against, arguments.repeats, arguments.cpu)
     else:
         show(names, arguments.repeats)
 

@@ -31,7 +31,7 @@ def main() -> None:
         mean = fl.simulate(
             tasks, schedule, k, n_trials=2000, seed=0, record="last"
         ).average_loss.mean()
-        worst = fl.worst_case(tasks, schedule, k).loss
+        worst = fl.worst_case(tasks, schedule, k).worst_case[0]
         print(f"{name:<14} exact {exact:.6f}   simulated {mean:.6f}   k·worst case {k * worst:.3f}")
     check = fl.theory.check_reduction(tasks, flow[0], step_size=times[0])
     print(

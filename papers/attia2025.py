@@ -19,7 +19,9 @@ def statements() -> list[Statement]:
     for k in (256, 1024, 4096):
         angles = np.geomspace(0.5, 3.0, 12) / np.sqrt(k)
         pairs = [fl.theory.constructions.two_tasks(float(angle)) for angle in angles]
-        worst = max(float(fl.worst_case(tasks, fl.Projection(), k).loss) for tasks in pairs)
+        worst = max(
+            float(fl.worst_case(tasks, fl.Projection(), k).worst_case[0]) for tasks in pairs
+        )
         bound = fl.theory.bounds.catalogue["unregularized, half"].at(k)
         text = f"worst loss of two tasks over R²D², k = {k}"
         result.append(Statement(text, bound, worst, QUOTED, relation="≤"))

@@ -32,4 +32,4 @@ def statements() -> list[Statement]:
 def forgetting(angle: float, k: int) -> float:
     """Return the worst forgetting after k steps of two tasks in turn."""
     tasks = fl.theory.constructions.two_tasks(angle)
-    return 2.0 * float(fl.worst_case(tasks, fl.Projection(), k, ordering="cyclic").loss)
+    return 2.0 * float(fl.worst_case(tasks, fl.Projection(), k, ordering="cyclic").worst_case[0])

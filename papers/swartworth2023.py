@@ -31,5 +31,7 @@ def _worst_fan(n_tasks: int, rounds: int) -> float:
     for step in np.geomspace(0.3, 3.0, 15) / np.sqrt(k):
         angles = step * np.arange(n_tasks)
         tasks = fl.TaskCollection([([[np.cos(a), np.sin(a)]], [0.0]) for a in angles])
-        losses.append(2.0 * fl.worst_case(tasks, fl.Projection(), k, ordering="cyclic").loss)
+        losses.append(
+            2.0 * fl.worst_case(tasks, fl.Projection(), k, ordering="cyclic").worst_case[0]
+        )
     return float(max(losses))

@@ -71,7 +71,7 @@ class WorstCollection:
         """The unit teacher that attains the value, of shape (d,)."""
         tasks = self._taught(np.zeros(self.rows.shape[-1]))
         worst = fl.worst_case(tasks, self.schedule, self.k, ordering=self.ordering)
-        return np.asarray(worst.teacher)
+        return np.asarray(worst.teacher[0])
 
     @cached_property
     def tasks(self) -> fl.TaskCollection:
@@ -95,7 +95,9 @@ class WorstCollection:
         """Return k·loss/(R²D²) computed from scratch by ``worst_case``, which shares no code with
         the search.
         """
-        loss = fl.worst_case(self.tasks, self.schedule, self.k, ordering=self.ordering).loss
+        loss = fl.worst_case(self.tasks, self.schedule, self.k, ordering=self.ordering).worst_case[
+            0
+        ]
         return self.k * float(loss) / self.tasks.radius**2
 
     def compare_bounds(self) -> Any:

@@ -4,8 +4,11 @@ runs.
 Everything in the laboratory that takes time happens here; the rest is NumPy on small arrays. numba
 compiles the functions at their first call and keeps the result on disk. Where numba cannot be
 imported the same functions run as they are, a hundred times slower, after one warning (and without
-one where FORGETLESS_NUMBA=never is in the environment). All release
-the GIL, so that ``in_threads`` may use several processors.
+one where FORGETLESS_NUMBA=never is in the environment). All release the GIL, so that ``in_threads``
+may use several processors.
+
+The loops are long on purpose. A function that is called within them, or a view of a row that gets a
+name, costs reference counts: 5 to 10 ns each, where a step takes 10 to 200.
 """
 
 import os
@@ -21,7 +24,7 @@ from forgetless._core.compiled import n_threads, spread
 _SMALL = 1500
 """Multiplications below which a product is a loop: calling BLAS takes as long as a thousand."""
 
-_WORTH_THREADS = 3e5
+_WORTH_THREADS = 1e5
 """Multiplications from which on a second thread gains more than it costs to wake it."""
 
 
@@ -89,83 +92,8 @@ def in_threads(work: Callable[[int, int], None], n_items: int, size: float) -> N
     spread(work, n_items, max(1, -(-n_items // max(1, threads))), threads)
 
 
-@_jit(inline="always", **_options())
-def _multiply(R: Any, X: Any, T: Any) -> None:
-    """Write T = R X, for R (n, nr) and the leading rows of X (Q, B, Q) and of T (n, B, Q)."""
-    n, nr = R.shape
-    Q, B, _ = X.shape
-    if n * nr * B * Q >= _SMALL:
-        # All schedules in one product, since they are the middle axis of X.
-        np.dot(R, X[:nr].reshape(nr, B * Q), T[:n].reshape(n, B * Q))
-        return
-    for j in range(n):
-        T[j] = 0.0
-        for x in range(nr):
-            for b in range(B):
-                for y in range(Q):
-                    T[j, b, y] += R[j, x] * X[x, b, y]
-
-
-@_jit(inline="always", **_options())
-def _learn(T: Any, mass: Any, L: Any, R: Any, phi: Any, noise: Any, p: float, K: Any) -> None:
-    """Replace the rows T of one task by p Y = p φ (T − ½ K φ L)."""
-    n, B, Q = T.shape
-    for j in range(n):
-        for b in range(B):
-            row = T[j, b]  # naming the row halves the time here; in run_trials it would cost
-            scale = p * phi[j, b]
-            for o in range(n):
-                # K_jo = R_j S R_oᵀ; label noise of one visit is independent along singular vectors,
-                # and its variance counts as often as the state is occupied.
-                product = noise[j] * mass[b] if o == j else 0.0
-                for y in range(R.shape[1]):
-                    product += R[o, y] * row[y]
-                # The ½ of Y: both A and Aᵀ carry half of Lᵀφ K φ L.
-                K[o] = -0.5 * phi[o, b] * product
-            for o in range(n):
-                for y in range(L.shape[1]):
-                    row[y] += K[o] * L[o, y]
-            for y in range(Q):
-                row[y] *= scale
-
-
-@_jit(inline="always", **_options())
-def _add_change(  # noqa: C901, PLR0912 - split, it takes twice the time
-    out: Any, stay: float, X: Any, L: Any, Y: Any, A: Any
-) -> None:
-    """Add ``stay`` · X − Lᵀ Y − Yᵀ L to the lower triangle of ``out`` (Q, B, Q)."""
-    n, nl = L.shape
-    Q, B, _ = X.shape
-    small = n * nl * B * Q < _SMALL
-    if not small:
-        # A = Lᵀ Y of all schedules in one product.
-        np.dot(L.T, Y[:n].reshape(n, B * Q), A)
-    for x in range(Q):
-        for b in range(B):
-            for y in range(x + 1):
-                # The part that the step leaves as it is.
-                out[x, b, y] += stay * X[x, b, y]
-            if small:
-                for j in range(n):
-                    # Rank-one updates of the lower triangle; beyond the columns of L only A has
-                    # entries.
-                    row = Y[j, b]
-                    along = L[j, x] if x < nl else 0.0
-                    at_x = Y[j, b, x]
-                    for y in range(min(x + 1, nl)):
-                        out[x, b, y] -= along * row[y] + L[j, y] * at_x
-                    for y in range(nl, x + 1):
-                        out[x, b, y] -= along * row[y]
-            else:
-                if x < nl:
-                    for y in range(x + 1):
-                        out[x, b, y] -= A[x, b * Q + y]
-                for y in range(min(x + 1, nl)):
-                    out[x, b, y] -= A[y, b * Q + x]
-
-
 @_jit(**_options())
-def push(  # noqa: PLR0913
+def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twice the time
     low: int,
     high: int,
     S: Any,
@@ -184,10 +112,10 @@ def push(  # noqa: PLR0913
 
         M S Mᵀ = S − A − Aᵀ,   A = Lᵀ Y,   Y = φ (T − ½ K φ L),
 
-    since A + Aᵀ = Lᵀφ T + Tᵀφ L − Lᵀφ K φ L. Only one triangle of it is computed and then
-    mirrored: an antisymmetric rounding error would never be contracted. Label noise of variance
-    n_j along singular vector j adds n_j to K_jj, times the probability of the state, which is the
-    entry ``one`` of S.
+    since A + Aᵀ = Lᵀφ T + Tᵀφ L − Lᵀφ K φ L. Only one triangle of it is kept and then mirrored: an
+    antisymmetric rounding error would never be contracted. Label noise of variance n_j along
+    singular vector j adds n_j to K_jj, times the probability of the state, which is the entry
+    ``one`` of S.
 
     S (states, Q, B, Q) holds the moments of B schedules, with the schedules *in the middle*: both
     large products are then single products of Q × BQ matrices, and the small ones run over
@@ -198,36 +126,94 @@ def push(  # noqa: PLR0913
     runs_of, starts, source, task, probability, offsets = moves
     Q = S.shape[1]
     B = S.shape[2]
+    n_left = left.shape[1]
+    n_right = right.shape[1]
     # Work arrays for the largest run of tasks, made once for all targets.
     widest = 0
     for run in range(runs_of[low], runs_of[high]):
         size = offsets[task[starts[run + 1] - 1] + 1] - offsets[task[starts[run]]]
         widest = max(widest, size)
     T = np.empty((widest, B, Q))
-    A = np.empty((left.shape[1], B * Q))
+    A = np.empty((n_left, B * Q))
     K = np.empty(widest)
     for target in range(low, high):
-        new[target] = 0.0
+        out = new[target].reshape(Q * B * Q)
+        out[:] = 0.0
         for run in range(runs_of[target], runs_of[target + 1]):
             begin = starts[run]
             end = starts[run + 1]
+            s = source[begin]
+            X = S[s].reshape(Q * B * Q)
+            i = 0
+            while i < len(X) and X[i] == 0.0:
+                i += 1
+            if i == len(X):
+                continue  # of an epoch, half of the sets lack a task whose visits are followed
             first = offsets[task[begin]]
-            last = offsets[task[end - 1] + 1]
-            # T = R S for all tasks of the run, which begin at the same state.
-            X = S[source[begin]]
+            n = offsets[task[end - 1] + 1] - first
+            # T = R S for all tasks of the run, which begin at the same state. Small products are
+            # loops over entries: a view of a row costs more than the product.
+            small = n * n_right * B * Q < _SMALL
+            if small:
+                for j in range(n):
+                    for b in range(B):
+                        for y in range(Q):
+                            entry = 0.0
+                            for x in range(n_right):
+                                # S is symmetric: its row y in place of its column y.
+                                entry += right[first + j, x] * S[s, y, b, x]
+                            T[j, b, y] = entry
+            else:
+                rows = S[s, :n_right].reshape(n_right, B * Q)
+                np.dot(right[first : first + n], rows, T[:n].reshape(n, B * Q))
             total = 0.0
-            _multiply(right[first:last], X, T)
             for e in range(begin, end):
                 p = probability[e]
                 total += p
                 lo = offsets[task[e]]
                 hi = offsets[task[e] + 1]
-                rows = T[lo - first : hi - first]
-                mass = X[one, :, one]
-                _learn(rows, mass, left[lo:hi], right[lo:hi], phi[lo:hi], noise[lo:hi], p, K)
+                for j in range(lo, hi):
+                    for b in range(B):
+                        # The row T of one singular vector is replaced by p Y = p φ (T − ½ K φ L).
+                        for o in range(lo, hi):
+                            # Noise of one visit is independent along singular vectors.
+                            product = noise[j] * S[s, one, b, one] if o == j else 0.0
+                            for y in range(n_right):
+                                product += right[o, y] * T[j - first, b, y]
+                            # The ½ of Y: both A and Aᵀ carry half of Lᵀφ K φ L.
+                            K[o - lo] = -0.5 * phi[o, b] * product
+                        for o in range(lo, hi):
+                            for y in range(n_left):
+                                T[j - first, b, y] += K[o - lo] * left[o, y]
+                        scale = p * phi[j, b]
+                        for y in range(Q):
+                            T[j - first, b, y] *= scale
             # Ten times 0.1 is 1 − 1e-16: as a factor of S at every step that would be a decay.
             stay = 1.0 if abs(total - 1.0) < 1e-9 else total
-            _add_change(new[target], stay, X, left[first:last], T, A)
+            for i in range(len(X)):
+                out[i] += stay * X[i]
+            # Less A + Aᵀ, of which entries beyond the columns of L have only one part.
+            if small:
+                for x in range(Q):
+                    for b in range(B):
+                        for j in range(n):
+                            along = left[first + j, x] if x < n_left else 0.0
+                            at_x = T[j, b, x]
+                            for y in range(n_left):
+                                new[target, x, b, y] -= (
+                                    along * T[j, b, y] + left[first + j, y] * at_x
+                                )
+                            for y in range(n_left, Q):
+                                new[target, x, b, y] -= along * T[j, b, y]
+            else:
+                np.dot(left[first : first + n].T, T[:n].reshape(n, B * Q), A)
+                for x in range(Q):
+                    for b in range(B):
+                        if x < n_left:
+                            for y in range(x + 1):
+                                new[target, x, b, y] -= A[x, b * Q + y]
+                        for y in range(min(x + 1, n_left)):
+                            new[target, x, b, y] -= A[y, b * Q + x]
         for x in range(Q):
             for b in range(B):
                 for y in range(x):
@@ -279,7 +265,7 @@ def push_often(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
 
 
 @_jit(**_options())
-def run_trials(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
+def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as long
     low: int,
     high: int,
     w: Any,
@@ -290,59 +276,74 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
     offsets: Any,
     scale: Any,
     average: Any,
-    gains: Any,
     visits: Any,
     noise: Any,
     walk: Any,
+    axes: Any,
 ) -> None:
     """Make the steps of ``order`` (n, T) on the weights w (n, d) of runs low..high − 1, in place.
 
-    One step is w ← w − Vᵀ φ ∘ (V w − t), with ``noise`` (n, T, r) over s added to t; t of run i is
-    column i modulo c of ``targets``, so that several targets are runs of their own. ``walk``
-    (n, T, d) is subtracted from the weights before a step, and from their average: the teacher has
-    moved. For the metrics of a path every run has the number of visits of each task, and the mean
-    and the spread of its outputs s ∘ (V w − t) right after, by Welford's updates.
+    One step is w ← w − Vᵀ φ ∘ (V w − t); t of run i is column i modulo c of ``targets``, so that
+    several targets are runs of their own. Each of the other arguments may be None, and then its
+    branches are not compiled:
+
+    average : the average (n, d) of every run and the gains (T,) of its updates.
+    visits : for metrics of the path, the number of visits of each task (n, M), and mean (n, Σr) and
+        spread (n, M) of the outputs s ∘ (V w − t) right after, by Welford's updates.
+    noise : (n, T, r), of which noise/s is added to t.
+    walk : (n, T, d), subtracted from weights and average before a step: the teacher has moved.
+    axes : d zeros, for few features: loops over their number are unrolled.
     """
-    counts, means, spreads = visits
-    follow = counts.shape[1] > 0
-    averaged = len(gains) > 0
     fixed = phi.shape[0] == 1
-    noisy = noise.shape[1] > 0
-    walking = walk.shape[1] > 0
-    c = targets.shape[1]
-    d = w.shape[1]
+    # Unsigned throughout: a signed index may be negative, and the check for that blocks SIMD.
+    c = np.uint64(targets.shape[1])
+    d = np.uint64(w.shape[1] if axes is None else len(axes))
+    end = np.uint64(high)
+    together = np.uint64(4)  # runs in turn: the processor overlaps their steps
+    plain = average is None and visits is None and noise is None and walk is None
+    rank_one = np.all(offsets[1:] - offsets[:-1] == np.uint64(1))
     errors = np.empty(len(vectors))
     shifts = np.zeros(len(vectors))
-    for group in range(low, high, 4):  # four runs in turn: the processor overlaps their steps
-        for t in range(order.shape[1]):
-            now = 0 if fixed else t
-            for i in range(group, min(group + 4, high)):
+    for group in range(np.uint64(low), end, together):
+        for t in range(np.uint64(order.shape[1])):
+            now = np.uint64(0) if fixed else t
+            for i in range(group, min(group + together, end)):
                 m = np.uint64(order[i, t])
-                a = 0 if c == 1 else i % c
+                a = i % c
                 lo = offsets[m]
                 hi = offsets[m + np.uint64(1)]
-                if walking:
+                if plain and rank_one:
+                    # Without a way through memory a step takes 2 instead of 6 ns.
+                    error = -targets[lo, a]
+                    for x in range(d):
+                        error += vectors[lo, x] * w[i, x]
+                    error *= phi[now, lo]
+                    for x in range(d):
+                        w[i, x] -= error * vectors[lo, x]
+                    continue
+                if walk is not None:
                     for x in range(d):
                         w[i, x] -= walk[i, t, x]
-                        if averaged:
-                            average[i, x] -= walk[i, t, x]
+                        if average is not None:
+                            average[0][i, x] -= walk[i, t, x]
                 for j in range(lo, hi):
                     # The errors V w − t of the task before the step.
                     error = -targets[j, a]
                     for x in range(d):
                         error += vectors[j, x] * w[i, x]
                     errors[j - lo] = error
-                    if noisy:
+                    if noise is not None:
                         shifts[j - lo] = noise[i, t, j - lo] / scale[j]
                 for j in range(lo, hi):
                     # Singular vectors are orthogonal: their steps do not disturb each other.
                     step = phi[now, j] * (errors[j - lo] - shifts[j - lo])
                     for x in range(d):
                         w[i, x] -= step * vectors[j, x]
-                if averaged:
+                if average is not None:
                     for x in range(d):
-                        average[i, x] += gains[t] * (w[i, x] - average[i, x])
-                if follow:
+                        average[0][i, x] += average[1][t] * (w[i, x] - average[0][i, x])
+                if visits is not None:
+                    counts, means, spreads = visits
                     counts[i, m] += 1.0
                     # Welford: the mean moves by change/n, the spread grows by (1 − 1/n) change².
                     weight = 1.0 / counts[i, m]
@@ -350,10 +351,10 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
                     for j in range(lo, hi):
                         # After the step the error is (1 − φ) e, and the noise has moved it by φ.
                         output = (1.0 - phi[now, j]) * errors[j - lo] + phi[now, j] * shifts[j - lo]
-                        if averaged:
+                        if average is not None:
                             output = -targets[j, a]
                             for x in range(d):
-                                output += vectors[j, x] * average[i, x]
+                                output += vectors[j, x] * average[0][i, x]
                         change = scale[j] * output - means[i, j]
                         means[i, j] += weight * change
                         total += (1.0 - weight) * change * change

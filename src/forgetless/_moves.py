@@ -134,29 +134,38 @@ _FEW = 12
 
 
 def _added(n_tasks: int, size: int) -> Moves:
-    """Return the moves that add a task to a set of ``size`` tasks.
-
-    A set c_0 < c_1 < … has the number Σ_i C(c_i, i + 1) among the sets of its size (the
-    combinatorial number system). Taking c_j away leaves Σ_{i<j} C(c_i, i + 1) + Σ_{i>j} C(c_i, i).
-    """
-    after = np.zeros((1, 0), dtype=np.int64)
-    for count in range(1, size + 2):
-        # The sets of ``count`` tasks with the largest task m: those of one task less before m.
-        parts = []
-        for m in range(count - 1, n_tasks):
-            fewer = after[: math.comb(m, count - 1)]
-            parts.append(np.column_stack([fewer, np.full(len(fewer), m)]))
-        after = np.concatenate(parts)
-    numbers = np.array([[math.comb(m, i) for i in range(size + 2)] for m in range(n_tasks)])
-    # C(c_i, i + 1) of tasks that keep their position, C(c_i, i) of those behind.
-    position = np.arange(size + 1)
-    kept = numbers[after, position + 1]
-    shifted = numbers[after, position]
-    before = np.cumsum(kept, axis=1) - kept
-    behind = shifted.sum(axis=1, keepdims=True) - np.cumsum(shifted, axis=1)
-    target = np.repeat(np.arange(len(after)), size + 1)
+    """Return the moves that add a task to a set of ``size`` tasks, each with the same law."""
+    source, task = _taken_away(n_tasks, size)
+    target = np.repeat(np.arange(len(source)), size + 1)
     law = np.full(target.size, 1 / (n_tasks - size))
-    return Moves((before + behind).ravel(), target, after.ravel(), law)
+    return Moves(source.ravel(), target, task.ravel(), law)
+
+
+@functools.lru_cache(maxsize=2)
+def _taken_away(n_tasks: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return, for every set of ``size`` + 1 tasks, the set that remains without each of them, and
+    that task: both of shape (sets, size + 1).
+
+    Sets of one size are numbered by their largest task, then by the number of the rest (the
+    combinatorial number system). So C(m, size + 1) sets come before those with the largest task m,
+    whose rests are the first C(m, size) sets of ``size`` tasks. Without m the rest remains.
+    Without another task m remains, and a set of ``size`` tasks with the largest task m has the
+    number C(m, size) plus that of its rest, which is known from smaller sets.
+    """
+    if size == 0:
+        return np.zeros((n_tasks, 1), dtype=np.int64), np.arange(n_tasks)[:, None]
+    fewer, others = _taken_away(n_tasks, size - 1)
+    shape = (math.comb(n_tasks, size + 1), size + 1)
+    source = np.empty(shape, dtype=np.int64)
+    task = np.empty(shape, dtype=np.int64)
+    for m in range(size, n_tasks):
+        rests = math.comb(m, size)
+        rows = slice(math.comb(m, size + 1), math.comb(m + 1, size + 1))
+        source[rows, :-1] = rests + fewer[:rests]
+        source[rows, -1] = np.arange(rests)
+        task[rows, :-1] = others[:rests]
+        task[rows, -1] = m
+    return source, task
 
 
 _kept_moves = functools.lru_cache(maxsize=256)(_added)

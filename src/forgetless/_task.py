@@ -86,11 +86,11 @@ class Task:
             sizes=self.sizes + self.radius * linalg.norms(w if w.ndim == 2 else w[:, None]),
         )
 
-    def without_labels(self) -> "Task":
-        """Return the task of labels 0, in one target."""
-        zeros = np.zeros(len(self.X))
-        targets = np.zeros(self.rank)
-        return replace(self, y=zeros, targets=targets, floor=0.0, sizes=np.zeros(1))
+    def taught(self, w: Floats) -> "Task":
+        """Return the task of labels X w, for w of shape (d,)."""
+        y = self.X @ w
+        targets = self.singular_vectors @ w
+        return replace(self, y=y, targets=targets, floor=0.0, sizes=linalg.norms(y[:, None]))
 
     def loss(self, w: Any) -> float:
         """Return ½‖Xw − y‖² (summed over targets)."""

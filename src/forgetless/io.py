@@ -31,11 +31,10 @@ VERSION = 1
 
 KINDS = {
     "bound-comparison": "theory.comparisons:from_document",
-    "expectation": "lab.results:from_document",
+    "curves": "lab.results:from_document",
     "model": "estimators.files:from_document",
     "pipeline": "tables.pipeline:from_document",
     "tasks": "tasks:from_document",
-    "trace": "lab.results:from_document",
 }
 """Module and function that build the object in a document of this kind."""
 

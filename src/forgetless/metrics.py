@@ -339,12 +339,12 @@ def resolve(metrics: Any) -> list[Metric]:
     return list({each.name: each for each in found}.values())
 
 
-def check_walk(metrics: list[Metric], walk: float) -> None:
-    """Raise ValueError for metrics that a walking teacher does not have."""
+def check_metrics_of(metrics: list[Metric], tasks: TaskCollection) -> None:
+    """Raise ValueError for metrics that tasks with a walking teacher do not have."""
     wrong = [each.name for each in metrics if each.name in ("drift", "task_drift")]
-    if walk and wrong:
+    if tasks.walk and wrong:
         raise ValueError(
-            f"metrics={', '.join(wrong)} compares outputs with earlier ones, and walk={walk:g}"
-            " moves the labels meanwhile; ask for forgetting, seen_loss, average_loss, next_loss,"
-            " distance or task_losses"
+            f"metrics={', '.join(wrong)} compares outputs with earlier ones, and the walk of"
+            f" {tasks.walk:g} moves the labels meanwhile; ask for forgetting, seen_loss,"
+            " average_loss, next_loss, distance or task_losses"
         )

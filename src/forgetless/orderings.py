@@ -7,7 +7,6 @@ move. Whatever can be written like this has exact expectations, worst cases and 
 ordering is ``blocks`` to sample it, and ``moves``.
 """
 
-import functools
 import inspect
 import math
 from abc import ABC, abstractmethod
@@ -20,9 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from forgetless._core import validate
 from forgetless._moves import Moves, drawn, epoch, single, unseen
+from forgetless._sampling import (
+    BLOCK,
+    Indices,
+    block_sizes,
+    draws,
+    index_dtype,
+    shared_seed,
+    shuffled,
+    uniform,
+)
 from forgetless.errors import NoExactLawError
 
 __all__ = [
+    "BLOCK",
     "Cyclic",
     "FixedOrder",
     "Moves",
@@ -30,20 +40,8 @@ __all__ = [
     "RandomReshuffling",
     "WithReplacement",
     "WithoutReplacement",
+    "shared_seed",
 ]
-
-Indices = NDArray[np.unsignedinteger[Any]]
-# Both constants are part of the meaning of a seed: changing one changes the sequences that a seed
-# gives.
-BLOCK = 4096  # steps drawn at once
-TRIALS = 8  # trials that share one generator, which always draws for all of them
-
-
-def _index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
-    """Return the smallest unsigned type for task indices (compiled loops are several times faster
-    on unsigned).
-    """
-    return np.uint8 if n_tasks <= 2**8 else np.uint16 if n_tasks <= 2**16 else np.uint32
 
 
 class Ordering(ABC):
@@ -108,6 +106,18 @@ class Ordering(ABC):
     def check(self, n_tasks: int, k: int) -> None:  # noqa: B027
         """Raise ValueError where ``k`` steps over ``n_tasks`` tasks are not defined."""
 
+    def period(self, n_tasks: int) -> int | None:
+        """Return the steps after which the chain has one state and its moves repeat; None if never.
+
+        Fixed filters then need no more time for a million steps than for some thousand.
+        """
+        return 1 if self.stationary else None
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether there are exact expectations."""
+        return type(self).moves is not Ordering.moves
+
     def n_states(self, n_tasks: int, k: int) -> int:
         """Return the largest number of states in k steps, which tells the memory they take."""
         return 1
@@ -153,54 +163,13 @@ class Ordering(ABC):
         """
         n_tasks = validate.integer("n_tasks", n_tasks, 1, "an ordering needs at least one task")
         k = validate.integer("k", k, 1, "ask for at least one step")
-        count = (
-            1
-            if n_trials is None
-            else validate.integer("n_trials", n_trials, 1, "ask for at least one run")
-        )
+        count = 1
+        if n_trials is not None:
+            count = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
-        orders = np.concatenate(
-            [block.copy() for block in draws(self, n_tasks, k, count, seed)], axis=1
-        )
+        blocks = [block.copy() for block in draws(self, n_tasks, k, count, seed)]
+        orders = np.concatenate(blocks, axis=1)
         return orders[0] if n_trials is None else orders
-
-
-def draws(ordering: Ordering, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
-    """Yield task indices in blocks of shape (n_trials, T), each in the same buffer; see
-    ``Ordering.sample``.
-
-    Trial i is the same whatever ``n_trials`` is.
-    """
-    if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**63))
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    streams = []
-    for group in range(-(-n_trials // TRIALS)):
-        # Children are built by number instead of spawn(), which would change the caller's
-        # SeedSequence.
-        child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
-        streams.append(
-            ordering.blocks(n_tasks, k, TRIALS, np.random.Generator(np.random.PCG64(child)))
-        )
-    buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), _index_dtype(n_tasks))
-    for size in _block_sizes(k):
-        block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
-        for group, stream in enumerate(streams):
-            part = np.asarray(next(stream, ()))
-            valid = part.shape == (TRIALS, size) and part.dtype.kind in "iu"
-            if not valid or part.min() < 0 or part.max() >= n_tasks:
-                raise ValueError(
-                    f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
-                    f" {(TRIALS, size)}, got dtype {part.dtype} and shape {part.shape} with values"
-                    f" up to {part.max(initial=0)}"
-                )
-            block[group * TRIALS : (group + 1) * TRIALS] = part
-        yield block[:n_trials]
-
-
-def _block_sizes(k: int) -> Iterator[int]:
-    for first in range(0, k, BLOCK):
-        yield min(BLOCK, k - first)
 
 
 @dataclass(frozen=True)
@@ -247,41 +216,16 @@ class WithReplacement(Ordering):
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
     ) -> Iterator[Indices]:
         if self.probabilities is None:
-            for size in _block_sizes(k):
-                yield _uniform(n_tasks, n_trials, size, rng)
+            for size in block_sizes(k):
+                yield uniform(n_tasks, n_trials, size, rng)
             return
         cumulative = np.cumsum(self.probabilities)
         # Rounding may leave the last value below 1; after division a draw near 1 falls into the
         # last task.
         cumulative /= cumulative[-1]
-        for size in _block_sizes(k):
+        for size in block_sizes(k):
             draws = np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
-            yield draws.astype(_index_dtype(n_tasks))
-
-
-def _uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -> Indices:
-    """Return uniform indices of shape (n_trials, size).
-
-    One random number below M^p gives p of them at once, as its digits in base M: exactly uniform,
-    and several times faster for few tasks.
-    """
-    digits = _digits(n_tasks)
-    if digits is None:
-        return rng.integers(n_tasks, size=(n_trials, size), dtype=_index_dtype(n_tasks))
-    count, p = digits.shape
-    draws = rng.integers(count, size=(n_trials, -(-size // p)), dtype=np.uint16)
-    return np.take(digits, draws, axis=0).reshape(n_trials, -1)[:, :size]
-
-
-@functools.cache
-def _digits(n_tasks: int) -> Indices | None:
-    """Return the p digits of 0..M^p − 1 in base M, for the largest p with M^p ≤ 2048; None if that
-    is 1.
-    """
-    p = 12 if n_tasks == 1 else int(math.log(2048.5, n_tasks))
-    if p < 2:
-        return None
-    return np.indices((n_tasks,) * p, dtype=_index_dtype(n_tasks)).reshape(p, -1).T.copy()
+            yield draws.astype(index_dtype(n_tasks))
 
 
 def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
@@ -332,7 +276,7 @@ class WithoutReplacement(Ordering):
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
     ) -> Iterator[Indices]:
-        indices = _shuffled(n_tasks, n_trials, rng)[:, :k]
+        indices = shuffled(n_tasks, n_trials, rng)[:, :k]
         for first in range(0, k, BLOCK):
             yield indices[:, first : first + BLOCK]
 
@@ -352,15 +296,17 @@ class RandomReshuffling(WithoutReplacement):
     def check(self, n_tasks: int, k: int) -> None:
         """Allow any number of steps."""
 
+    def period(self, n_tasks: int) -> int | None:
+        # The chain begins every epoch with the empty set.
+        return n_tasks
+
     def blocks(
         self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
     ) -> Iterator[Indices]:
-        pending = np.empty((n_trials, 0), _index_dtype(n_tasks))
-        for size in _block_sizes(k):
+        pending = np.empty((n_trials, 0), index_dtype(n_tasks))
+        for size in block_sizes(k):
             missing = max(0, -(-(size - pending.shape[1]) // n_tasks))
-            epochs = _shuffled(n_tasks, n_trials * missing, rng).reshape(
-                n_trials, missing * n_tasks
-            )
+            epochs = shuffled(n_tasks, n_trials * missing, rng).reshape(n_trials, missing * n_tasks)
             pending = np.concatenate([pending, epochs], axis=1)
             yield pending[:, :size]
             pending = pending[:, size:]
@@ -379,6 +325,9 @@ class Cyclic(Ordering):
 
     deterministic = True
 
+    def period(self, n_tasks: int) -> int | None:
+        return n_tasks
+
     def moves(self, n_tasks: int, t: int) -> Moves:
         # One state with one move.
         return single(t % n_tasks)
@@ -388,7 +337,7 @@ class Cyclic(Ordering):
     ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             steps = np.arange(first, min(first + BLOCK, k))
-            yield np.tile((steps % n_tasks).astype(_index_dtype(n_tasks)), (n_trials, 1))
+            yield np.tile((steps % n_tasks).astype(index_dtype(n_tasks)), (n_trials, 1))
 
 
 @dataclass(frozen=True)
@@ -442,21 +391,7 @@ class FixedOrder(Ordering):
     ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             indices = self.indices[first : min(first + BLOCK, k)]
-            yield np.tile(np.array(indices, dtype=_index_dtype(n_tasks)), (n_trials, 1))
-
-
-def shared_seed(seed: Any) -> Any:
-    """Return a seed that gives every schedule the same orders."""
-    if isinstance(seed, np.random.Generator):
-        return int(seed.integers(2**63))
-    return np.random.SeedSequence() if seed is None else seed
-
-
-def _shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
-    """Return ``n_rows`` random permutations of the tasks."""
-    return rng.permuted(
-        np.tile(np.arange(n_tasks, dtype=_index_dtype(n_tasks)), (n_rows, 1)), axis=1
-    )
+            yield np.tile(np.array(indices, dtype=index_dtype(n_tasks)), (n_trials, 1))
 
 
 NAMES: dict[str, Ordering] = {

@@ -204,9 +204,9 @@ class TaskCollection:
             )
         return self._like(task.shifted(w) for task in self)
 
-    def without_labels(self) -> "TaskCollection":
-        """Return the tasks with labels of zero, in one target, and the same noise and walk."""
-        return self._like(task.without_labels() for task in self)
+    def taught(self, w: Floats) -> "TaskCollection":
+        """Return the tasks with labels X w, for w of shape (d,), and the same noise and walk."""
+        return self._like(task.taught(w) for task in self)
 
     def _like(self, tasks: Iterable[Task]) -> "TaskCollection":
         """Return a collection of other tasks with the same noise and walk."""

@@ -23,7 +23,10 @@ def test_never_worse_than_the_best_constant(family, objective, rng):
     if objective == "average_loss":
         constants, own = fl.expect(tasks, schedules, k).average_loss, fl.expect(tasks, found, k).average_loss[0]
     else:
-        constants, own = fl.worst_case(tasks, schedules, k).loss, fl.worst_case(tasks, found, k).loss
+        constants, own = (
+            fl.worst_case(tasks, schedules, k).worst_case[:, 0],
+            fl.worst_case(tasks, found, k).worst_case[0],
+        )
     assert found.loss == pytest.approx(own, rel=1e-9, abs=1e-15)
     assert found.loss <= constants.min() * (1 + 1e-6) + 1e-15
     assert found.loss <= found.best_constant_loss
@@ -54,7 +57,7 @@ def test_stationarity_by_differences(objective, rng):
     def loss(values):
         if objective == "average_loss":
             return float(fl.expect(tasks, fl.Ridge(values), k).average_loss[0])
-        return fl.worst_case(tasks, fl.Ridge(values), k).loss
+        return fl.worst_case(tasks, fl.Ridge(values), k).worst_case[0]
 
     for t in range(k):
         change = 1e-4 * (coefficients[t] + unit) * np.eye(k)[t]

@@ -114,7 +114,7 @@ def test_every_loss_is_that_of_one_evaluation(ordering, objective, rng):
     for option in advice.options:
         schedule = eval(option.code, {"fl": fl})
         if objective == "worst_case":
-            exact = fl.worst_case(tasks, schedule, k, ordering=ordering).loss
+            exact = fl.worst_case(tasks, schedule, k, ordering=ordering).worst_case[0]
         else:
             found = fl.expect(tasks, schedule, k, ordering=ordering, metrics=objective)
             exact = found.values[objective][0]

@@ -51,7 +51,7 @@ def test_schedules_share_their_tasks():
     both = ensemble.simulate([1.0, "none"], 5, n_trials=40, seed=3, record="all")
     alone = ensemble.simulate("none", 5, n_trials=40, seed=3, record="all")
     for name, values in alone.values.items():
-        assert np.array_equal(values, both[1].values[name])
+        assert np.array_equal(values, both.sel(schedule=1).values[name])
 
 
 def test_weights_of_a_trial_are_those_of_its_tasks():

@@ -60,7 +60,7 @@ def every_schedule():
                     yield f"expect/{label}/{name}/{schedule}/{metric}", getattr(exact, metric)
                     yield f"simulate/{label}/{name}/{schedule}/{metric}", getattr(trace, metric)
                 worst = fl.worst_case(collection, value, k, ordering=ordering)
-                yield f"worst_case/{label}/{name}/{schedule}", worst.loss
+                yield f"worst_case/{label}/{name}/{schedule}", worst.worst_case
                 yield f"weights/{label}/{name}/{schedule}", trace.weights[0, -1]
 
 
@@ -102,9 +102,9 @@ def records():
             )
     for schedule in FEW:
         worst = fl.worst_case(collection, SCHEDULES[schedule], K, record="all")
-        yield f"worst_case/record-all/{schedule}", worst.loss
-        worst = fl.worst_case(collection, SCHEDULES[schedule], [3, 6, 9])
-        yield f"worst_case/several-k/{schedule}", worst.loss
+        yield f"worst_case/record-all/{schedule}", worst.worst_case
+        each = [fl.worst_case(collection, SCHEDULES[schedule], k) for k in (3, 6, 9)]
+        yield f"worst_case/several-k/{schedule}", [worst.worst_case[0] for worst in each]
     shifted = collection.shifted(np.arange(5.0))
     yield from both("start", shifted, SCHEDULES["increasing"], K, METRICS)
 
@@ -129,7 +129,7 @@ def averages():
     options = {"ordering": "cyclic", "average": 2.0}
     yield from both("average-2/cyclic", collection, SCHEDULES["fixed"], K, METRICS, **options)
     worst = fl.worst_case(collection, SCHEDULES["increasing"], K, average=2.0)
-    yield "worst_case/average-2", worst.loss
+    yield "worst_case/average-2", worst.worst_case
 
 
 def several_targets():

@@ -49,8 +49,7 @@ def same(one, other):
     assert one.values.keys() == other.values.keys()
     for name, value in one.values.items():
         np.testing.assert_array_equal(value, other.values[name])
-    if isinstance(one, fl.lab.results.Expectation):
-        assert one.errors == other.errors
+    assert one.errors == other.errors
 
 
 def test_what_is_read_is_what_was_written(saved):

@@ -18,7 +18,7 @@ def test_gradient_equals_finite_differences(objective, realizable, probabilities
 
     def loss(values):
         if objective == "worst_case":
-            return fl.worst_case(tasks, fl.Ridge(values), 6, ordering=ordering).loss
+            return fl.worst_case(tasks, fl.Ridge(values), 6, ordering=ordering).worst_case[0]
         return fl.expect(tasks, fl.Ridge(values), 6, ordering=ordering).average_loss[0]
 
     found = fl.loss_gradient(tasks, fl.Ridge(coefficients), 6, ordering=ordering, objective=objective)

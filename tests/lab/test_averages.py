@@ -128,7 +128,9 @@ def test_the_worst_teacher_of_an_average(r, ordering, rng):
     for schedule in (filter_, fl.Projection(), [fl.Ridge(0.2), filter_]):
         found = fl.worst_case(tasks, schedule, 3, ordering=ordering, average=r, record=[0, 2, 3])
         first = schedule[1] if isinstance(schedule, list) else schedule
-        losses, teachers = (each[1] if isinstance(schedule, list) else each for each in (found.loss, found.teacher))
+        losses, teachers = (
+            each[1] if isinstance(schedule, list) else each for each in (found.worst_case, found.teacher)
+        )
 
         def loss(teacher, step, first=first):
             taught = fl.TaskCollection([(X, X @ teacher) for X, _ in pairs])

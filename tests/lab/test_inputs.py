@@ -21,8 +21,10 @@ def test_a_dict_is_what_its_schedules_are_one_by_one():
     for i, (label, schedule) in enumerate(zip(NAMED, PLAIN, strict=True)):
         alone = fl.expect(TASKS, schedule, 9, metrics=("average_loss", "seen_loss"), record="all")
         np.testing.assert_allclose(found.seen_loss[i], alone.seen_loss, rtol=1e-9, atol=1e-14)
-        np.testing.assert_allclose(found[label].average_loss, alone.average_loss, rtol=1e-9, atol=1e-14)
-        assert worst.loss[i] == pytest.approx(fl.worst_case(TASKS, schedule, 9).loss, rel=1e-9, abs=1e-14)
+        np.testing.assert_allclose(found.sel(schedule=label).average_loss, alone.average_loss, rtol=1e-9, atol=1e-14)
+        assert worst.worst_case[i, 0] == pytest.approx(
+            fl.worst_case(TASKS, schedule, 9).worst_case[0], rel=1e-9, abs=1e-14
+        )
         assert proved[label].average_loss == pytest.approx(
             fl.compare_bounds(TASKS, schedule, 9).average_loss, rel=1e-12, abs=1e-14
         )
@@ -34,13 +36,13 @@ def test_a_dict_is_what_its_schedules_are_one_by_one():
 def test_several_schedules_meet_the_same_orders(make):
     options = {"record": "all", "metrics": ("average_loss", "weights")}
     found = fl.simulate(TASKS, {"a": 1.0, "b": fl.Ridge(1.0), "c": 2.0}, 12, n_trials=3, seed=make(), **options)
-    np.testing.assert_array_equal(found["a"].average_loss, found["b"].average_loss)
+    np.testing.assert_array_equal(found.sel(schedule="a").average_loss, found.sel(schedule="b").average_loss)
     assert found.average_loss.shape == (3, 3, 12)
     assert found.weights.shape == (3, 3, 12, 3)
-    assert (found["a"].average_loss != found["c"].average_loss).any()
+    assert (found.sel(schedule="a").average_loss != found.sel(schedule="c").average_loss).any()
     if make() == 5:
         alone = fl.simulate(TASKS, 2.0, 12, n_trials=3, seed=5, **options)
-        np.testing.assert_array_equal(found["c"].weights, alone.weights)
+        np.testing.assert_array_equal(found.sel(schedule="c").weights, alone.weights)
 
 
 def test_labels_are_kept_in_frames():
@@ -66,31 +68,6 @@ def test_traces_frame_every_number_where_it_belongs():
         for trial in range(2):
             for j, step in enumerate((3, 9)):
                 assert frame.loc[(label, trial, step), "drift"] == found.drift[i, trial, j]
-
-
-@pytest.mark.parametrize("schedule", ["increasing", {"fixed": "fixed", "1": 1}])
-def test_several_k_are_planned_each_for_itself(schedule):
-    found = fl.worst_case(TASKS, schedule, [16, 4, 8])
-    assert found.steps.tolist() == [4, 8, 16]
-    for i, k in enumerate((4, 8, 16)):
-        alone = fl.worst_case(TASKS, schedule, k)
-        np.testing.assert_allclose(found.loss[..., i], alone.loss, rtol=1e-12)
-        np.testing.assert_allclose(found.teacher[..., i, :], alone.teacher, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("k", "record", "said"),
-    [
-        ([4, 8], "all", 'record must be "last" for several k'),
-        ([], "last", "k must hold at least one"),
-        ([0], "last", "at least 1"),
-    ],
-)
-def test_bad_lists_of_k_are_refused(k, record, said):
-    with pytest.raises(ValueError, match=said):
-        fl.worst_case(TASKS, 1.0, k, record=record)
-    with pytest.raises(TypeError, match="k must be a number of steps or a list"):
-        fl.worst_case(TASKS, 1.0, 2.5)
 
 
 @pytest.mark.parametrize(

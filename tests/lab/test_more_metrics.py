@@ -70,7 +70,7 @@ def test_metrics_of_tasks_add_up(law, rng):
         total = np.nansum(exact.values[f"task_{name}"][:, 1] * visits, axis=-1) / k
         np.testing.assert_allclose(total, exact.values[name][:, 1], rtol=1e-10)
         assert np.isnan(exact.values[f"task_{name}"][:, 0]).all()
-    assert np.array_equal(np.isnan(exact["weak"].task_drift[1]), visits == 0)
+    assert np.array_equal(np.isnan(exact.sel(schedule="weak").task_drift[1]), visits == 0)
     np.testing.assert_allclose(exact.distance[:, 0], np.sum(tasks.teacher() ** 2), rtol=1e-12)
 
 

@@ -14,7 +14,7 @@ from forgetless.advice._search import Coordinates, search
 from forgetless.advice.ranking import checked_objective, losses_on, name_of, standard_shapes
 from forgetless.advice.results import OptimalSchedule
 from forgetless.filters import Ridge
-from forgetless.lab.exact import Adjoint, through_parameters
+from forgetless.lab.gradient import Adjoint, through_parameters
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
 from forgetless.orderings import OrderingLike
 from forgetless.schedules import resolve

@@ -14,8 +14,9 @@ from forgetless._progress import track
 from forgetless.advice._search import Curve, Losses, Shape, own_shapes, search, shapes
 from forgetless.advice.results import Advice, Option
 from forgetless.filters import Projection
-from forgetless.lab.exact import expect, worst_case
+from forgetless.lab.exact import expect
 from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
+from forgetless.lab.worst import worst_case
 from forgetless.metrics import loss_on, quantity
 from forgetless.orderings import Cyclic, Ordering, OrderingLike
 from forgetless.schedules import ScheduleLike, resolve
@@ -139,7 +140,7 @@ def losses_on(
 
     def batch(schedules: Sequence[Any]) -> Any:
         if metric == "worst_case":
-            return worst_case(tasks, schedules, k, **common).loss
+            return worst_case(tasks, schedules, k, **common).worst_case[:, 0]
         result = expect(tasks, schedules, k, metrics=metric, **common)
         return next(iter(result.values.values()))[:, 0]
 

@@ -15,7 +15,7 @@ from forgetless.ensembles._optimum import optimal
 from forgetless.ensembles._trials import simulated
 from forgetless.ensembles.spectra import Spectrum, of_matrix, wishart
 from forgetless.ensembles.teachers import Normal, Teachers, matrix, one
-from forgetless.lab.results import Expectation, Trace
+from forgetless.lab.results import Curves
 from forgetless.metrics import quantity
 from forgetless.orderings import shared_seed
 
@@ -30,7 +30,7 @@ class Ensemble(Law):
 
     def expect(
         self, schedule: Schedules, k: int, *, metrics: Any = "average_loss", record: Any = "last"
-    ) -> Expectation:
+    ) -> Curves:
         """Return the expected metrics of k steps, exact up to rounding.
 
         Parameters
@@ -64,7 +64,7 @@ class Ensemble(Law):
         values = problem.alone({name: np.array(curve) for name, curve in curves.items()})
         error = self.spectrum.error + 8.0 * problem.k * float(np.finfo(float).eps)
         errors = dict.fromkeys(values, min(1.0, error))
-        return Expectation(problem.steps, values, errors, labels=problem.labels)
+        return Curves.of(values, problem.steps, problem.labels, estimate=lambda: errors)
 
     def simulate(
         self,
@@ -75,7 +75,7 @@ class Ensemble(Law):
         seed: Any = None,
         metrics: Any = ("average_loss", "next_loss", "distance"),
         record: Any = "log",
-    ) -> Trace:
+    ) -> Curves:
         """Return the metrics of independent trials, each with fresh tasks and teachers.
 
         Several schedules learn the same tasks. ``metrics`` may hold "weights".
@@ -99,7 +99,7 @@ class Ensemble(Law):
         problem = Problem.of(self, schedule, k, metrics, record)
         n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         values = problem.alone(simulated(problem, n_trials, shared_seed(seed)))
-        return Trace(problem.steps, values, labels=problem.labels)
+        return Curves.of(values, problem.steps, problem.labels, n_trials)
 
     def optimal_schedule(
         self,

@@ -1,71 +1,83 @@
-"""Many equal steps at once: powers of S ↦ Σ_m p_m M_m S M_mᵀ, as a matrix on symmetric matrices."""
+"""Many equal steps at once, by powers of S ↦ Σ p M S Mᵀ as a matrix on symmetric matrices.
+
+If the filter and the moves repeat after p steps, and the chain then has a single state, those p
+steps are one linear map P of the n = Q(Q+1)/2 entries of a symmetric matrix. Its columns are the
+images of a basis, pushed through the steps as if each were a schedule. P^(2^i) by squaring then
+gives any number of periods. The rate of the slowest decay is known to eps, so that after k steps a
+relative error of some k·eps is unavoidable: 1e-9 at a million steps.
+"""
 
 import numpy as np
 
 from forgetless._core.arrays import Floats
-from forgetless.lab.moments import Maps, carry
+from forgetless.lab.chain import carry
+from forgetless.lab.coordinates import Maps
 from forgetless.lab.problem import Problem
 
 
 class Powers:
-    """P^(2^i) of the matrices P of B schedules, in n = Q(Q+1)/2 coordinates of symmetric matrices.
+    """P^(2^i) of the matrices P of B schedules, each of shape (B, n, n)."""
 
-    Squaring needs no symmetry of P, which tasks that no model fits do not have. The rate of the
-    slowest decay is known to eps, so that after k steps a relative error of some k·eps is
-    unavoidable: 1e-9 at a million steps.
-    """
-
-    def __init__(self, matrices: Floats, size: int) -> None:
+    def __init__(self, matrices: Floats, size: int, period: int) -> None:
         self.squares = [matrices]
         self.rows, self.columns = np.tril_indices(size)
+        self.period = period
 
     @classmethod
-    def if_faster(cls, problem: Problem, maps: Maps, k: int) -> "Powers | None":
+    def if_faster(
+        cls, problem: Problem, maps: Maps, k: int, *, back: bool = False
+    ) -> "Powers | None":
         """Return the powers of fixed filters where they take less time than k steps; else None.
 
-        The matrix is made by pushing a basis of the symmetric matrices, each as a schedule.
+        ``back`` is for forms, which meet the steps of a period in reverse order.
         """
-        left = maps.left
-        Q = left.shape[1]
+        tasks = problem.tasks
+        period = problem.ordering.period(tasks.n_tasks)
+        Q = maps.left.shape[1]
+        changing = not problem.constant or problem.average is not None or bool(tasks.walk)
+        if period is None or changing or not Q:
+            return None
         n = Q * (Q + 1) // 2
-        # Multiplications of the squarings against those of the steps, with their overhead.
-        squaring = float(n) ** 3 * np.log2(k + 1)
-        stepping = 3.0 * k * (len(left) * Q * Q + 1000)
-        plain = problem.constant and problem.ordering.stationary
-        if not plain or problem.average is not None or problem.tasks.walk or not Q:
+        states = problem.ordering.n_states(tasks.n_tasks, k)
+        # Multiplications of the squarings and of the first period, against those of all steps.
+        step = 3.0 * states * (len(maps.left) * Q * Q / period + 1000)
+        if n**3 * np.log2(k / period + 2) + n * period * step > k * step:
             return None
-        if squaring > stepping:
-            return None
+        matrices = [cls._matrix(problem, maps, b, n, back) for b in range(len(problem.filters))]
+        return cls(np.stack(matrices), Q, period)
+
+    @staticmethod
+    def _matrix(problem: Problem, maps: Maps, b: int, n: int, back: bool) -> Floats:
+        """Return P of one schedule: column j is the image of basis matrix j."""
+        Q = maps.left.shape[1]
+        n_tasks = problem.tasks.n_tasks
         rows, columns = np.tril_indices(Q)
         lanes = np.arange(n)
-        basis = np.zeros((1, Q, n, Q))
         # The basis matrices e_x e_yᵀ + e_y e_xᵀ, one in every lane.
-        basis[0, rows, lanes, columns] = 1.0
-        basis[0, columns, lanes, rows] = 1.0
-        moves = problem.ordering.moves(problem.tasks.n_tasks, 0)
-        factors = problem.factors(0, 1)[0]
-        matrices = []
-        for b in range(len(problem.filters)):
-            phi = np.repeat(factors[:, b : b + 1], n, axis=1)
-            # Column j of P is the image of basis matrix j.
-            matrices.append(carry(basis, moves, maps, phi)[0, rows, :, columns])
-        return cls(np.stack(matrices), Q)
+        S = np.zeros((1, Q, n, Q))
+        S[0, rows, lanes, columns] = 1.0
+        S[0, columns, lanes, rows] = 1.0
+        phi = np.repeat(problem.factors(0, 1)[0][:, b : b + 1], n, axis=1)
+        steps = range(problem.ordering.period(n_tasks) or 1)
+        for t in reversed(steps) if back else steps:
+            moves = problem.ordering.moves(n_tasks, t)
+            S = carry(S, moves.reversed if back else moves, maps, phi)
+        return np.asarray(S[0, rows, :, columns])
 
     def advanced(self, S: Floats, n_steps: int) -> Floats:
-        """Return the moments S (1, Q, B, Q) after some more steps."""
-        x = np.moveaxis(S[0], 1, 0)[:, self.rows, self.columns, None]
-        return self._matrices(self._power(x, n_steps), S)
+        """Return the moments S (1, Q, B, Q) after some periods of ``n_steps`` in all."""
+        return self._matrices(self._power(self._entries(S), n_steps // self.period), S)
 
     def summed(self, N: Floats, n_steps: int) -> Floats:
-        """Return (I + P + … + P^(n_steps − 1)) N, for errors that are made at every step.
+        """Return (I + P + … + P^(n − 1)) N for n periods, for errors that are made in each.
 
         With G_n the sum of n powers, G_2n = G_n + P^n G_n and G_{n+1} = N + P G_n; the binary
-        digits of n_steps tell which.
+        digits of n tell which.
         """
-        first = np.moveaxis(N[0], 1, 0)[:, self.rows, self.columns, None]
+        first = self._entries(N)
         total = np.zeros_like(first)
         done = 0
-        for digit in bin(n_steps)[2:]:
+        for digit in bin(n_steps // self.period)[2:]:
             total = total + self._power(total, done)
             done *= 2
             if digit == "1":
@@ -73,10 +85,10 @@ class Powers:
                 done += 1
         return self._matrices(total, N)
 
-    def _power(self, x: Floats, n_steps: int) -> Floats:
-        """Return P^n_steps x."""
-        for bit in range(int(n_steps).bit_length()):
-            if n_steps >> bit & 1:
+    def _power(self, x: Floats, n: int) -> Floats:
+        """Return Pⁿ x."""
+        for bit in range(n.bit_length()):
+            if n >> bit & 1:
                 x = self._square(bit) @ x
         return x
 
@@ -85,6 +97,9 @@ class Powers:
         while bit >= len(self.squares):
             self.squares.append(self.squares[-1] @ self.squares[-1])
         return self.squares[bit]
+
+    def _entries(self, S: Floats) -> Floats:
+        return np.asarray(np.moveaxis(S[0], 1, 0)[:, self.rows, self.columns, None])
 
     def _matrices(self, x: Floats, like: Floats) -> Floats:
         new = np.empty_like(like)

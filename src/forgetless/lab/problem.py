@@ -1,4 +1,4 @@
-"""The validated arguments of all engines: tasks, filters, ordering, recorded steps."""
+"""The validated arguments of all verbs: tasks, filters, ordering, recorded steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -12,19 +12,39 @@ from forgetless._core import averages, validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import few_threads
 from forgetless._schedule import Labels, several
-from forgetless.errors import NoExactLawError
 from forgetless.filters import Filter
 from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import resolve
 from forgetless.tasks import TaskCollection
 
+_FACTORS_AT_ONCE = 2**20
+"""Filter factors in memory at once: 8 MB."""
+
+_WORK_AT_ONCE = 1e9
+"""Multiplications between two looks at the clock of a progress bar: less than a second."""
+
+_ROUNDED = 1e-12
+"""Distance of a factor from [0, 2] that is rounding, such as that of a step size of 2/R²."""
+
 
 @dataclass(frozen=True)
 class Problem:
-    """The validated arguments of ``expect``, ``worst_case``, ``simulate`` and others."""
+    """The validated arguments of ``expect``, ``worst_case``, ``simulate`` and others.
+
+    Attributes
+    ----------
+    filters : list of Filter
+        One for every schedule.
+    labels : tuple
+        Of several schedules; empty for one.
+    steps : increasing array of int
+        The recorded steps.
+    average : float or None
+        The power of the weights of an average of the iterates; None for the last iterate.
+    """
 
     tasks: TaskCollection
-    filters: list[Filter]  # one for every schedule
+    filters: list[Filter]
     labels: Labels
     k: int
     ordering: Ordering
@@ -44,30 +64,25 @@ class Problem:
         """Return the problem of validated arguments, with every schedule resolved."""
         check_tasks(tasks)
         k = validate.integer("k", k, 1, "ask for at least one step")
-        ordering = checked_ordering(ordering, tasks, k)
+        order = checked_ordering(ordering, tasks, k)
         schedules, labels = several(schedule, k)
         filters = [resolve(each, k, tasks.radius, tasks.n_tasks) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
-        power = None if average is None else averages.power(average)
         steps = recorded_steps(record, k)
-        return cls(tasks, filters, labels, k, ordering, steps, power)
+        return cls(tasks, filters, labels, k, order, steps, averages.power(average))
 
     def parts(self, size: int) -> Iterator["Problem"]:
         """Yield the same problem with at most ``size`` schedules at a time."""
         for first in range(0, len(self.filters), size):
             yield replace(self, filters=self.filters[first : first + size])
 
-    @property
-    def grid(self) -> bool:
-        """Whether results have an axis for several schedules."""
-        return bool(self.labels)
-
     @cached_property
     def gains(self) -> Floats:
-        """The gains of the running average, of shape (k,); see ``_core.averages``."""
-        assert self.average is not None
-        return averages.gains(self.average, self.k)
+        """The gains of the running average, of shape (k,), see ``_core.averages``; empty without
+        one.
+        """
+        return np.zeros(0) if self.average is None else averages.gains(self.average, self.k)
 
     @property
     def constant(self) -> bool:
@@ -76,30 +91,24 @@ class Problem:
 
     def factors(self, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr, B) of the steps numbered first..last − 1 from 0."""
-        columns = [self.factors_of(b, first, last) for b in range(len(self.filters))]
-        return np.stack(columns, axis=2)
+        singular_values = self.tasks.singular_values
+        shape = (last - first, len(singular_values))
+        tables = [checked_factors(each[first:last], singular_values) for each in self.filters]
+        return np.stack([np.broadcast_to(table, shape) for table in tables], axis=2)
 
-    def factors_of(self, b: int, first: int, last: int) -> Floats:
-        """Return φ of shape (last − first, Σr) of one schedule."""
-        filter_ = self.filters[b][first:last]
-        factors = checked_factors(filter_, self.tasks.singular_values)
-        return np.broadcast_to(factors, (last - first, factors.shape[1]))
+    def stops(self, last: int, work: float = 0.0) -> list[int]:
+        """Return 0 = t_0 < t_1 < … = ``last``, with the recorded steps among them.
 
-    def windows(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield (first, last, whether ``last`` is recorded) of consecutive stretches of steps.
-
-        They cover all steps up to the last recorded one, and are short enough for their factors to
-        stay in memory.
+        Stretches between them are short enough for their factors to stay in memory and, with
+        ``work`` multiplications a step, for a progress bar to move.
         """
-        directions = max(1, len(self.tasks.singular_values))
-        size = max(1, _FACTORS_AT_ONCE // (directions * len(self.filters)))
-        recorded = set(self.steps.tolist())
-        stops = sorted({*range(0, int(self.steps[-1]), size), *recorded, 0})
-        for first, last in zip([0, *stops], stops, strict=False):
-            yield first, last, last in recorded
+        numbers = max(1, len(self.tasks.singular_values) * len(self.filters))
+        size = max(1, min(_FACTORS_AT_ONCE // numbers, int(_WORK_AT_ONCE / max(1.0, work))))
+        recorded = self.steps[self.steps < last].tolist()
+        return sorted({*range(0, last, size), *recorded, last})
 
-    def next_moves(self) -> None:
-        """Raise an error unless there is a task after every recorded step."""
+    def check_next(self) -> None:
+        """Raise ValueError unless there is a task after every recorded step."""
         step = int(self.steps[-1])
         try:
             self.ordering.check(self.tasks.n_tasks, step + 1)
@@ -109,17 +118,13 @@ class Problem:
             ) from None
 
 
-_FACTORS_AT_ONCE = 2**20
-
-
 def has_next(ordering: Ordering, n_tasks: int, step: int) -> bool:
     """Return whether an ordering has a task after a step, and a law of it."""
     try:
         ordering.check(n_tasks, step + 1)
-        ordering.moves(n_tasks, step)
-    except (ValueError, NoExactLawError):
+    except ValueError:
         return False
-    return True
+    return ordering.has_moves
 
 
 def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
@@ -133,43 +138,34 @@ def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
 
 def checked_factors(part: Filter, singular_values: Floats) -> Floats:
     """Return φ of shape (T or 1, Σr), validated: a custom filter may return anything."""
-    factors = factor_rows(part, part.table(singular_values**2))
-    low, high = (float(factors.min()), float(factors.max())) if factors.size else (0.0, 0.0)
-    if low < -ROUNDED or high > 2 + ROUNDED:
-        raise ValueError(
-            f"{type(part).__name__}.factors must lie in [0, 2], so that errors do not grow, got"
-            f" values in [{low:.6g}, {high:.6g}]"
-        )
-    # The rest is rounding, and is clipped for all engines: (1 + 1e-12)^k would grow in some of
-    # them.
-    return factors if low >= 0 and high <= 2 else np.clip(factors, 0.0, 2.0)
-
-
-# distance of a factor from [0, 2] that is rounding, such as that of a step size of 2/R²
-ROUNDED = 1e-12
-
-
-def factor_rows(part: Filter, values: Any) -> Floats:
-    """Return the values of a filter as rows; ValueError if one is not finite."""
-    rows = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if not np.isfinite(rows).all():
+    table = np.asarray(part.table(singular_values**2), dtype=np.float64)
+    factors = np.ascontiguousarray(np.atleast_2d(table))
+    if not np.isfinite(factors).all():
         raise ValueError(
             f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got"
             " infinity or NaN"
         )
-    return np.ascontiguousarray(rows)
+    low = float(np.min(factors, initial=0.0))
+    high = float(np.max(factors, initial=0.0))
+    if low < -_ROUNDED or high > 2 + _ROUNDED:
+        raise ValueError(
+            f"{type(part).__name__}.factors must lie in [0, 2], so that errors do not grow, got"
+            f" values in [{low:.6g}, {high:.6g}]"
+        )
+    # The rest is rounding, and is clipped: (1 + 1e-12)^k would grow.
+    return factors if low >= 0 and high <= 2 else np.clip(factors, 0.0, 2.0)
 
 
 def _work_of(tasks: Any = None, *_: Any, **__: Any) -> float:
     """Return the multiplications in the Gram matrix of all singular vectors of tasks."""
     if not isinstance(tasks, TaskCollection):
-        return 0.0  # the engine raises TypeError
+        return 0.0  # ``check_tasks`` raises TypeError
     rows = float(sum(tasks.ranks))
     return rows * tasks.n_features * min(rows, tasks.n_features)
 
 
-# Engines make many small products.
 with_few_threads = few_threads(_work_of)
+"""Decorator of verbs, which make many small products."""
 
 
 def check_tasks(tasks: Any) -> None:
@@ -206,7 +202,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     ends = np.array([largest, values.min(initial=largest)])
     with np.errstate(over="ignore"):
         worst = np.max(np.abs(1.0 - filter_.table(ends**2)))
-    if not worst <= 1 + ROUNDED:
+    if not worst <= 1 + _ROUNDED:
         raise ValueError(
             f"schedule makes the error grow by a factor {worst:.3g} per step; step_size must be at"
             f" most 2/R² = {2 / tasks.radius**2:.6g} for these tasks"
@@ -235,6 +231,7 @@ def _named_steps(record: str, k: int) -> NDArray[np.int64]:
         return np.array([k])
     if record == "all":
         return np.arange(1, k + 1)
-    if record != "log":
-        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
-    return np.unique(np.rint(np.geomspace(1, k, 1 + int(20 * np.log10(k)))).astype(np.int64))
+    if record == "log":
+        spaced = np.geomspace(1, k, 1 + int(20 * np.log10(k)))
+        return np.unique(np.rint(spaced).astype(np.int64))
+    raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')

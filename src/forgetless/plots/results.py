@@ -94,40 +94,33 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
 
 
 def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
-    """Draw a metric of a ``Trace`` or ``Expectation``: lines over steps, or dots where one step was
-    recorded.
+    """Draw a metric of ``Curves``: lines over steps, or dots where one step was recorded.
 
-    Of a trace the line is the mean, and the band behind it holds the middle 80 % of the runs.
+    Of runs the line is the mean, and the band behind it holds the middle 80 % of them.
     """
-    each = curves._each()
-    values = [part.means(metric) for part in each]
-    summary = f"{metric} after {curves.steps[-1]} steps is {float(values[0][-1]):.6g}"
-    name = metric.replace("_", " ").replace("seen loss", "seen-task loss")
-    ax = _lines_or_dots(curves.labels, curves.steps, values, f"expected {name}", summary, ax)
-    if len(curves.steps) == 1:
+    steps = curves.steps
+    values = list(curves.means(metric).reshape(-1, len(steps)))
+    summary = f"{metric} after {steps[-1]} steps is {float(values[0][-1]):.6g}"
+    runs = len(curves.coordinates.get("trial", ()))
+    ax = _lines_or_dots(curves.labels, steps, values, _named(metric, runs), summary, ax)
+    if len(steps) == 1 or runs < 2:
         return ax
-    for i, part in enumerate(each):
-        runs = part.values[metric] if hasattr(part, "n_trials") else np.zeros((1, 0))
-        if len(runs) > 1:
-            low, high = (
-                _above_rounding(end, values) for end in np.quantile(runs, [0.1, 0.9], axis=0)
-            )
-            ax.fill_between(
-                part.steps, low, high, color=COLOURS[i % len(COLOURS)], alpha=0.18, linewidth=0
-            )
-    if hasattr(curves, "n_trials"):
-        ax.set_ylabel(f"mean {name}" if curves.n_trials > 1 else name)
+    every = curves.values[metric].reshape(-1, runs, len(steps))
+    for i, ends in enumerate(np.moveaxis(np.quantile(every, [0.1, 0.9], axis=1), 1, 0)):
+        low, high = (_above_rounding(end, values) for end in ends)
+        colour = COLOURS[i % len(COLOURS)]
+        ax.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
     return ax
 
 
-def plot_worst(worst: Any, ax: Any = None) -> Any:
-    """Draw a ``WorstCase`` against the steps; dots where there is one."""
-    summary = (
-        f"the worst-case loss after {worst.steps[-1]} steps is {float(worst.curves[0, -1]):.6g}"
-    )
-    return _lines_or_dots(
-        worst.labels, worst.steps, list(worst.curves), "worst-case loss, ‖w⋆‖ = 1", summary, ax
-    )
+def _named(metric: str, runs: int) -> str:
+    """Return what the axis of a metric says."""
+    if metric == "worst_case":
+        return "worst-case loss, ‖w⋆‖ = 1"
+    name = metric.replace("_", " ").replace("seen loss", "seen-task loss")
+    if runs == 1:
+        return name
+    return f"mean {name}" if runs else f"expected {name}"
 
 
 def _lines_or_dots(
@@ -142,8 +135,7 @@ def _lines_or_dots(
     if len(steps) == 1:
         if not labels:
             raise ValueError(
-                f'{summary}: one number, and nothing to draw; pass record="log" for a curve, or'
-                " several k"
+                f'{summary}: one number, and nothing to draw; pass record="log" for a curve'
             )
         ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
         for i in range(len(labels)):

@@ -11,8 +11,9 @@ from forgetless import schedules
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
 from forgetless.filters import Projection, Ridge
-from forgetless.lab.exact import expect, worst_case
+from forgetless.lab.exact import expect
 from forgetless.lab.simulate import simulate
+from forgetless.lab.worst import worst_case
 from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
 from forgetless.reporting.table import Table
@@ -112,7 +113,7 @@ def rates(exponents: range = range(2, 11)) -> Table:
 def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
     tasks, rows = FAMILIES[family](k), []
     for name, loss in zip(
-        SCHEDULES, worst_case(tasks, SCHEDULES, k).loss / tasks.radius**2, strict=True
+        SCHEDULES, worst_case(tasks, SCHEDULES, k).worst_case[:, 0] / tasks.radius**2, strict=True
     ):
         bound = min(0.5, catalogue[_PUBLISHED[name]].at(k))
         rows.append(

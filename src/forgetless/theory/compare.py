@@ -11,8 +11,9 @@ import numpy as np
 from forgetless._progress import track
 from forgetless._schedule import Schedules, several
 from forgetless.errors import NoExactLawError
-from forgetless.lab.exact import expect, worst_case
+from forgetless.lab.exact import expect
 from forgetless.lab.problem import Problem, check_still, has_next, with_few_threads
+from forgetless.lab.worst import worst_case
 from forgetless.orderings import OrderingLike
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bound import Bound
@@ -178,7 +179,9 @@ def _exact(
         return float(found.values[name][0])
 
     def worst() -> float:
-        return float(setting.distance**2 * worst_case(tasks, setting.filter, **common).loss)
+        return float(
+            setting.distance**2 * worst_case(tasks, setting.filter, **common).worst_case[0]
+        )
 
     losses: dict[str, _Maybe] = {"next_loss": None, "seen_loss": None}
     losses["average_loss"] = attempt(lambda: loss("average_loss"))

@@ -176,7 +176,7 @@ def worst_case(case):
     w = np.ones(np.shape(tasks.teacher()))
     return {
         "unit": unit_of(tasks),
-        "worst_case": worst.loss,
+        "worst_case": getattr(worst, "worst_case", None) if hasattr(worst, "worst_case") else worst.loss,
         "step/ridge": fl.step(w, tasks[0], fl.Ridge(coefficient)),
         "step/projection": fl.step(w, tasks[1], fl.Projection()),
     }
@@ -364,15 +364,6 @@ def advise(case):
 # --- estimators and tables ---
 
 
-def model_of(case):
-    """Return an estimator."""
-    name, options = case["model"]
-    options = dict(options)
-    if "memory" in options:
-        options["memory"] = fl.LowRankMemory(**options["memory"])
-    return getattr(fl, name)(**options)
-
-
 def learn(model, pairs, form):
     """Learn a stream in one of its forms."""
     if form == "groups":
@@ -384,8 +375,6 @@ def learn(model, pairs, form):
             model.partial_fit(X, y, sample_weight=np.linspace(0.5, 2.0, len(y)))
         elif form == "sparse":
             model.partial_fit(sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)), y)
-        elif form == "blocks":
-            model.partial_fit_blocks([(X[:2], y[:2]), (X[2:], y[2:])])
         elif form == "two targets":
             model.partial_fit(X, np.stack([y, y**2], axis=1))
         else:
@@ -394,28 +383,16 @@ def learn(model, pairs, form):
 
 
 def regressor(case):
-    """Return weights, predictions and the history of a regressor."""
+    """Return weights and predictions of a scheme of the paper."""
     pairs = arrays(case["stream"])
-    model = learn(model_of(case), pairs, case["form"])
+    name, options = case["model"]
+    model = learn(getattr(fl, name)(**options), pairs, case["form"])
     return {
         "unit": SMALL,
         "coef": model.coef_,
         "intercept": model.intercept_,
         "predict": model.predict(pairs[0][0]),
-        "strength": model.history_["strength"],
-        "mse_after": model.history_["mse_after"],
     }
-
-
-def classifier(case):
-    """Return weights and probabilities of a classifier."""
-    model = model_of(case)
-    kind = "logistic" if case["model"][0] == "ContinualLogistic" else "classifier"
-    levels = np.linspace(-1.0, 1.0, case["classes"] - 1)
-    for X, y in arrays(case["stream"]):
-        model.partial_fit(X, np.digitize(y, levels), classes=list(range(case["classes"])))
-    values = {"coef": model.coef_, "predict_proba": model.predict_proba(X)}
-    return {"unit": SMALL, **prefixed(kind, values)}
 
 
 def evaluate_stream(case):
@@ -463,7 +440,6 @@ CALLS = {
     "catalogue": (catalogue, new_catalogue),
     "compare_bounds": (compare_bounds, compare_bounds),
     "theory": (theory, theory),
-    "classifier": (classifier, classifier),
     "evaluate_stream": (evaluate_stream, evaluate_stream),
     "table": (table, table),
     "optimal_schedule": (optimal_schedule, optimal_schedule),

@@ -1,0 +1,134 @@
+"""What metrics are made of in exact expectations; ``trials.Trials`` is the same for runs."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from forgetless._core.arrays import Floats
+from forgetless.lab.chain import Run
+
+
+class Snapshot:
+    """The expectations that metrics are made of, at the present step of a run: arrays (B, ...).
+
+    Attributes
+    ----------
+    moments : array of shape (states, Q, B, Q)
+        Of what is measured: the last iterate, or the average of all.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.tasks = run.tasks
+        self.coordinates = run.coordinates
+        self.n_steps = run.done
+        self.low = run.size - run.Q
+        self.moments = run.S[:, self.low :, :, self.low :]
+
+    @cached_property
+    def _excess(self) -> Floats:
+        """E[L(w; m) − floor; state], of shape (states, B, M)."""
+        squares = self.tasks.singular_values**2
+        errors = forms(self.coordinates.maps.right, self.moments)
+        return 0.5 * self.tasks.by_task(squares * errors)
+
+    @property
+    def losses(self) -> Floats:
+        """E L(w; m), of shape (B, M)."""
+        return np.asarray(np.maximum(self._excess.sum(0), 0.0) + self.tasks.floors)
+
+    @property
+    def next_loss(self) -> Floats:
+        """E L(w; next task): the sum over the moves of the next step."""
+        moves = self.run.moves()
+        one = self.coordinates.maps.one
+        mass = self.moments[:, one, :, one]
+        # E[L; state] holds the loss without its floor; the floor counts by probability.
+        floors = mass[moves.source] * self.tasks.floors[moves.task][:, None]
+        losses = self._excess[moves.source, :, moves.task] + floors
+        return np.asarray(np.maximum(moves.probability @ losses, 0.0))
+
+    @property
+    def weights(self) -> Floats:
+        """The mean weights, of shape (B, d, c)."""
+        c = self.coordinates
+        mean = self.moments[:, : c.q, :, c.maps.one :].sum(0)  # E z·1ᵀ
+        return np.asarray(c.reference + np.einsum("dx,xbc->bdc", c.basis, mean))
+
+    @property
+    def distance(self) -> Floats:
+        """E‖w − w⋆‖²; outside the span only the teacher moves."""
+        basis = self.coordinates.basis
+        solution = np.reshape(self.tasks.teacher(), (len(basis), -1))
+        inside = self._square(basis.T, basis.T @ solution)
+        return np.asarray(inside + self._walked * (self.tasks.n_features - basis.shape[1]))
+
+    @property
+    def _walked(self) -> float:
+        return self.run.walk * max(0, self.n_steps - 1)
+
+    def square(self, A: Any, b: Any) -> Floats:
+        """E‖A w − b‖², of shape (B,)."""
+        A = np.asarray(A, dtype=np.float64)
+        b = np.broadcast_to(np.asarray(b, dtype=np.float64), (len(A), self.tasks.n_targets))
+        basis = self.coordinates.basis
+        # The walk outside the span is not followed, but its variance is known.
+        outside = np.sum((A - (A @ basis) @ basis.T) ** 2) if self._walked else 0.0
+        return self._square(A, b) + self._walked * outside
+
+    def _square(self, A: Floats, b: Floats) -> Floats:
+        rows = self.coordinates.rows(A, b)
+        return np.asarray(np.maximum(forms(rows, self.moments).sum((0, -1)), 0.0))
+
+    @cached_property
+    def _visits(self) -> Floats:
+        """Visits, sums of losses, of their changes and of squared changes: (4, B, M)."""
+        return np.stack([self._of_visits(m) for m in range(self.tasks.n_tasks)], axis=-1)
+
+    def _of_visits(self, m: int) -> Floats:
+        assert self.run.marked is not None
+        rows = slice(*self.tasks.offsets[m : m + 2])
+        size = self.run.size
+        X = self.run.marked[m].sum(0)
+        R = self.coordinates.maps.right[rows]
+        squares = self.tasks.singular_values[rows] ** 2
+        now = slice(self.low, size)
+        one = self.low + self.coordinates.maps.one
+        # E e², E δ² and E δe, summed over the visits of the task.
+        errors = forms(R, X[None, now, :, now])[0]
+        change = np.einsum("jbj->bj", X[size:, :, size:])
+        both = np.einsum("jbx,jx->bj", X[size:, :, now], R)
+        visits = X[one, :, one]
+        seen = 0.5 * errors @ squares + visits * self.tasks.floors[m]
+        # Equation (4) of ``chain``: e_t² − e_r² = 2 δ e_t − δ².
+        forgotten = 0.5 * (2.0 * both - change) @ squares
+        return np.stack([visits, seen, forgotten, np.maximum(change @ squares, 0.0)])
+
+    @property
+    def visits(self) -> Floats:
+        """Expected visits of each task."""
+        return np.asarray(self._visits[0])
+
+    @property
+    def seen(self) -> Floats:
+        """Sums of losses over the visits of each task."""
+        return np.asarray(self._visits[1])
+
+    @property
+    def forgotten(self) -> Floats:
+        """Sums of changes of losses since the visits of each task."""
+        return np.asarray(self._visits[2])
+
+    @property
+    def moved(self) -> Floats:
+        """Sums of squared changes of outputs since the visits of each task."""
+        return np.asarray(self._visits[3])
+
+
+def forms(rows: Floats, S: Floats) -> Floats:
+    """Return F_j S F_jᵀ for every row of F, of shape (states, B, n)."""
+    n, Q = rows.shape
+    states, _, B, _ = S.shape
+    T = np.matmul(rows, S.reshape(states, Q, B * Q)).reshape(states, n, B, Q)
+    return np.asarray(np.einsum("sjby,jy->sbj", T, rows))

@@ -1,0 +1,276 @@
+"""The weights of independent runs, and the random numbers that disturb them.
+
+``Trials`` is to simulated runs what ``snapshot.Snapshot`` is to exact expectations: what metrics
+are made of. ``_kernels.run_trials`` makes the steps.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from forgetless import _kernels
+from forgetless._core.arrays import Floats
+from forgetless._core.threads import one_blas_thread
+from forgetless._progress import track
+from forgetless._sampling import BLOCK, TRIALS, Indices, draws
+from forgetless.lab.problem import Problem, checked_factors
+from forgetless.metrics import Metric, Outputs
+
+_FACTORS = 2**17
+"""Filter factors evaluated at once: they stay in the cache until the steps that use them."""
+
+_NORMALS = 2**20
+"""Normal numbers of label noise and of a walking teacher in memory at once."""
+
+_FEW_FEATURES = 3
+"""Features up to which loops over them are unrolled: 14 → 12 ns a step in two dimensions."""
+
+
+# Threads of a product spin for a while and would slow down the steps after it.
+@one_blas_thread()
+def followed(
+    problem: Problem, b: int, metrics: list[Metric], n_trials: int, seed: Any
+) -> dict[str, Floats]:
+    """Return the metrics (n_trials, n_steps, …) of schedule number b."""
+    trials = Trials(problem, n_trials, metrics, seed)
+    curves: dict[str, Floats] = {}
+    for i in _recorded(trials, b, seed):
+        for each in metrics:
+            values = np.asarray(each.evaluate(trials))
+            if each.name not in curves:
+                shape = (len(values), len(problem.steps), *values.shape[1:])
+                curves[each.name] = np.empty(shape)
+            curves[each.name][:, i] = values
+    return curves
+
+
+def _recorded(trials: "Trials", b: int, seed: Any) -> Iterator[int]:
+    """Make all steps with schedule number b, and yield the position of every recorded step."""
+    problem = trials.problem
+    tasks = problem.tasks
+    steps = problem.steps
+    positions = {step: i for i, step in enumerate(steps.tolist())}
+    at_once = max(1, _FACTORS // max(1, len(tasks.singular_values)))
+    if 0 in positions:
+        yield positions[0]
+    blocks = draws(problem.ordering, tasks.n_tasks, problem.k, trials.n_trials, seed)
+    for block in track(blocks, "steps", total=-(-problem.k // BLOCK)):
+        done = trials.n_steps
+        end = done + block.shape[1]
+        # Steps end where a record is due, where a block of draws ends, or the cache is full.
+        between = steps[(steps > done) & (steps < end)].tolist()
+        for low, high in pairwise(sorted({*range(done, end, at_once), *between, end})):
+            phi = checked_factors(problem.filters[b][low:high], tasks.singular_values)
+            trials.advance(block[:, low - done : high - done], phi)
+            if high in positions:
+                yield positions[high]
+        if end >= steps[-1]:
+            break
+
+
+class Trials(Outputs):
+    """The weights of n runs, with statistics of the visits of every task; a snapshot for metrics.
+
+    Every target is a run of its own: arrays of the kernel have n·c rows. The weights are relative
+    to the walk of the teacher, so that errors are those of the present labels.
+    """
+
+    def __init__(self, problem: Problem, n_trials: int, metrics: list[Metric], seed: Any) -> None:
+        tasks = problem.tasks
+        self.problem = problem
+        self.tasks = tasks
+        self.n_steps = 0
+        self.n_trials = n_trials
+        rows = n_trials * tasks.n_targets
+        self.w = np.zeros((rows, tasks.n_features))
+        self.average = self.w.copy() if len(problem.gains) else None
+        # Visits of each task, mean outputs right after them, and their spreads. The next loss of
+        # epochs reads the visits, too.
+        self.statistics: tuple[Floats, Floats, Floats] | None = None
+        if any(each.path or each.name == "next_loss" for each in metrics):
+            widths = (tasks.n_tasks, len(tasks.singular_values), tasks.n_tasks)
+            counts, means, spreads = (np.zeros((rows, width)) for width in widths)
+            self.statistics = (counts, means, spreads)
+        self.offsets = tasks.offsets.astype(np.uint64)
+        few = tasks.n_features <= _FEW_FEATURES
+        self.axes = (0,) * tasks.n_features if few else None
+        self.disturbance = Disturbance(problem, n_trials, seed)
+
+    def advance(self, indices: Indices, phi: Floats) -> None:
+        """Make the steps of ``indices`` (n, T) with the factors φ (T or 1, Σr)."""
+        self.__dict__.pop("losses", None)
+        self.__dict__.pop("outputs", None)
+        size = self.disturbance.steps_at_once
+        for low in range(0, indices.shape[1], size):
+            now = phi if len(phi) == 1 else phi[low : low + size]
+            self._advance(indices[:, low : low + size], now)
+
+    def _advance(self, indices: Indices, phi: Floats) -> None:
+        tasks = self.tasks
+        n_steps = indices.shape[1]
+        # All targets of a trial see the same tasks.
+        c = tasks.n_targets
+        order = np.ascontiguousarray(indices if c == 1 else np.repeat(indices, c, axis=0))
+        gains = self.problem.gains[self.n_steps : self.n_steps + n_steps]
+        average = None if self.average is None else (self.average, gains)
+        noise, walk = self.disturbance.drawn(indices, self.n_steps)
+        phi = np.ascontiguousarray(phi)
+
+        def work(low: int, high: int) -> None:
+            _kernels.run_trials(
+                low,
+                high,
+                self.w,
+                order,
+                phi,
+                tasks.singular_vectors,
+                tasks.targets,
+                self.offsets,
+                tasks.singular_values,
+                average,
+                self.statistics,
+                noise,
+                walk,
+                self.axes,
+            )
+
+        _kernels.in_threads(work, len(self.w), float(self.w.size) * n_steps)
+        self.n_steps += n_steps
+
+    def _by_trial(self, rows: Floats) -> Floats:
+        """Return arrays (n, c, …) from arrays with a row for every run and target."""
+        return rows.reshape(self.n_trials, self.tasks.n_targets, -1)
+
+    @property
+    def _measured(self) -> Floats:
+        """What is measured, less the walk of the teacher, with a row for every run and target."""
+        return self.w if self.average is None else self.average
+
+    @property
+    def weights(self) -> Floats:
+        """The weights of shape (n, d, c)."""
+        relative = self._by_trial(self._measured)
+        return np.swapaxes(relative + self.disturbance.walked, 1, 2)
+
+    @cached_property
+    def outputs(self) -> Floats:  # type: ignore[override]
+        """S ∘ (V w − t), of shape (n, c, Σr)."""
+        tasks = self.tasks
+        # One product for all runs: a product for each of them would read V as often.
+        products = self._by_trial(self._measured @ tasks.singular_vectors.T)
+        return np.asarray((products - tasks.targets.T) * tasks.singular_values)
+
+    @property
+    def visits(self) -> Floats:  # type: ignore[override]
+        """Steps on each task, of shape (n, M)."""
+        assert self.statistics is not None
+        return self._by_trial(self.statistics[0])[:, 0]
+
+    @property
+    def means(self) -> Floats:  # type: ignore[override]
+        """Mean outputs right after the visits, of shape (n, c, Σr)."""
+        assert self.statistics is not None
+        return self._by_trial(self.statistics[1])
+
+    @property
+    def spreads(self) -> Floats:  # type: ignore[override]
+        """Sums of squared distances from these means, of shape (n, M)."""
+        assert self.statistics is not None
+        return np.asarray(self._by_trial(self.statistics[2]).sum(1))
+
+    @property
+    def next_loss(self) -> Floats:
+        """The mean over the next task, given the tasks of each run so far, of shape (n,)."""
+        law = self.problem.ordering.following(self.tasks.n_tasks, self.n_steps, self.visits)
+        return np.asarray(np.sum(law * self.losses, axis=1))
+
+    @property
+    def distance(self) -> Floats:
+        """‖w − w⋆‖², of shape (n,)."""
+        solution = np.reshape(self.tasks.teacher(), (self.tasks.n_features, -1))
+        return np.asarray(np.sum((self._by_trial(self._measured) - solution.T) ** 2, axis=(1, 2)))
+
+    def square(self, A: Any, b: Any) -> Floats:
+        """Return ‖A w − b‖², of shape (n,)."""
+        A = np.asarray(A, dtype=np.float64)
+        b = np.broadcast_to(np.asarray(b, dtype=np.float64), (len(A), self.tasks.n_targets))
+        errors = self._by_trial(self._measured @ A.T) - b.T
+        return np.asarray(np.sum(errors**2, axis=(1, 2)))
+
+
+class Disturbance:
+    """Fresh label noise and the walk of the teacher, drawn for some steps at a time.
+
+    Both come from generators of their own, one for every ``TRIALS`` trials, so that a trial has the
+    same numbers whatever their number is.
+    """
+
+    def __init__(self, problem: Problem, n_trials: int, seed: Any) -> None:
+        tasks = problem.tasks
+        self.tasks = tasks
+        self.n_trials = n_trials
+        self.active = bool(tasks.noise or tasks.walk)
+        self.generators = _generators(seed, n_trials) if self.active else []
+        # LAPACK's versions differ in the signs of singular vectors; a seed should give the same
+        # noise with all of them. Tasks of smaller rank ignore the rest of their row.
+        self.width = int(np.max(tasks.ranks, initial=0))
+        vectors = tasks.singular_vectors
+        largest = np.argmax(np.abs(vectors), axis=1)
+        signs = np.sign(vectors[np.arange(len(vectors)), largest])
+        self.signs = np.zeros((tasks.n_tasks, self.width))
+        position = np.arange(len(vectors)) - tasks.offsets[tasks.owners]
+        self.signs[tasks.owners, position] = signs
+        self.walked = np.zeros((n_trials, tasks.n_targets, tasks.n_features))
+
+    @property
+    def steps_at_once(self) -> int:
+        """Steps whose random numbers fit into memory."""
+        tasks = self.tasks
+        numbers = self.n_trials * tasks.n_targets * (self.width + tasks.n_features)
+        return max(1, _NORMALS // max(1, numbers)) if self.active else BLOCK
+
+    def drawn(self, indices: Indices, done: int) -> tuple[Floats | None, Floats | None]:
+        """Return noise (n·c, T, width) of labels and steps (n·c, T, d) of the teacher; None for
+        none.
+        """
+        tasks = self.tasks
+        c = tasks.n_targets
+        n_steps = indices.shape[1]
+        rows = self.n_trials * c
+        noise = np.zeros((rows, n_steps, self.width)) if tasks.noise else None
+        walk = np.zeros((rows, n_steps, tasks.n_features)) if tasks.walk else None
+        # E‖δ‖² = walk² over all features and targets.
+        size = tasks.walk / np.sqrt(tasks.n_features * c)
+        for t in range(n_steps if self.active else 0):
+            if walk is not None and done + t:
+                change = size * self._normals(c, tasks.n_features)
+                self.walked = self.walked + change
+                walk[:, t] = change.reshape(rows, -1)
+            if noise is not None:
+                own = self.signs[indices[:, t].astype(np.int64)]
+                normals = tasks.noise * self._normals(c, self.width)
+                noise[:, t] = (normals * own[:, None, :]).reshape(rows, -1)
+        return noise, walk
+
+    def _normals(self, *shape: int) -> Floats:
+        """Return independent normals (n_trials, *shape)."""
+        parts = [each.standard_normal((TRIALS, *shape)) for each in self.generators]
+        return np.concatenate(parts)[: self.n_trials]
+
+
+_STREAM = 1
+"""The last number of the spawn keys of noise: those of orders end one level above."""
+
+
+def _generators(seed: Any, n_trials: int) -> list[np.random.Generator]:
+    """Return one generator for every few trials, independent of those of the orders."""
+    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    generators = []
+    for group in range(-(-n_trials // TRIALS)):
+        key = (*sequence.spawn_key, group, _STREAM)
+        child = np.random.SeedSequence(sequence.entropy, spawn_key=key)
+        generators.append(np.random.Generator(np.random.PCG64(child)))
+    return generators

@@ -1,0 +1,190 @@
+"""The worst case over teachers, by the recursion of moments backwards.
+
+Write the recursion (2) of ``chain`` as S_t = A_t S_{t−1}. The loss after k steps is ½⟨H, S_k⟩ =
+½⟨H, A_k ⋯ A_{t+1} S_t⟩ = ½⟨V_t, S_t⟩ with V_k = H and V_{t−1} = A_tᵀ V_t, that is
+
+    V_{t−1}(s) = Σ over moves s → d of p Mᵀ V_t(d) M,   Mᵀ = I − Rᵀ diag(φ) L:         (5)
+
+the recursion forwards with the moves reversed and L and R exchanged. So the loss is the form
+½ u₀ᵀ V_0 u₀ of the start u₀, and half of the largest eigenvalue of V_0 is the loss for the worst
+teacher of norm 1.
+"""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from forgetless._core.arrays import Floats
+from forgetless._progress import track
+from forgetless._schedule import Schedules
+from forgetless.lab.chain import averaging, carry, carry_often, check_states, conjugate
+from forgetless.lab.coordinates import Coordinates
+from forgetless.lab.exact import LANES, expected
+from forgetless.lab.powers import Powers
+from forgetless.lab.problem import Problem, with_few_threads
+from forgetless.lab.results import Curves
+from forgetless.lab.rounding import relative_errors
+from forgetless.metrics import average_loss
+from forgetless.orderings import OrderingLike
+from forgetless.tasks import TaskCollection
+
+
+@with_few_threads
+def worst_case(
+    tasks: TaskCollection,
+    schedule: Schedules,
+    k: int,
+    *,
+    ordering: OrderingLike | None = None,
+    record: Any = "last",
+    average: float | None = None,
+) -> Curves:
+    """Return the worst expected average loss over unit teachers, and a teacher that attains it.
+
+    Use it to compare schedules on given data matrices without choosing labels. The data are X_m w⋆,
+    learned from the origin, and the expectation is a quadratic form ½ w⋆ᵀ V w⋆, V being the mean of
+    X_mᵀX_m carried backwards through the steps. The result is half of its largest eigenvalue, plus
+    what label noise and a walk of the teacher add, if the tasks have them: it is the same for every
+    teacher. For ‖w₀ − w⋆‖ = D it scales with D².
+
+    Parameters
+    ----------
+    tasks : TaskCollection
+        Its targets do not matter.
+    schedule : schedule, filter, name or number; or a list or a dict of these
+        As in ``expect``.
+    k : int
+        Number of steps.
+    ordering : Ordering or its name, default ``WithReplacement()``
+    record : "last", "log", "all" or steps in 0..k, default "last"
+        Each recorded step is a backward pass of its own; that of a fixed filter is short.
+    average : float, optional
+        As in ``expect``: the loss is that of the average of the iterates with weights t^average.
+
+    Returns
+    -------
+    Curves
+        ``.worst_case`` of shape (n_steps,), or (n_schedules, n_steps) for several schedules, and
+        ``.teacher``, with an axis of length d more.
+
+    Examples
+    --------
+    Two unit tasks at 45 degrees, at the best fixed coefficient for two steps:
+
+    >>> import numpy as np
+    >>> import forgetless as fl
+    >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [0.0]), ([[np.sqrt(0.5), np.sqrt(0.5)]], [0.0])])
+    >>> fl.worst_case(tasks, fl.Ridge(1.299), k=2).worst_case.round(4).tolist()
+    [0.0692]
+
+    >>> w = fl.worst_case(tasks, {"fixed": "fixed", "λ = 1": 1}, k=16, record=[4, 16])
+    >>> w.worst_case.shape, w.teacher.shape
+    ((2, 2), (2, 2, 2))
+
+    References
+    ----------
+    Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
+    """
+    problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    parts = [_largest(part) for part in problem.parts(LANES)]
+    losses = np.concatenate([part[0] for part in parts])
+    teachers = np.concatenate([part[1] for part in parts])
+    values = {"worst_case": losses, "teacher": teachers}
+    if not problem.labels:
+        values = {name: value[0] for name, value in values.items()}
+    return Curves.of(
+        values,
+        problem.steps,
+        problem.labels,
+        estimate=lambda: {"worst_case": _relative_error(problem, losses, teachers)},
+    )
+
+
+def _largest(problem: Problem) -> tuple[Floats, Floats]:
+    """Return ½λ_max (B, n) and its eigenvectors in feature coordinates (B, n, d)."""
+    c = Coordinates(problem.tasks, labels=False)
+    shape = (len(problem.filters), len(problem.steps))
+    losses = np.zeros(shape)
+    teachers = np.zeros((*shape, problem.tasks.n_features))
+    teachers[:, :, 0] = 1.0  # if all tasks are zero, every teacher attains 0
+    for i, step in enumerate(track(problem.steps.tolist(), "steps") if c.q else []):
+        V = np.moveaxis(backward(problem, c, c.average_form, step)[0, : c.q, :, : c.q], 1, 0)
+        values, vectors = np.linalg.eigh(V)
+        losses[:, i] = np.maximum(0.5 * values[:, -1], 0.0)
+        directions = vectors[:, :, -1] @ c.basis.T
+        # An eigenvector has no sign: its largest entry is positive.
+        largest = np.argmax(np.abs(directions), axis=1)[:, None]
+        teachers[:, i] = directions * np.sign(np.take_along_axis(directions, largest, axis=1))
+    if problem.tasks.noise or problem.tasks.walk:
+        zeros = np.zeros(problem.tasks.n_features)
+        silent = replace(problem, tasks=problem.tasks.taught(zeros))
+        losses += expected(silent, [average_loss])["average_loss"]
+    return losses, teachers
+
+
+def _relative_error(problem: Problem, losses: Floats, teachers: Floats) -> float:
+    """Return the largest error of the losses of these teachers, which are the worst up to rounding.
+
+    That of the loss of a given teacher, computed forwards, is also that of the largest: both sum
+    the same terms, and an eigenvector that is off by ε changes its eigenvalue by ε².
+    """
+    found = 0.0
+    for i, step in enumerate(problem.steps):
+        for b, filter_ in enumerate(problem.filters):
+            taught = problem.tasks.taught(teachers[b, i])
+            own = replace(
+                problem, tasks=taught, filters=[filter_], labels=(), steps=np.array([step])
+            )
+            values = {"average_loss": losses[b, i : i + 1]}
+            found = max(found, relative_errors(own, [average_loss], values)["average_loss"])
+    return found
+
+
+def backward(
+    problem: Problem, c: Coordinates, form: Floats, last: int, keep: list[Floats] | None = None
+) -> Floats:
+    """Return V_0 (1, Q, B, Q) of a form of the weights after ``last`` steps: equation (5).
+
+    All of V_last..V_1 (states, Q, B, Q) are appended to ``keep``.
+    """
+    n_tasks = problem.tasks.n_tasks
+    ordering = problem.ordering
+    averaged = problem.average is not None
+    check_states(problem, len(form) * (1 + averaged))
+    maps = c.maps.backward
+    V = _last_form(problem, form, last)
+    powers = None if keep is not None else Powers.if_faster(problem, maps, last, back=True)
+    # The last steps one by one, and then as many periods as there are.
+    begin = 0 if powers is None else last // powers.period * powers.period
+    stops = [begin, *(stop for stop in problem.stops(last) if stop > begin)]
+    for first, stop in reversed(list(pairwise(stops))):
+        phi = problem.factors(first, stop)[::-1]
+        if ordering.stationary and not averaged and keep is None:
+            V = carry_often(V, ordering.moves(n_tasks, 0).reversed, maps, phi)
+            continue
+        for t, factors in zip(range(stop - 1, first - 1, -1), phi, strict=True):
+            if keep is not None:
+                keep.append(V)
+            if averaged:
+                G = averaging(V.shape[1] // 2, float(problem.gains[t]))
+                V = conjugate(G.T, V)
+            V = carry(V, ordering.moves(n_tasks, t).reversed, maps, factors)
+    return V if powers is None else powers.advanced(V, begin)
+
+
+def _last_form(problem: Problem, form: Floats, last: int) -> Floats:
+    """Return V_last of shape (states, Q, B, Q); a form of the average, if that is measured."""
+    n = len(form)
+    H = form
+    if problem.average is not None:
+        # The form reads the average, the trailing half of (U, Ū).
+        H = np.zeros((2 * n, 2 * n))
+        H[n:, n:] = form
+        if last == 0:
+            H[:n, :n] = form  # the average of no steps is the start
+            H[n:, n:] = 0.0
+    # All states end with the same form.
+    states = problem.ordering.moves(problem.tasks.n_tasks, last - 1).n_targets if last else 1
+    return np.repeat(np.repeat(H[None, :, None, :], states, axis=0), len(problem.filters), axis=2)

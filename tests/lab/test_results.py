@@ -1,0 +1,104 @@
+"""The one result: selection, names that are close, averages over trials, copies."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from support.collections import random_pairs
+
+TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(4), M=3, d=2))
+GRID = {"none": "none", "λ = 1": 1.0}
+EXACT = fl.expect(TASKS, GRID, 9, metrics=("average_loss", "task_losses"), record=[0, 3, 9])
+RUNS = fl.simulate(TASKS, GRID, 9, n_trials=5, seed=0, metrics=("average_loss", "weights"), record=[3, 9])
+
+
+def test_one_coordinate_drops_its_axis_and_a_list_keeps_it():
+    one = EXACT.sel(schedule="λ = 1", step=9)
+    assert one.average_loss == EXACT.average_loss[1, 2]
+    np.testing.assert_array_equal(one.task_losses, EXACT.task_losses[1, 2])
+    assert one.axes == {"average_loss": (), "task_losses": ("task",)}
+    some = EXACT.sel(schedule=["λ = 1"], step=[9, 0])
+    np.testing.assert_array_equal(some.average_loss, EXACT.average_loss[[1]][:, [2, 0]])
+    assert some.labels == ("λ = 1",)
+    assert some.steps.tolist() == [9, 0]
+    run = RUNS.sel(trial=4)
+    np.testing.assert_array_equal(run.weights, RUNS.weights[:, 4])
+    assert run.axes["weights"] == ("schedule", "step", "feature")
+    assert len(some.to_frame()) == 2
+    assert list(one.to_frame().columns) == ["average_loss"]
+    assert "1.0" not in repr(one).splitlines()[0]
+    assert one.errors == EXACT.errors
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [({"step": 4}, "step=4 is not among the coordinates: 0, 3, 9"), ({"trial": 0}, "there is no such axis")],
+)
+def test_unknown_coordinates_are_refused_with_those_that_there_are(where, said):
+    with pytest.raises(KeyError, match=said):
+        EXACT.sel(**where)
+
+
+@pytest.mark.parametrize(
+    ("curves", "name", "said"),
+    [
+        (EXACT, "loss", "curves have no 'loss'; did you mean average_loss or task_losses?"),
+        (EXACT, "averageloss", "did you mean average_loss?"),
+        (fl.worst_case(TASKS, 1.0, 2), "loss", "did you mean worst_case or teacher?"),
+        (EXACT, "drift", r"drift was not computed; pass metrics=\('drift', …\)"),
+    ],
+)
+def test_close_names_are_offered(curves, name, said):
+    with pytest.raises(AttributeError, match=said):
+        getattr(curves, name)
+
+
+def test_metrics_are_attributes_that_complete():
+    assert {"average_loss", "weights", "sel"} <= set(dir(RUNS))
+    assert "average_loss" in repr(RUNS)
+    assert "weights (2, 5, 2, 2)" in repr(RUNS)
+
+
+def test_means_and_standard_errors():
+    np.testing.assert_allclose(RUNS.means("average_loss"), RUNS.average_loss.mean(axis=1))
+    spread = RUNS.average_loss.std(axis=1, ddof=1) / np.sqrt(5)
+    np.testing.assert_allclose(RUNS.standard_errors("average_loss"), spread)
+    np.testing.assert_array_equal(EXACT.means("average_loss"), EXACT.average_loss)
+    assert not EXACT.standard_errors("average_loss").any()
+
+
+@pytest.mark.parametrize("curves", [EXACT, RUNS, EXACT.sel(step=3)], ids=["exact", "runs", "part"])
+def test_copies_and_pickles_keep_numbers_and_errors(curves):
+    for other in (pickle.loads(pickle.dumps(curves)), copy.deepcopy(curves)):
+        assert other.errors == curves.errors
+        assert other.coordinates == curves.coordinates
+        for name, value in curves.values.items():
+            np.testing.assert_array_equal(getattr(other, name), value)
+
+
+def test_what_long_calls_will_take_is_said_beforehand(rng, monkeypatch):
+    from forgetless.lab import chain
+
+    monkeypatch.setattr(chain, "_PATIENCE", 1e-3)
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, d=3))
+    with pytest.warns(UserWarning, match=r"200 steps of moments in 4 coordinates for each of 4 tasks will take some"):
+        fl.expect(tasks, "increasing", 200, metrics="drift")
+    with pytest.warns(UserWarning, match="use simulate"):
+        fl.expect(tasks, "increasing", 5000)
+
+
+def test_the_time_that_is_said_is_that_of_large_problems(rng):
+    """A span of 2,000 features, and all metrics of 1,000 tasks, by the estimate alone."""
+    from forgetless.lab import chain
+    from forgetless.lab.coordinates import Coordinates
+    from forgetless.lab.problem import Problem
+
+    wide = fl.TaskCollection([(rng.standard_normal((40, 200)), np.zeros(40)) for _ in range(5)])
+    many = fl.TaskCollection([(rng.standard_normal((1, 20)), np.zeros(1)) for _ in range(1000)])
+    for tasks, path, low, high in ((wide, False, 4 * 200 * 200**2, 6 * 200**3), (many, True, 1e9, 3e9)):
+        problem = Problem.of(tasks, 1.0, 100, None, "last")
+        run = chain.Run(Coordinates(tasks, affine=path), problem, path)
+        assert low < run.work < high
