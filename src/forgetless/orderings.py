@@ -25,7 +25,6 @@ from forgetless._sampling import (
     block_sizes,
     draws,
     index_dtype,
-    shared_seed,
     shuffled,
     uniform,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "RandomReshuffling",
     "WithReplacement",
     "WithoutReplacement",
-    "shared_seed",
 ]
 
 

@@ -33,9 +33,9 @@ class Teachers(ABC):
 
     def distances(self, k: int) -> Floats:
         """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
-        n_points = self.order(k).max() + 1.0
-        what = f"distances of {n_points:,.0f} teachers"
-        validate.check_memory(n_points**2, what, "use fewer steps")
+        n_points = int(self.order(k).max()) + 1
+        what = f"distances of {n_points:,} teachers"
+        validate.check_memory(2.0 * n_points**2, what, "use fewer steps")
         return self._distances(k)
 
     @abstractmethod
