@@ -16,6 +16,8 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
+
 from golden.compare import difference, tolerance
 from support.differential import cases as random_cases
 
@@ -99,10 +101,17 @@ def disagreements(old, new):
     largest = 0.0
     for name in sorted({*old, *new}):
         apart = difference(old.get(name, []), new.get(name, []), unit)
+        if apart > tolerance(name) and better(name, old, new):
+            continue
         largest = max(largest, apart)
         if apart > tolerance(name):
             texts.append(f"{name}: {apart:.1e}\n    old {old.get(name)}\n    new {new.get(name)}")
     return texts, largest
+
+
+def better(name, old, new):
+    """Return whether an optimizer has found a schedule with a smaller loss; both are evaluated exactly."""
+    return name.startswith("optimal_schedule") and np.all(np.less(new[name], old[name]))
 
 
 def main():

@@ -328,9 +328,11 @@ def theory(case):
         made.rare_tasks(k, cosine=case["theta"] / 2),
     )
     claims = {each.name: each.claim(schedule, k) for each in collections}
+    best, loss = fl.theory.two_task_optimum(case["theta"], k)
     return {
         "two_task_loss": fl.theory.two_task_loss(case["theta"], case["coefficient"], k),
-        "two_task_optimum": fl.theory.two_task_optimum(case["theta"], k),
+        "best_of_two_tasks": best,
+        "best_of_two_tasks_loss": loss,
         "last_iterate_weights": [*weights.v, *weights.c, weights.bound],
         "check_reduction": [check.smoothness, check.lower, check.upper],
         **prefixed("constructions", claims),
