@@ -38,11 +38,11 @@ def draw(path: Path, k: int = 1000) -> None:
         exact = fl.expect(data, SCHEDULES, k, record=runs.steps)
         least = float(fl.metrics.average_loss(data, data.teacher()))
         for i, label in enumerate(SCHEDULES):
-            low, high = np.quantile(runs[label].average_loss - least, [0.1, 0.9], axis=0)
+            low, high = np.quantile(runs.sel(schedule=label).average_loss - least, [0.1, 0.9], axis=0)
             ax.fill_between(runs.steps, low, high, color=fl.plots.COLOURS[i], alpha=0.18, linewidth=0)
             ax.plot(
                 runs.steps,
-                exact[label].average_loss - least,
+                exact.sel(schedule=label).average_loss - least,
                 color=fl.plots.COLOURS[i],
                 linestyle=fl.plots.STYLES[i],
                 label=label,

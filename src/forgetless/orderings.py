@@ -25,14 +25,12 @@ from forgetless._sampling import (
     block_sizes,
     draws,
     index_dtype,
-    shared_seed,
     shuffled,
     uniform,
 )
 from forgetless.errors import NoExactLawError
 
 __all__ = [
-    "BLOCK",
     "Cyclic",
     "FixedOrder",
     "Moves",
@@ -40,7 +38,6 @@ __all__ = [
     "RandomReshuffling",
     "WithReplacement",
     "WithoutReplacement",
-    "shared_seed",
 ]
 
 

@@ -174,7 +174,7 @@ def test_several_schedules_and_steps_are_those_of_single_calls():
         for step in (0, 3, 6):
             alone = ensemble.expect(schedule, 6, metrics=METRICS, record=[step])
             for name in METRICS:
-                value = several[label].values[name][step - 1] if step else alone.values[name][0]
+                value = several.sel(schedule=label).values[name][step - 1] if step else alone.values[name][0]
                 assert np.array_equal(alone.values[name][0], value, equal_nan=True)
 
 
