@@ -125,7 +125,7 @@ SUITE ?= core
 bench: bench-$(SUITE)  ## measurements; SUITE=streams on real streams, SUITE=deep on networks (ARGS=--toy shows that it works)
 
 bench-core: setup
-	for name in simulation exact streaming logistic upper_bounds advice auto; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in simulation exact upper_bounds advice twenty_streams; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 # The data lie inside packages that are not imported; images and words need Debian's lists and its package
 # dataset-fashion-mnist. ARGS="bikes polls --minutes 5"

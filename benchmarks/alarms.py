@@ -33,7 +33,7 @@ def stream(seed, n, d, heavy, changed):
 def rates(streams, n, d, heavy, changed):
     drift, forgotten, together, hit, looked = 0, 0, 0, 0, 0
     for seed in range(streams):
-        model = fl.ContinualRidge(memory=100)
+        model = fl.StreamingRidge()
         run = fl.evaluate_stream(model, stream(seed, n, d, heavy, changed), holdout=0.2, seed=seed)
         rung = report.drifted(run.before, run.rows)
         hit += CHANGE in rung

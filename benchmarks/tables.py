@@ -143,7 +143,7 @@ def coverage(names):
             path = Path(place) / "t.csv"
             read().dropna(subset=[target]).to_csv(path, index=False)
             parts = list(TableTasks(path, task, (target,)))
-        ridge = fl.ContinualRidge(memory=100)
+        ridge = fl.StreamingRidge()
         model, far = fl.tables.make_pipeline(fl.tables.TableEncoder(), ridge), []
         for t, part in enumerate(parts):
             if t >= max(3, len(parts) // 4):  # tasks to come, once some have been seen

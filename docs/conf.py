@@ -36,10 +36,10 @@ autosummary_generate = True
 # Classes of results, described on the pages of the functions that return them.
 autosummary_context = {
     "returned": {
-        "forgetless.expect": ["forgetless.lab.results.Expectation"],
-        "forgetless.simulate": ["forgetless.lab.results.Trace"],
-        "forgetless.worst_case": ["forgetless.lab.results.WorstCase"],
-        "forgetless.loss_gradient": ["forgetless.lab.exact.LossGradient"],
+        "forgetless.expect": ["forgetless.lab.results.Curves"],
+        "forgetless.simulate": ["forgetless.lab.results.Curves"],
+        "forgetless.worst_case": ["forgetless.lab.results.Curves"],
+        "forgetless.loss_gradient": ["forgetless.lab.gradient.LossGradient"],
         "forgetless.advise": ["forgetless.advice.results.Advice", "forgetless.advice.results.Option"],
         "forgetless.optimal_schedule": ["forgetless.advice.results.OptimalSchedule"],
         "forgetless.compare_bounds": [

@@ -27,8 +27,9 @@ def statements() -> list[Statement]:
     for _ in range(DRAWS):
         X = [rng.standard_normal((ROWS, FEATURES)) * np.sqrt(each) for each in (first, second)]
         data = [(each, each @ w + rng.standard_normal(ROWS)) for each in X]
-        models = [fl.ContinualRidge(alpha=1e-6, memory=rank or None) for rank in RANKS]
-        models.insert(0, fl.JointRidge(alpha=1e-6))
+        # Joint ridge regression with all directions, none, and some of them.
+        models = [fl.StreamingRidge(1e-6, rank=r or None, standardize=False) for r in RANKS]
+        models.insert(1, fl.ContinualRidge(1e-6))
         for model in models:
             for each in data:
                 model.partial_fit(*each)

@@ -96,7 +96,7 @@ CASES = [
     (lambda: fl.simulate(TASKS, fl.Ridge([1.0, 2.0]), 3), ValueError, "schedule gives 2 steps but k is 3"),
     (lambda: fl.simulate(TASKS, [1.0, 2.0, 3.0], 3), TypeError, "a list of 3 numbers, as many as steps: for λ_1"),
     (lambda: fl.expect(TASKS, (1, 2.0, 3.0), 3), TypeError, "use fl.schedules.from_coefficients"),
-    (lambda: fl.worst_case(TASKS, [1.0, 2.0], [2, 4]), TypeError, "several schedules of one λ each a list of fl.Ridge"),
+    (lambda: fl.worst_case(TASKS, [1.0, 2.0], 2), TypeError, "several schedules of one λ each a list of fl.Ridge"),
     (lambda: fl.compare_bounds(TASKS, [1.0, 2.0, 3.0], 3), TypeError, "a list of 3 numbers, as many as steps"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 0), ValueError, "k must be at least 1, got 0"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 2.0), TypeError, "k must be an integer"),

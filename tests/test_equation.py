@@ -1,5 +1,6 @@
 """The equation against the three literal algorithms of the paper."""
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.sparse
@@ -85,6 +86,58 @@ def test_tasks_without_information_change_nothing():
         np.testing.assert_array_equal(fl.step(w, task, fl.Projection()), w)
     assert tasks.radius == 0.0
     assert tasks.floors.tolist() == [0.0, 0.5]
+
+
+def hard_task(kind, shape, rng):
+    X = rng.standard_normal(shape)
+    if kind == "decaying":
+        U, _, V = np.linalg.svd(X, full_matrices=False)
+        X = (U * np.logspace(0, -9, min(shape))) @ V
+    if kind == "low rank":
+        X = X[:, :2] @ X[:2, :]
+    if kind == "repeated feature":
+        X[:, 1] = X[:, 0]
+    return X / np.linalg.norm(X, 2)
+
+
+@pytest.mark.parametrize("shape", [(4, 9), (9, 4), (6, 6), (2, 5), (5, 2)])
+@pytest.mark.parametrize("kind", ["generic", "decaying", "low rank", "repeated feature"])
+@pytest.mark.parametrize("strength", [1e-9, 1e-7, 1e-4, 1.0, 1e6])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_one_shot_step_against_fifty_digits(rng, shape, kind, strength, sparse):
+    X, r = hard_task(kind, shape, rng), rng.standard_normal(shape[0])
+    with mpmath.workdps(50):
+        A = mpmath.matrix(X.tolist())
+        system = A.T * A + mpmath.mpf(strength) * mpmath.eye(shape[1])
+        exact = np.array([float(value) for value in mpmath.lu_solve(system, A.T * mpmath.matrix(r.tolist()))])
+    given = scipy.sparse.csr_array(X) if sparse else X
+    assert relative(fl.step(np.zeros(shape[1]), (given, r), fl.Ridge(strength)), exact) < max(1e-8, 1e-15 / strength)
+
+
+@pytest.mark.parametrize(
+    "filter_", [fl.Ridge(0.3), fl.Ridge(0.0), fl.Projection(), fl.GradientDescent(20, 0.001)], ids=repr
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_large_tasks_are_solved_by_products_alone(rng, filter_, sparse, monkeypatch):
+    X, r = rng.standard_normal((30, 20)), rng.standard_normal((30, 2))
+    whole = fl.step(np.zeros((20, 2)), (X, r), filter_)
+    monkeypatch.setattr("forgetless.equation.LARGE", 6)
+    given = scipy.sparse.csr_array(X) if sparse else X
+    np.testing.assert_allclose(fl.step(np.zeros((20, 2)), (given, r), filter_), whole, rtol=1e-8)
+    with pytest.raises(ValueError, match="at most 100,000 are taken one by one"):
+        fl.step(np.zeros((20, 2)), (given, r), fl.GradientDescent(10**6, 0.001))
+
+
+@pytest.mark.parametrize("shape", [(5, 20), (20, 5), (1, 20)])
+@pytest.mark.parametrize("sizes", [(1e150, 1e-60), (1e-150, 1e60), (1e99, 1e-99), (1e120, 1e-120), (1e140, 1e-170)])
+def test_rows_and_residuals_of_sizes_far_apart(rng, shape, sizes):
+    X, r = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    start = np.zeros(shape[1])
+    for strength in (1e-9, 1e-6, 1.0):
+        for filter_ in (fl.Ridge(strength), fl.GradientDescent(20, 0.01)):
+            plain = fl.step(start, (X, r), filter_)
+            made = fl.step(start, (X * sizes[0], r * sizes[1]), filter_.scaled(sizes[0] ** 2.0))
+            np.testing.assert_allclose(made, plain * (sizes[1] / sizes[0]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("columns", [(), (1,), (3,)])

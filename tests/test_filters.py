@@ -136,7 +136,7 @@ def test_an_own_filter_in_a_stream(own, known, tasks):
         for task in tasks:
             model.partial_fit(task.X, task.y)
     np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-8)
-    np.testing.assert_allclose(models[0].history_["strength"], models[1].history_["strength"], rtol=1e-9)
+    assert models[0].alpha_ == pytest.approx(models[1].alpha_, rel=1e-9)
 
 
 def test_gradients_by_step_sizes(tasks):

@@ -16,11 +16,10 @@ SOURCE = Path(fl.__file__).parent
 LAYERS = [
     {"errors", "_progress"},
     {"_core"},
-    {"reporting", "io", "sweeps", "_task", "_task_tables", "_moves"},
+    {"reporting", "io", "sweeps", "_task", "_task_tables", "_moves", "_sampling"},
     {"tasks", "filters", "orderings", "plots"},
     {"_schedule"},
     {"schedules", "metrics"},
-    {"solvers"},
     {"equation"},
     {"_kernels"},
     {"lab"},

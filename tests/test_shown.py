@@ -63,10 +63,9 @@ def test_given_axes_are_drawn_on():
     import matplotlib.pyplot as plt
 
     optimal = fl.optimal_schedule(fl.theory.constructions.two_tasks(np.pi / 8), 8, objective="worst_case")
-    model = fl.ContinualRidge(alpha=1.0).partial_fit([[1.0]], [2.0]).partial_fit([[1.0]], [2.0])
     curves, worst = fl.expect(TASKS, NAMED, 9, record="all"), fl.worst_case(TASKS, NAMED, 9)
     proved = (fl.compare_bounds(TASKS, 2.0, 40), fl.compare_bounds(TASKS, NAMED, 9))
-    for shown in (curves, worst, *proved, optimal, fl.advise(TASKS, 9), model.history_):
+    for shown in (curves, worst, *proved, optimal, fl.advise(TASKS, 9)):
         ax = plt.subplots()[1]
         assert shown.plot(ax=ax) is ax
         assert ax.get_lines()
@@ -117,7 +116,7 @@ def test_losses_are_printed():
     assert f"{several['rising'].average_loss:.5g}" in shown_numbers(several)
 
 
-def test_tables_advice_catalogue_and_history_show_in_a_notebook():
+def test_tables_advice_catalogue_and_coefficients_show_in_a_notebook():
     advice = fl.advise(TASKS, 9)
     page = advice._repr_html_()
     assert advice.options[0].code in page
@@ -125,12 +124,9 @@ def test_tables_advice_catalogue_and_history_show_in_a_notebook():
     catalogue = fl.theory.bounds.catalogue
     page, text = catalogue._repr_html_(), repr(catalogue)
     assert all(bound.name in text and bound.name in page for bound in catalogue)
-    model = fl.ContinualRidge(alpha=1.0)
-    for _ in range(20):
-        model.partial_fit([[1.0]], [2.0])
-    shown_numbers(model.history_)
-    assert "the last 12 of 20" in repr(model.history_)
-    assert len(model.history_.to_frame()) == 20
+    model = fl.StreamingRidge().partial_fit([[1.0], [2.0], [4.0]], [2.0, 3.0, 5.0])
+    assert "0.9967" in model.coefficients().text()
+    assert "<table" in model.coefficients()._repr_html_()
     assert "<script>" not in fl.expect(TASKS, {"<script>": 1.0}, 4)._repr_html_()
 
 

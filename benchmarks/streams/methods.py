@@ -7,13 +7,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
-from forgetless.estimators.classifier import ContinualRidgeClassifier
-from forgetless.estimators.low_rank import LowRankMemory
-from forgetless.estimators.ridge import ContinualGD, ContinualRidge
+from forgetless import ContinualGD, ContinualRidge, StreamingRidge, StreamingRidgeClassifier
 from forgetless.schedules import increasing
-from forgetless.solvers.rows import is_sparse
 from streams.data import Stream, Task
 from streams.protocol import Maker
 from streams.rivals import AllRows, ClassMeans, Counted, Fewer, FrequentDirections, OneHot, Reservoir, RunningMean
@@ -34,9 +31,9 @@ SQUARE, NARROW = 6000, 100
 def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:  # noqa: C901
     """Return all methods for a stream by name, each with the learners that its settings make."""
     first = tasks[0].X
-    unit = float((first.multiply(first) if is_sparse(first) else first**2).sum() / first.shape[0]) or 1.0
+    unit = float((first.multiply(first) if issparse(first) else first**2).sum() / first.shape[0]) or 1.0
     alphas, d = [a * unit for a in STRENGTHS], stream.n_features
-    found = _ours(stream, alphas, "diagonal" if is_sparse(first) else "isotropic")
+    found = _ours(stream)
     if stream.kind == "classes":
         classes = np.unique(np.concatenate([task.y for task in tasks]))
         found["class means"] = [partial(ClassMeans, classes)]
@@ -54,27 +51,26 @@ def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:  #
         return ContinualGD(n_steps=n_steps, fit_intercept=True)
 
     def joint(alpha: float) -> Any:
-        return JointRidge(alpha=alpha, fit_intercept=True)
-
-    def recursive(alpha: float) -> Any:
-        return RecursiveLeastSquares(alpha=alpha, fit_intercept=True)
+        return StreamingRidge(alpha, rank=SQUARE, standardize=False)
 
     def fewer(n_columns: int, alpha: float) -> Any:
         return Fewer(joint(alpha), n_columns)
 
+    def scheme(alpha: float) -> Any:
+        return ContinualRidge(alpha, fit_intercept=True)
+
+    found["r = 0"] = regressors(scheme, alphas)
     found["gradient steps"] = regressors(gradient_steps, STEPS)
     if d <= SQUARE:
         few = alphas if d <= 1000 else alphas[1:4]
         found["joint ridge"] = regressors(joint, few)
-        if d <= 1000:
-            found["RLS"] = regressors(recursive, few)
     else:
         found["joint ridge"] = regressors(AllRows, alphas[1:4])
     for r in (rank for rank in RANKS if 10 * rank <= d):
         found[f"reservoir, {r} rows"] = regressors(partial(Reservoir, r), alphas)
         found[f"frequent directions, {r}"] = regressors(partial(FrequentDirections, r), alphas)
         width = int(np.sqrt(r * d))  # its triangle has the bytes of a memory of rank r
-        if not is_sparse(first) and 10 * width <= 8 * d:
+        if not issparse(first) and 10 * width <= 8 * d:
             found[f"joint ridge, {width} features"] = regressors(partial(fewer, width), alphas)
     found |= _from_scikit_learn(stream, classes)
     if d <= NARROW and classes is None:
@@ -82,18 +78,16 @@ def methods(stream: Stream, tasks: Sequence[Task]) -> dict[str, list[Maker]]:  #
     return found
 
 
-def _ours(stream: Stream, alphas: list[float], metric: str) -> dict[str, list[Maker]]:
-    made: Any = ContinualRidge if stream.kind == "regression" else ContinualRidgeClassifier
-    options: dict[str, Any]
+def _ours(stream: Stream) -> dict[str, list[Maker]]:
     found: dict[str, list[Maker]] = {}
-    for r in (0, *(rank for rank in RANKS if rank < stream.n_features)):
-        options = {"memory": LowRankMemory(r, metric == "diagonal"), "fit_intercept": True}
-        found[f"r = {r}"] = [partial(made, alpha=a, **options) for a in alphas]
-        found[f"r = {r}, auto"] = [partial(made, schedule="auto", **options)]
-        if r and stream.kind == "classes":
-            found[f"r = {r}, untuned"] = [partial(made, **options)]
-    options = {"n_tasks": stream.n_tasks, "fit_intercept": True}
-    found["increasing"] = [partial(made, schedule=increasing(scale=c), **options) for c in SCALES]
+    rows: Any = StreamingRidge if stream.kind == "regression" else StreamingRidgeClassifier
+    for r in (rank for rank in RANKS if rank < stream.n_features):
+        found[f"r = {r}"] = [partial(rows, rank=r)]
+    found["all rows"] = [rows]
+    if stream.kind == "regression":
+        found["adaptive"] = [partial(rows, adaptive=True)]
+        options = {"n_tasks": stream.n_tasks, "fit_intercept": True}
+        found["increasing"] = [partial(ContinualRidge, schedule=increasing(scale=c), **options) for c in SCALES]
     return found
 
 

@@ -4,11 +4,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from forgetless._core.arrays import Floats
 from forgetless.equation import step
 from forgetless.filters import Ridge
-from forgetless.solvers.rows import is_sparse
 
 NUMBER, SINGLE = 8, 4
 """Bytes of a number; stored rows and vectors are counted in float32, like those of a low-rank memory."""
@@ -111,7 +111,7 @@ class Reservoir(Linear):
         old, new = self.X.shape[0], X.shape[0]
         rows, targets = _stacked([self.X, X]), np.concatenate([self.Y, Y])
         weights = np.sqrt(np.concatenate([np.full(old, self.seen / max(1, old)), np.ones(new)]))
-        weighted = rows.multiply(weights[:, None]).tocsr() if is_sparse(rows) else rows * weights[:, None]
+        weighted = rows.multiply(weights[:, None]).tocsr() if issparse(rows) else rows * weights[:, None]
         self.W = np.asarray(step(self.W, (weighted, targets * weights[:, None]), Ridge(self.alpha)))
         self.seen += new
         kept = np.arange(old + new)
@@ -130,7 +130,7 @@ class Reservoir(Linear):
         """Bytes of the weights, and of the rows at two bytes a number."""
         if self.W is None:
             return 0
-        numbers = 2 * self.X.nnz if is_sparse(self.X) else self.X.size  # a column for every number of a sparse row
+        numbers = 2 * self.X.nnz if issparse(self.X) else self.X.size  # a column for every number of a sparse row
         return int(NUMBER * self.W.size + SINGLE * numbers + NUMBER * self.Y.size)
 
 
@@ -155,7 +155,7 @@ class AllRows(Linear):
         """Bytes of the weights and the rows."""
         if self.W is None:
             return 0
-        rows = self.X.data.nbytes + self.X.indices.nbytes if is_sparse(self.X) else self.X.nbytes
+        rows = self.X.data.nbytes + self.X.indices.nbytes if issparse(self.X) else self.X.nbytes
         return int(NUMBER * self.W.size + rows + self.Y.nbytes)
 
 
@@ -169,7 +169,7 @@ class FrequentDirections(Linear):
     def partial_fit(self, X: Any, y: Floats) -> Self:
         """Add rows to the sketch: what is cut is taken from every direction that stays."""
         X, Y = _with_ones(X), y.reshape(len(y), -1)
-        X = X.toarray() if is_sparse(X) else X
+        X = X.toarray() if issparse(X) else X
         if self.B is None:
             self.B, self.moment, self.cut = np.zeros((0, X.shape[1])), np.zeros((X.shape[1], Y.shape[1])), 0.0
         self.moment += X.T @ Y
@@ -238,7 +238,7 @@ def _with_ones(X: Any) -> Any:
 
 
 def _stacked(parts: list[Any], axis: int = 0) -> Any:
-    if not is_sparse(parts[0]):
+    if not issparse(parts[0]):
         return np.concatenate(parts, axis=axis)
     from scipy import sparse
 

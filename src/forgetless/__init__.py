@@ -10,20 +10,18 @@ __version__ = "1.0.0"
 # Loaded when first asked for: NumPy and scikit-learn take longer to import than all the rest, and a
 # command that is interrupted in the meantime must be able to end without a traceback.
 _LATER = {
-    "ContinualGD": "estimators.ridge",
-    "ContinualLogistic": "estimators.logistic",
-    "ContinualRidge": "estimators.ridge",
-    "ContinualRidgeClassifier": "estimators.classifier",
+    "ContinualGD": "estimators.schemes",
+    "ContinualRidge": "estimators.schemes",
     "Cyclic": "orderings",
     "Filter": "filters",
     "FixedOrder": "orderings",
     "GradientDescent": "filters",
-    "JointRidge": "estimators.baselines",
-    "LowRankMemory": "estimators.low_rank",
     "Projection": "filters",
     "RandomReshuffling": "orderings",
-    "RecursiveLeastSquares": "estimators.baselines",
     "Ridge": "filters",
+    "StreamingLogistic": "estimators.logistic",
+    "StreamingRidge": "estimators.ridge",
+    "StreamingRidgeClassifier": "estimators.classifier",
     "Task": "tasks",
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
@@ -38,6 +36,7 @@ _LATER = {
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "theory.oracle",
     "progress": "_progress",
+    "rows_of": "estimators.blocks",
     "simulate": "lab.simulate",
     "step": "equation",
     "upper_bound": "theory.upper",
@@ -75,12 +74,12 @@ if TYPE_CHECKING:
     from forgetless.advice.optimal import optimal_schedule
     from forgetless.advice.ranking import advise
     from forgetless.equation import step
-    from forgetless.estimators.baselines import JointRidge, RecursiveLeastSquares
-    from forgetless.estimators.classifier import ContinualRidgeClassifier
+    from forgetless.estimators.blocks import rows_of
+    from forgetless.estimators.classifier import StreamingRidgeClassifier
     from forgetless.estimators.evaluation import evaluate_stream
-    from forgetless.estimators.logistic import ContinualLogistic
-    from forgetless.estimators.low_rank import LowRankMemory
-    from forgetless.estimators.ridge import ContinualGD, ContinualRidge
+    from forgetless.estimators.logistic import StreamingLogistic
+    from forgetless.estimators.ridge import StreamingRidge
+    from forgetless.estimators.schemes import ContinualGD, ContinualRidge
     from forgetless.explorer import explore
     from forgetless.filters import Filter, GradientDescent, Projection, Ridge
     from forgetless.io import load
@@ -115,19 +114,17 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ContinualGD",
-    "ContinualLogistic",
     "ContinualRidge",
-    "ContinualRidgeClassifier",
     "Cyclic",
     "Filter",
     "FixedOrder",
     "GradientDescent",
-    "JointRidge",
-    "LowRankMemory",
     "Projection",
     "RandomReshuffling",
-    "RecursiveLeastSquares",
     "Ridge",
+    "StreamingLogistic",
+    "StreamingRidge",
+    "StreamingRidgeClassifier",
     "Task",
     "TaskCollection",
     "WithReplacement",
@@ -148,6 +145,7 @@ __all__ = [
     "orderings",
     "plots",
     "progress",
+    "rows_of",
     "schedules",
     "simulate",
     "step",

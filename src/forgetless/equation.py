@@ -3,20 +3,41 @@
     w  ←  w − φ(XᵀX) (w − X⁺y)
 
 With the singular value decomposition X = U·diag(s)·V this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). The
-engines apply this map many times to the same tasks, in the coordinates of ``engines._trials``.
-A one-shot task needs no decomposition: with g(ξ) = φ(ξ)/ξ the same step is w ← w + g(XᵀX) Xᵀ(y −
-Xw), for which ``solvers.one_task`` chooses a solver.
+engines apply this map many times to the same tasks, in the coordinates of ``lab.problem``. A
+one-shot task needs no decomposition: with g(ξ) = φ(ξ)/ξ the same step is
+
+    w  ←  w + g(XᵀX) Xᵀ(y − Xw)  =  w + Xᵀ g(XXᵀ) (y − Xw)
+
+on the smaller side of X, which ``change`` computes for ``step`` and for the estimators.
 """
 
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.linalg import lapack
+from scipy.sparse.linalg import lsqr, svds
 
-from forgetless._core.arrays import Array, Floats, as_float
-from forgetless.filters import Filter
-from forgetless.solvers.one_task import learn
-from forgetless.solvers.rows import OneTask, Rows, check_sparse, is_sparse, plain
+from forgetless._core.arrays import Array, Floats, as_csr, as_float
+from forgetless._core.linalg import spectrum
+from forgetless._core.threads import few_threads, gram_work
+from forgetless.errors import ConvergenceError
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.tasks import Task
+
+LARGE = 1500
+"""Smaller side of a task from which on only products with X are used; a sixth of it for sparse
+tasks."""
+
+SAFE = 1e-7
+"""Strength relative to the trace of a Gram matrix from which on its rounding does not matter: it
+squares the condition of X."""
+
+FAR = (1e-50, 1e50)
+"""Sizes of rows between which squares, and quotients of them, stay inside the range of a float."""
+
+MOST_STEPS = 10**5
+"""Gradient steps that are taken one by one on a large task."""
 
 
 def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
@@ -76,8 +97,9 @@ def check_filter(filter: Any) -> None:
 
 
 def _step_once(w: Floats, X: Any, y: Any, filter: Filter) -> Array:
-    if is_sparse(X):
-        X = plain(check_sparse(X), None, False, np.float64)
+    """Return the weights after a task (X, y) that is not an element of a collection."""
+    if sparse.issparse(X):
+        X = as_csr("X", X).astype(np.float64)
         as_float("X", X.data)
     else:
         X = as_float("X", X)
@@ -90,5 +112,96 @@ def _step_once(w: Floats, X: Any, y: Any, filter: Filter) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         residual = y - X @ w
     columns = 1 if w.ndim == 1 else w.shape[1]
-    solution = learn(OneTask(Rows.of(X), np.reshape(residual, (X.shape[0], columns))), filter)
-    return w + np.reshape(solution.change, w.shape)
+    moved = change(X, np.reshape(residual, (X.shape[0], columns)), filter)
+    return w + np.reshape(moved, w.shape)
+
+
+@few_threads(lambda X, *_: gram_work(X.shape))
+def change(X: Any, residual: Floats, filter: Filter) -> Floats:
+    """Return g(XᵀX) Xᵀ r, the change of the weights by one step on one task, of shape (d, c).
+
+    The smaller Gram matrix is factorized where the filter is strong enough to hide its rounding,
+    otherwise X itself; large tasks are solved by products with X alone.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d)
+    residual : array of shape (n, c)
+        r = y − Xw.
+    filter : Filter
+        Of one step.
+    """
+    n, d = X.shape
+    if n == 0 or d == 0:
+        return np.zeros((d, residual.shape[1]))
+    size = float(abs(X).max())
+    if size > 0 and not FAR[0] < size < FAR[1]:  # squares would leave the range of a float
+        return change(X / size, residual, filter.scaled(size**-2.0)) / size
+    strength = float(filter.strength())
+    if _is_large(X) and isinstance(filter, Ridge | Projection | GradientDescent):
+        return _by_products(X, residual, filter, strength)
+    gram = _gram(X)
+    is_dual = n <= d
+    if not SAFE * float(gram.trace()) <= strength < np.inf:
+        U, s, V = spectrum(X.toarray() if sparse.issparse(X) else X)
+        return np.asarray(V.T @ ((filter.table(s**2)[0] / s)[:, None] * (U.T @ residual)))
+    right = residual if is_dual else X.T @ residual
+    if isinstance(filter, Ridge):
+        gram.flat[:: len(gram) + 1] += strength
+        # One row or feature is one division, without the rounding of a square root.
+        solved = right / gram if len(gram) == 1 else lapack.dposv(gram, right, lower=1)[1]
+    else:
+        xi, Q = np.linalg.eigh(gram)
+        xi = np.maximum(xi, 0.0)
+        # g(0) = φ'(0) = 1/λ
+        slope = np.full(len(xi), 1.0 / strength)
+        np.divide(filter.table(xi)[0], xi, out=slope, where=xi > 0)
+        solved = Q @ (slope[:, None] * (Q.T @ right))
+    return np.asarray(X.T @ solved if is_dual else solved)
+
+
+@few_threads(lambda X: gram_work(X.shape))
+def norm(X: Any) -> float:
+    """Return ‖X‖₂, the largest singular value of one task."""
+    if _is_large(X):
+        return float(svds(X, k=1, return_singular_vectors=False)[0])
+    largest = float(np.linalg.eigvalsh(_gram(X))[-1]) if min(X.shape) else 0.0
+    return float(np.sqrt(max(largest, 0.0)))
+
+
+def _is_large(X: Any) -> bool:
+    """Return whether a factorization of the smaller Gram matrix is avoided."""
+    limit = LARGE // 6 if sparse.issparse(X) else LARGE
+    return bool(min(X.shape) > limit)
+
+
+def _gram(X: Any) -> Floats:
+    """Return the smaller one of XXᵀ and XᵀX as an array."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = X @ X.T if X.shape[0] <= X.shape[1] else X.T @ X
+    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+
+
+def _by_products(X: Any, residual: Floats, filter: Filter, strength: float) -> Floats:
+    """Return the change by a step on a large task."""
+    if isinstance(filter, GradientDescent):
+        if int(filter.n_steps) > MOST_STEPS:
+            raise ValueError(
+                f"filter takes {filter.n_steps:,} gradient steps on a task of shape {X.shape}, at"
+                f" most {MOST_STEPS:,} are taken one by one; use fewer, or fl.Ridge"
+            )
+        moved = np.zeros((X.shape[1], residual.shape[1]))
+        for _ in range(int(filter.n_steps)):
+            moved += filter.step_size * (X.T @ (residual - X @ moved))
+        return moved
+    columns = []
+    for column in residual.T:
+        limits = {"atol": 1e-12, "btol": 1e-12, "iter_lim": 20 * min(X.shape)}
+        solution, reason, *_ = lsqr(X, column, damp=np.sqrt(strength), **limits)
+        if reason == 7:
+            raise ConvergenceError(
+                f"a task of shape {X.shape} was not solved in {limits['iter_lim']} iterations; use"
+                f" a larger coefficient than {strength:g}, or scale the columns alike"
+            )
+        columns.append(solution)
+    return np.column_stack(columns)

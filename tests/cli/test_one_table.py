@@ -47,7 +47,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_tasks_of_a_table_are_those_that_fit_learns(folder, capsys):
     """One cycle over them is what fit does with the same λ."""
-    words = ("--schedule", "ridge:0.3", "--no-standardize", "--holdout", 0, "--out", "m.fl", "--drop", "order")
+    words = ("--schedule", "ridge:0.3", "--holdout", 0, "--out", "m.fl", "--drop", "order")
     assert run(capsys, "fit", "sales.csv", *ROLES, *words)[0] == 0
     model = fl.load("m.fl")[-1]
     encoder = fl.tables.TableEncoder(drop=["order"])

@@ -69,8 +69,7 @@ def test_the_practitioners_path(folder, capsys):
     assert np.sqrt(np.mean((found["prediction"] - december["sales"])[kept] ** 2)) < 0.5
     code, out, _ = run(capsys, "show", "model.npz")
     assert "last tasks: 7, 8, 9, 10, 11" in out
-    history = fl.load("model.npz")[-1].history_
-    expected = np.sqrt(np.average(history["mse_before"][1:], weights=history["n_rows"][1:]))
+    expected = np.sqrt(fl.load("model.npz")[-1].prequential_mse_)
     assert f"RMSE of rows before they were learned, from the second task on: {expected:.6g}" in out
     assert "price" in out
     assert "±" in out

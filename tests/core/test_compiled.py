@@ -1,4 +1,4 @@
-"""When compiled modules are loaded, and how their work is spread over threads."""
+"""Compiled code in its cache, and work that is spread over threads."""
 
 import os
 import subprocess
@@ -9,16 +9,6 @@ import warnings
 import pytest
 
 from forgetless._core import compiled
-
-
-def test_a_loaded_module_is_always_used_and_work_adds_up_to_loading_one(monkeypatch):
-    monkeypatch.setattr(compiled, "_spent", 0.0)
-    assert compiled.worth_loading("theory.upper", 1e-9)
-    assert not compiled.worth_loading("theory.never_loaded", 0.4 * compiled.LOADING)
-    assert not compiled.worth_loading("theory.never_loaded", 0.4 * compiled.LOADING)
-    assert compiled.worth_loading("theory.never_loaded", 0.4 * compiled.LOADING)
-    monkeypatch.setattr(compiled, "_spent", 0.0)
-    assert compiled.worth_loading("theory.never_loaded", 1.1 * compiled.LOADING)
 
 
 @pytest.mark.parametrize(("n_items", "chunk", "threads"), [(10, 5, 2), (11, 3, 4), (1, 1, 2), (7, 7, 1)])
@@ -58,13 +48,6 @@ def test_a_forked_process_has_threads_of_its_own():
         compiled.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
         os._exit(0 if len(seen) == 4 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.parametrize(("given", "expected"), [("always", True), ("never", False)])
-def test_the_environment_fixes_the_choice(given, expected, monkeypatch):
-    monkeypatch.setenv("FORGETLESS_NUMBA", given)
-    assert compiled.worth_loading("theory.upper", 1e-9) is expected
-    assert compiled.worth_loading("theory.never_loaded", 1e9) is expected
 
 
 def test_parts_may_spread_work_themselves():

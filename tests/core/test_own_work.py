@@ -5,7 +5,6 @@ import dask.array as da
 import numpy as np
 import pytest
 
-import forgetless as fl
 from forgetless._core.dask_arrays import blocks_of
 
 
@@ -53,23 +52,3 @@ def test_what_several_blocks_need_is_made_once(shared):
     found = dask.compute(*[block.then(rows_of) for block in blocks], scheduler="synchronous")
     np.testing.assert_array_equal(np.concatenate([X for X, _, _ in found]), np.arange(24.0).reshape(12, 2) + 1.0)
     assert len(count) == 1
-
-
-def test_results_on_a_cluster_are_taken_from_there():
-    from distributed import Client
-
-    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
-    with Client(**options) as client:
-        X, y = client.persist(generated())
-        far = client.scatter(np.ones((3, 2)))
-        nested = da.concatenate([da.from_delayed(dask.delayed(np.add)(far, i), (3, 2), float) for i in range(4)])
-        models = [fl.ContinualRidge(alpha=1.0).partial_fit(each, y) for each in (X, nested)]
-    pairs = [made(i) for i in range(4)]
-    y = np.concatenate([y for _, y in pairs])
-    for model, X in zip(
-        models,
-        (np.concatenate([X for X, _ in pairs]), 1.0 + np.repeat(np.arange(4.0), 3)[:, None] + np.zeros((12, 2))),
-        strict=True,
-    ):
-        want = fl.ContinualRidge(alpha=1.0).partial_fit(X, y)
-        np.testing.assert_allclose(model.coef_, want.coef_, rtol=1e-12)

@@ -11,7 +11,6 @@ from threadpoolctl import ThreadpoolController
 import forgetless as fl
 from forgetless._core import linalg
 from forgetless._core.threads import few_threads, one_blas_thread
-from forgetless.estimators.rules import Scheduled
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (1, 3, 2), (7, 0, 2), (5, 4, 3), (301, 200, 400)])
@@ -42,24 +41,6 @@ def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
         thread.join()
         assert [each["num_threads"] for each in controller.info()] == at_most
     assert [each["num_threads"] for each in controller.info()] == before
-
-
-def test_fit_keeps_to_one_thread(rng, monkeypatch):
-    controller = ThreadpoolController()
-    seen = []
-    step = Scheduled.step
-
-    def watched(self, state, task):
-        seen.extend(each["num_threads"] for each in controller.info() if each["user_api"] == "blas")
-        return step(self, state, task)
-
-    monkeypatch.setattr(Scheduled, "step", watched)
-    with controller.limit(limits=2, user_api="blas"):
-        fl.ContinualRidge(alpha=1.0).fit(
-            rng.standard_normal((200, 60)), rng.standard_normal(200), np.repeat([0, 1], 100)
-        )
-    assert seen
-    assert set(seen) == {1}
 
 
 CALLS = {

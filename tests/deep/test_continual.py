@@ -226,13 +226,9 @@ def test_a_new_optimizer_is_followed_and_another_model_is_noticed():
 
 
 def test_an_optimizer_that_is_named_is_followed_alone():
-    class Wrapper(torch.optim.Optimizer):  # as accelerate's
-        def __init__(self, optimizer):
-            self.optimizer = optimizer
-
     net = mlp()
     first, second = (OPTIMIZERS["sgd"](part.parameters()) for part in (net[0], net[2]))
-    continual = flt.Continual(net, [flt.Average(9)], optimizer=Wrapper(first))
+    continual = flt.Continual(net, [flt.Average(9)], optimizer=first)
     for x, y in batches(3):
         functional.cross_entropy(net(x), y).backward()
         first.step()

@@ -21,19 +21,21 @@ ENSEMBLES = {
 }
 
 
+def normal(rng, n_trials):
+    """The draws of so many trials."""
+    return lambda *shape: rng.standard_normal((n_trials, *shape))
+
+
 @pytest.mark.parametrize("ensemble", ENSEMBLES)
 @pytest.mark.parametrize("name", FILTERS)
 def test_one_step_is_that_of_the_equation(ensemble, name):
     rng, law = np.random.default_rng(0), ENSEMBLES[ensemble]
-    X, w = law.sample(4, rng), rng.standard_normal((4, law.n_features))
+    X, w = law.sample(normal(rng, 4)), rng.standard_normal((4, law.n_features))
     y = rng.standard_normal((4, law.n_rows))
     if ensemble == "rank-deficient":
         y = (X @ rng.standard_normal((4, law.n_features, 1)))[:, :, 0]
     for i, result in enumerate(stepped(w, X, y, FILTERS[name], full_rank=law.full_rank)):
         assert result == pytest.approx(fl.step(w[i], (X[i], y[i]), FILTERS[name]), rel=1e-9, abs=1e-9)
-
-
-EVERY = ("average_loss", "next_loss", "distance", "weights")
 
 
 def test_a_trial_does_not_depend_on_the_number_of_trials():
@@ -49,7 +51,7 @@ def test_schedules_share_their_tasks():
     both = ensemble.simulate([1.0, "none"], 5, n_trials=40, seed=3, record="all")
     alone = ensemble.simulate("none", 5, n_trials=40, seed=3, record="all")
     for name, values in alone.values.items():
-        assert np.array_equal(values, both[1].values[name])
+        assert np.array_equal(values, both.sel(schedule=1).values[name])
 
 
 def test_weights_of_a_trial_are_those_of_its_tasks():
@@ -59,10 +61,10 @@ def test_weights_of_a_trial_are_those_of_its_tasks():
     sequence = np.random.SeedSequence(3)
     rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=(0,))))
     group = trials_of_generator(3 * 6)
-    points = ensemble.teachers.sample(k + 1, lambda q: rng.standard_normal((group, q, 6)) / 6**0.5)[0]
+    points = ensemble.teachers.sample(k + 1, 6, normal(rng, group))[0]
     pairs = []
     for t in range(k):
-        X = ensemble.sample(group, rng)[0]
+        X = ensemble.sample(normal(rng, group))[0]
         noise = 0.2 * rng.standard_normal((group, 3))[0]
         pairs.append((X, X @ points[t + 1] + noise))
     tasks = fl.TaskCollection(pairs)
@@ -73,7 +75,7 @@ def test_weights_of_a_trial_are_those_of_its_tasks():
 def test_draws_of_teachers_have_their_distances():
     rng = np.random.default_rng(0)
     for law in (teachers.exchangeable(2.0, 0.3), teachers.walk(1.0, 0.5), teachers.change(2, 1.5, 0.2)):
-        points = law.sample(4, lambda q: rng.standard_normal((20_000, q, 9)) / 3.0)
+        points = law.sample(4, 9, normal(rng, 20_000))
         mean = np.mean(np.sum((points[:, :, None] - points[:, None]) ** 2, axis=-1), axis=0)
         assert mean == pytest.approx(law.distances(4), rel=0.03, abs=1e-12)
 
@@ -81,6 +83,6 @@ def test_draws_of_teachers_have_their_distances():
 def test_rows_are_rotated():
     rng = np.random.default_rng(0)
     given = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
-    rotated = Rotated(given).sample(20_000, rng)
+    rotated = Rotated(given).sample(normal(rng, 20_000))
     assert rotated @ np.swapaxes(rotated, 1, 2) == pytest.approx(np.broadcast_to(given @ given.T, (20_000, 2, 2)))
     assert np.mean(np.swapaxes(rotated, 1, 2) @ rotated, axis=0) == pytest.approx(np.eye(3) * 7 / 3, abs=0.06)

@@ -17,7 +17,7 @@ def stream(rng, n_tasks=5, n=20):
 
 
 @pytest.mark.parametrize(
-    "model", [fl.ContinualRidge(alpha=1.0), fl.JointRidge(), SGDRegressor(random_state=0)], ids=str
+    "model", [fl.ContinualRidge(alpha=1.0), fl.StreamingRidge(1.0), SGDRegressor(random_state=0)], ids=str
 )
 def test_errors_before_learning_are_those_of_predictions(rng, model):
     tasks, twin = stream(rng), clone(model)
@@ -36,7 +36,7 @@ def test_errors_before_learning_are_those_of_predictions(rng, model):
     assert repr(result) == f"StreamResult of 5 tasks: RMSE {np.sqrt(result.prequential_mse):.4g} before learning"
 
 
-@pytest.mark.parametrize("model", [fl.ContinualRidge(alpha=1.0, memory=3), SGDRegressor(random_state=0)], ids=str)
+@pytest.mark.parametrize("model", [fl.StreamingRidge(rank=2), SGDRegressor(random_state=0)], ids=str)
 def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
     tasks, learned = stream(rng), []
 
@@ -60,7 +60,7 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
 
 def test_a_collection_is_a_stream(rng):
     pairs = [(X := rng.standard_normal((20, 3)), X @ np.ones(3)) for _ in range(2)]
-    results = [fl.evaluate_stream(fl.ContinualRidge(), tasks) for tasks in (pairs, fl.TaskCollection(pairs))]
+    results = [fl.evaluate_stream(fl.StreamingRidge(), tasks) for tasks in (pairs, fl.TaskCollection(pairs))]
     assert results[0].prequential_mse == results[1].prequential_mse
 
 
@@ -83,7 +83,7 @@ def test_wrong_arguments_are_named(rng):
     with pytest.raises(ValueError, match=r"holdout must be a fraction of the rows in \[0, 1\), got 1\.5"):
         fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), stream(rng), holdout=1.5)
     with pytest.raises(ValueError, match="there are no tasks to learn"):
-        fl.evaluate_stream(fl.ContinualRidge(), [])
+        fl.evaluate_stream(fl.StreamingRidge(), [])
 
 
 def test_few_held_out_rows_of_many_columns_take_little_memory(rng):
@@ -109,8 +109,8 @@ def test_errors_of_classifiers_are_fractions_of_wrong_rows(rng):
     for _ in range(4):
         y = rng.integers(0, 3, 60)
         tasks.append((centers[y] + rng.standard_normal((60, 3)), y * 10))
-    result = fl.evaluate_stream(fl.ContinualRidgeClassifier(), tasks)
-    model, before = fl.ContinualRidgeClassifier(), [np.nan]
+    result = fl.evaluate_stream(fl.StreamingRidgeClassifier(), tasks)
+    model, before = fl.StreamingRidgeClassifier(), [np.nan]
     model.partial_fit(*tasks[0])
     for X, y in tasks[1:]:
         before.append(np.mean(model.predict(X) != y))
@@ -118,7 +118,7 @@ def test_errors_of_classifiers_are_fractions_of_wrong_rows(rng):
     np.testing.assert_allclose(result.before, before)
     labels, counts = np.unique(np.concatenate([y for _, y in tasks[:3]]), return_counts=True)
     assert result.mean_before[3] == pytest.approx(np.mean(tasks[3][1] != labels[np.argmax(counts)]))
-    held = fl.evaluate_stream(fl.ContinualRidgeClassifier(), tasks, holdout=0.2)
+    held = fl.evaluate_stream(fl.StreamingRidgeClassifier(), tasks, holdout=0.2)
     wrong = held.outcomes.classes[held.outcomes.probabilities.argmax(axis=1)] != held.outcomes.labels
     assert held.errors[-1].mean() == pytest.approx(wrong.mean())
     other = SGDClassifier(random_state=0)

@@ -48,7 +48,7 @@ def numbers():
             encoder.partial_fit(table)
             yield f"tables/encoder/{name}/{t}", dense(encoder.transform(table))
         yield f"tables/encoder/{name}/first", dense(encoder.transform(next(tables())[0]))
-    for name, model in (("auto", fl.ContinualRidge()), ("alpha", fl.ContinualRidge(alpha=0.5))):
+    for name, model in (("default", fl.StreamingRidge()), ("alpha", fl.ContinualRidge(alpha=0.5))):
         encoder = fl.tables.TableEncoder(min_count=1, drop=["note"])
         pipeline = fl.tables.make_pipeline(encoder, model)
         for table, y in tables():

@@ -76,7 +76,7 @@ def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
     TASKS.save(tmp_path / "tasks.safetensors")
     same(TASKS, read_tasks(tmp_path / "tasks.safetensors"))
     RESULTS["trace"].save(tmp_path / "trace.safetensors")
-    with pytest.raises(FileError, match=r"trace\.safetensors holds 'trace', not 'tasks'"):
+    with pytest.raises(FileError, match=r"trace\.safetensors holds 'curves', not 'tasks'"):
         read_tasks(tmp_path / "trace.safetensors")
 
 

@@ -133,5 +133,5 @@ def test_orderings_by_name():
 
 
 def test_unknown_labels_are_named():
-    with pytest.raises(KeyError, match="'b' is not among the labels: 'a'"):
-        fl.expect(TASKS, {"a": 1.0}, 4)["b"]
+    with pytest.raises(KeyError, match="schedule='b' is not among the coordinates: 'a'"):
+        fl.expect(TASKS, {"a": 1.0}, 4).sel(schedule="b")

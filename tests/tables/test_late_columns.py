@@ -52,22 +52,18 @@ def test_rows_before_are_zero_in_the_features_of_a_late_column(kind):
 
 @pytest.mark.parametrize("kind", ["number", "category", "date"])
 def test_learning_task_by_task_is_learning_the_whole_table(kind):
-    model = fl.tables.make_pipeline(encoder_of(kind), fl.JointRidge(alpha=1e-3, fit_intercept=True, standardize=True))
+    model = fl.tables.make_pipeline(encoder_of(kind), fl.StreamingRidge(alpha=1e-3))
     for X, y in tasks(kind):
         model.partial_fit(X, y)
     parts = list(tasks(kind))
     X = np.concatenate([model[0].transform(X) for X, _ in parts])
-    whole = fl.JointRidge(alpha=1e-3, fit_intercept=True, standardize=True).fit(
-        X, np.concatenate([y for _, y in parts])
-    )
+    whole = fl.StreamingRidge(alpha=1e-3).fit(X, np.concatenate([y for _, y in parts]))
     np.testing.assert_allclose(model[-1].predict(X), whole.predict(X), atol=1e-8)
 
 
 def test_the_coefficient_of_a_late_column_is_that_of_the_rows_that_have_it():
     rng = np.random.default_rng(1)
-    model = fl.tables.make_pipeline(
-        TableEncoder(), fl.ContinualRidge(alpha=1.0, memory=100, fit_intercept=True, standardize=True)
-    )
+    model = fl.tables.make_pipeline(TableEncoder(), fl.StreamingRidge(alpha=1.0))
     for t in range(8):
         a, b = rng.standard_normal(100), 7.0 + rng.standard_normal(100)
         X = {"a": a, "b": np.full(100, np.nan) if t < 4 else b}

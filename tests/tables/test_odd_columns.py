@@ -62,15 +62,11 @@ def test_tables_between_the_steps_grow_with_their_names(tmp_path, everywhere):
     later = first.assign(town="Jena")
     with sklearn.config_context(transform_output="pandas" if everywhere else "default"):
         encoder = fl.tables.TableEncoder() if everywhere else fl.tables.TableEncoder().set_output(transform="pandas")
-        model = fl.tables.make_pipeline(
-            encoder, fl.ContinualRidge(alpha=1.0, memory=5, fit_intercept=True, standardize=True)
-        )
+        model = fl.tables.make_pipeline(encoder, fl.StreamingRidge(alpha=1.0, rank=5))
         model.partial_fit(first, first["size"]).partial_fit(later, later["size"])
         assert model[-1].feature_names_in_.tolist() == ["town=Ulm", "town=Bonn", "size", "town=Jena"]
         found = model.predict(later)
-    plain = fl.tables.make_pipeline(
-        fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1.0, memory=5, fit_intercept=True, standardize=True)
-    )
+    plain = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.StreamingRidge(alpha=1.0, rank=5))
     plain.partial_fit(first, first["size"]).partial_fit(later, later["size"])
     np.testing.assert_array_equal(found, plain.predict(later))
     model.save(tmp_path / "m.npz")
@@ -83,7 +79,7 @@ def test_numbers_far_from_zero_are_learned_beside_texts():
         kept = ["price"] + ["note"] * text
         model = fl.tables.make_pipeline(
             fl.tables.TableEncoder(text=["note"] * text),
-            fl.ContinualRidge(schedule="auto", fit_intercept=True, standardize=True),
+            fl.StreamingRidge(),
         )
         for _ in range(6):
             price = 1e6 + rng.standard_normal(100)

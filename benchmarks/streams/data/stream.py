@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 from forgetless._core.arrays import Floats
-from forgetless.solvers.rows import is_sparse
 
 HELD_OUT = 0.2
 """Share of a task's rows that are never learned, where the data do not say which."""
@@ -73,7 +73,7 @@ class Stream:
         factors = np.asarray(factors, dtype=float)
 
         def times(X: Any) -> Any:
-            return X.multiply(factors).tocsr() if is_sparse(X) else X * factors
+            return X.multiply(factors).tocsr() if issparse(X) else X * factors
 
         return self.mapped(lambda task: Task(times(task.X), task.y, times(task.X_held), task.y_held))
 
@@ -87,7 +87,7 @@ class Stream:
         center: Any = 0.0
         unit: Any = 1.0
         middle, spread = 0.0, 1.0
-        if not is_sparse(first[0].X):
+        if not issparse(first[0].X):
             rows = np.concatenate([task.X for task in first])
             center, unit = rows.mean(axis=0), rows.std(axis=0)
             unit = np.where(unit > 1e-9 * np.abs(rows).max(axis=0, initial=0.0), unit, 1.0)
@@ -96,7 +96,7 @@ class Stream:
             middle, spread = float(labels.mean()), float(labels.std()) or 1.0
 
         def features(X: Any) -> Any:
-            return X if is_sparse(X) else np.clip((X - center) / unit, -limit, limit)
+            return X if issparse(X) else np.clip((X - center) / unit, -limit, limit)
 
         def targets(y: NDArray[Any]) -> NDArray[Any]:
             return (y - middle) / spread if self.kind == "regression" else y
@@ -125,7 +125,7 @@ def grouped(  # noqa: PLR0913
     out.
     """
     good = np.isfinite(y) if kind == "regression" else np.ones(len(y), dtype=bool)
-    if not is_sparse(X):
+    if not issparse(X):
         good &= np.isfinite(X).all(axis=1)
     _, codes, counts = np.unique(groups[good], return_inverse=True, return_counts=True)
     keep = np.flatnonzero(good)[counts[codes] >= min_rows]

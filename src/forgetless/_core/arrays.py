@@ -52,6 +52,25 @@ def check_unmasked(name: str, value: Any) -> None:
         )
 
 
+def as_csr(name: str, X: Any) -> Any:
+    """Return a sparse matrix in the format CSR; ValueError for invalid indices, with which SciPy
+    would read other memory.
+    """
+    if X.ndim != 2:
+        raise ValueError(f"{name} must have the shape (n, d), got {X.shape}; reshape it")
+    if X.format in ("csr", "csc", "bsr"):
+        X.check_format(full_check=True)
+        # which is not looked at where the last pointer says that there is no entry
+        if (np.diff(X.indptr) < 0).any():
+            raise ValueError(f"the index pointers of a sparse {name} must not decrease")
+        return X.tocsr()
+    X = X.tocoo()
+    for index, n in zip((X.row, X.col), X.shape, strict=True):
+        if index.shape != X.data.shape or (index.size and not 0 <= index.min() <= index.max() < n):
+            raise ValueError(f"the indices of a sparse {name} must be in [0, {n}), one per value")
+    return X.tocsr()
+
+
 def group_labels(groups: Any) -> NDArray[Any]:
     """Return the label of every row as a NumPy array; ValueError if one is missing (None, NaN, NaT
     or NA).
@@ -75,21 +94,3 @@ def _is_missing(label: Any) -> bool:
         return label is None or not bool(label == label)
     except TypeError:  # pandas.NA has no truth value
         return True
-
-
-def with_zeros(array: Array, at: int, count: int, axis: int) -> Array:
-    """Return an array with ``count`` zeros before index ``at`` of an axis."""
-    return np.insert(array, np.full(count, at), 0.0, axis=axis)
-
-
-def nbytes(value: Any) -> int:
-    """Return the size in bytes of the numbers in a value: arrays, floats, and containers or objects
-    of these.
-    """
-    if isinstance(value, float):
-        return 8
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
-    if isinstance(value, list | tuple):
-        return sum(map(nbytes, value))
-    return sum(map(nbytes, vars(value).values())) if hasattr(value, "__dict__") else 0

@@ -1,19 +1,11 @@
 """Functions compiled by numba where it is installed, and their work spread over threads."""
 
 import functools
-import importlib.util
 import os
-import sys
 import threading
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
-
-
-def _has_numba() -> bool:
-    """Return whether numba is installed; it may still fail to import."""
-    return importlib.util.find_spec("numba") is not None
 
 
 def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -31,47 +23,7 @@ def jit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return compile_lazily
 
 
-def compiled(name: str) -> Any | None:
-    """Return a compiled module of this package, or None; warns if numba is installed but broken."""
-    if not _has_numba():
-        return None
-    if name not in _modules:
-        try:
-            _modules[name] = importlib.import_module(f"forgetless.{name}")
-        except (ImportError, RuntimeError, OSError) as error:
-            _modules[name] = None
-            message = f"numba cannot be used ({error}); using the slower array backend"
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
-    return _modules[name]
-
-
-_modules: dict[str, Any] = {}
-"""Compiled modules by name; None if they cannot be used."""
-
 _NAME = "forgetless"
-
-LOADING = 1.0
-"""Seconds that importing numba and loading compiled code takes, roughly."""
-
-_spent = 0.0
-
-
-def worth_loading(name: str, seconds: float) -> bool:
-    """Return whether a compiled module should do work that takes ``seconds`` without it.
-
-    True once it is loaded, and before that as soon as the work that it could have done takes longer
-    than loading it: short programs never wait for numba, and long ones soon use it even if every
-    single call is short. Both ways give the same numbers up to rounding; FORGETLESS_NUMBA=always or
-    =never in the environment fixes the choice and so the last bits.
-    """
-    global _spent
-    fixed = os.environ.get("FORGETLESS_NUMBA")
-    if fixed in ("always", "never"):
-        return fixed == "always"
-    if f"forgetless.{name}" in sys.modules:
-        return True
-    _spent += seconds
-    return _spent > LOADING
 
 
 def n_threads() -> int:

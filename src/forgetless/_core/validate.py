@@ -100,10 +100,6 @@ def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:
 MEMORY_LIMIT = 2**33
 """Bytes that the arrays of one call may take: what most machines have free."""
 
-FACTORIZATION_LIMIT = 2**31
-"""Bytes that one Gram matrix or factorization of an estimator may take; larger tasks are solved
-iteratively."""
-
 
 def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = None) -> None:
     """Raise MemoryError above ``limit`` bytes, by default ``MEMORY_LIMIT``.

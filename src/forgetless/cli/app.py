@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
+from sklearn.base import is_classifier
 
 from forgetless._core.text import printable
 from forgetless.cli import fit, predict
@@ -98,9 +98,8 @@ _LABELS = {
     "rows": "rows learned",
     "task": "column of the task",
     "prequential_rmse": "RMSE of rows before they were learned, from the second task on",
-    "prequential_mse_": (
-        "their mean squared error, with the first task, before which there was no model"
-    ),
+    "prequential_error_": "errors on rows before they were learned, from the second task on",
+    "alpha_": "strength of the solution",
     "retained_fraction_": "fraction of all tasks in the memory",
     "temperature_": "temperature of the probabilities",
     "radius_": "largest norm of a task so far",
@@ -180,26 +179,14 @@ def _facts(fitted: Any, estimator: Any) -> dict[str, Any]:
             "targets": ", ".join(about["targets"]),
         }
         facts["last tasks"] = ", ".join(printable(label, 30) for label in about["tasks"][-5:])
-    history = estimator.history_
-    if len(history["strength"]):
-        facts["strength of the last task"] = float(history["strength"][-1])
-    late = history["task"] > 1
-    if estimator._has_classes:
-        facts |= {
-            "classes": ", ".join(printable(str(label), 30) for label in estimator.classes_[:20])
-        }
-        facts["temperature_"] = estimator.temperature_
-    elif late.any():
-        facts["prequential_rmse"] = math.sqrt(
-            np.average(history["mse_before"][late], weights=history["n_rows"][late])
-        )
-    names = (
-        ("retained_fraction_", "radius_")
-        if estimator._has_classes
-        else ("prequential_mse_", "retained_fraction_", "radius_")
-    )
-    for name in names:
-        value = getattr(estimator, name, math.nan)
+    if is_classifier(estimator):
+        labels = [printable(str(label), 30) for label in estimator.classes_[:20]]
+        facts["classes"] = ", ".join(labels)
+    else:
+        facts["prequential_rmse"] = math.sqrt(estimator.prequential_mse_)
+    names = ("prequential_rmse", "prequential_error_", "alpha_", "temperature_")
+    for name in (*names, "retained_fraction_", "radius_"):
+        value = facts.pop(name, getattr(estimator, name, math.nan))
         if value == value:  # NaN where it is not known
             facts[name] = value
     return facts

@@ -2,7 +2,6 @@
 
 import itertools
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from copy import deepcopy
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 import numpy as np
+from sklearn.base import is_classifier
 
 from forgetless._core.frames import Values, columns_of, integers_of, read_once
 from forgetless._core.text import printable, readable_number
@@ -29,11 +29,12 @@ from forgetless.cli.shared import (
     usage,
     with_options,
 )
-from forgetless.estimators.strength import OBJECTIVES, Auto
 from forgetless.tables.pipeline import FORM_OF_FIT
 from forgetless.tables.task_files import ORDERS
 
 SCHEDULES = f"auto, {usage()}"
+
+OBJECTIVES = ("seen", "next")
 
 _LINES = 50
 """Columns of a table that are printed."""
@@ -65,23 +66,15 @@ _MODEL = [
     click.option(
         "--horizon",
         type=click.IntRange(1),
-        help=(
-            "Number of tasks in all, for schedules that need it; "
-            "later ones come in epochs of doubling length [default: those in FILE]"
-        ),
+        help=("Number of tasks in all, for schedules that need it [default: those in FILE]"),
     ),
     click.option(
         "--rank",
-        type=click.IntRange(0),
+        type=click.IntRange(1),
         help=(
-            "Rank of the memory of all tasks, rank × features numbers [default: 100 with auto,"
-            " else 0]"
+            "With auto: features up to which all second moments are stored, beyond them the number"
+            " of vectors [default: 500 and 100]"
         ),
-    ),
-    click.option(
-        "--diagonal",
-        is_flag=True,
-        help="Also store the size of each feature: for sparse or hashed ones.",
     ),
     average_option,
     click.option(
@@ -92,9 +85,8 @@ _MODEL = [
     ),
     click.option(
         "--standardize/--no-standardize",
-        default=True,
-        show_default=True,
-        help="Scale columns to mean 0, deviation 1.",
+        default=None,
+        help="With auto: penalize in units of the deviation of every column [default: yes]",
     ),
 ]
 
@@ -273,26 +265,24 @@ def _learn(
 
     before = model.table_
     # Not for a file that is read in chunks, whose rows are not kept.
-    joint = None if tasks.rows else fl.JointRidge(alpha=1.0, fit_intercept=True, standardize=True)
+    joint = None if tasks.rows else fl.StreamingRidge(alpha=1.0, guard=None)
     refit = split["refit"] and split["holdout"] > 0
     final = _Learner(deepcopy(model) if refit else model, model.target_means)
-    with warnings.catch_warnings():
-        # a note of the report says it
-        warnings.filterwarnings("ignore", "task .* is beyond the horizon")
-        run = evaluate_stream(
-            model,
-            final.learning(parts) if refit else parts,
-            holdout=split["holdout"],
-            seed=split["seed"],
-            baselines=Baselines(model.target_means, joint),
-        )
+    run = evaluate_stream(
+        model,
+        final.learning(parts) if refit else parts,
+        holdout=split["holdout"],
+        seed=split["seed"],
+        baselines=Baselines(model.target_means, joint),
+    )
     learned, means = final.model, final.means if refit else run.end
     labels = [*before["tasks"], *run.tasks][-1000:]
     if tasks.classes:
         ends = {"classes": dict(means.counts), "last": means.last}
     else:
         ends = {name: np.asarray(getattr(means, name)).tolist() for name in ("mean", "last")}
-    learned.table_ = {**before, "tasks": labels, "rows": means.rows, **ends, "split": split}
+    facts = {"tasks": labels, "rows": means.rows, **ends, "split": split}
+    learned.table_ = {**before, **facts}
     notes = [*tasks.notes, *_notes_on_next_file(learned, before, tasks, run.tasks)]
     warned = [f"Warning: {line}" for line in learned[0].warnings()]
     return replace(run, model=learned), [
@@ -325,12 +315,6 @@ def _notes_on_next_file(model: Any, about: Any, tasks: Any, labels: list[str]) -
         notes.append(
             f"columns that the model does not know were left out: {', '.join(unknown[:5])}"
             + _more(unknown)
-        )
-    horizon = getattr(model[-1], "n_tasks", None)
-    if horizon is not None and model[-1].n_tasks_seen_ > horizon:
-        notes.append(
-            f"the schedule was made for {horizon} tasks and went on in epochs of doubling length, a"
-            " heuristic; --horizon says beforehand how many will come"
         )
     if len(model.table_.get("classes", ("", ""))) == 1:
         notes.append(f"Warning: {tasks.targets[0]} has one class only so far")
@@ -409,7 +393,7 @@ def _tasks(file: Path, model: Any, seed: int, options: dict[str, Any]) -> Any:
     else:
         task, target = task or model.table_["task"], target or tuple(model.table_["targets"])
         text_columns = {*model[0].text_columns_}
-        classes = model[-1]._has_classes
+        classes = is_classifier(model[-1])
     text_columns = text_columns - {task, *target}
     if not classes:
         classes = None if model is None else False  # decided by the first rows, or by the model
@@ -448,11 +432,11 @@ def _check_unchanged(context: click.Context) -> None:
         "schedule",
         "horizon",
         "rank",
-        "diagonal",
         "average",
         "intercept",
         "standardize",
         "classes",
+        "objective",
     )
     for name in names:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
@@ -462,38 +446,40 @@ def _check_unchanged(context: click.Context) -> None:
             )
 
 
-def _model(
-    n_tasks: int | None,
-    *,
-    classes: bool,
-    schedule: str,
-    objective: str,
-    rank: int | None,
-    diagonal: bool,
-    **options: Any,
-) -> Any:
+def _model(n_tasks: int | None, *, classes: bool, **options: Any) -> Any:
     """Return the model that the options describe."""
     import forgetless as fl
 
-    options["fit_intercept"] = options.pop("intercept")
-    ridge: Any = fl.ContinualRidgeClassifier if classes else fl.ContinualRidge
+    schedule = options.pop("schedule")
+    adaptive = options.pop("objective") == "next"
+    intercept = options.pop("intercept")
     if schedule == "auto":
-        auto = "auto" if objective == OBJECTIVES[0] else Auto(objective)
-        return ridge(schedule=auto, memory="auto" if rank is None else rank, **options)
-    memory = fl.LowRankMemory(rank or 0, diagonal=diagonal)
+        _check_unused(options, "average", "another --schedule than auto")
+        standardize = options["standardize"] in (None, True)
+        if not classes:
+            return fl.StreamingRidge(
+                adaptive=adaptive,
+                rank=options["rank"],
+                fit_intercept=intercept,
+                standardize=standardize,
+            )
+        if adaptive or not intercept:
+            raise click.UsageError("--objective next and --no-intercept need a target of numbers")
+        return fl.StreamingRidgeClassifier(rank=options["rank"], standardize=standardize)
+    for name in ("rank", "standardize"):
+        _check_unused(options, name, "--schedule auto, which keeps statistics of all rows")
+    if classes or adaptive:
+        raise click.UsageError("classes and --objective next need --schedule auto")
     chosen = schedule_of(schedule, n_tasks)
-    if schedule.partition(":")[0].endswith("budget"):
-        if rank or diagonal:
-            raise click.UsageError(
-                f"--rank and --diagonal need explicit L2, and {schedule} is a budget of gradient"
-                " steps"
-            )
-        if classes:
-            raise click.UsageError(
-                f"classes need explicit L2, and {schedule} is a budget of gradient steps"
-            )
-        return fl.ContinualGD(schedule=chosen, n_tasks=n_tasks, **options)
-    options["memory"] = memory if rank or diagonal else None
-    if isinstance(chosen, fl.Ridge):
-        return ridge(alpha=float(chosen.coefficient), **options)
-    return ridge(schedule=chosen, n_tasks=n_tasks, **options)
+    form = {"average": options["average"], "fit_intercept": intercept}
+    if isinstance(chosen, fl.Ridge | fl.Projection):
+        return fl.ContinualRidge(alpha=float(chosen.strength()), **form)
+    is_budget = schedule.partition(":")[0].endswith("budget")
+    scheme: Any = fl.ContinualGD if is_budget else fl.ContinualRidge
+    return scheme(schedule=chosen, n_tasks=n_tasks, **form)
+
+
+def _check_unused(options: dict[str, Any], name: str, needed: str) -> None:
+    """Raise UsageError for an option that the model does not have."""
+    if options[name] is not None:
+        raise click.UsageError(f"--{name} needs {needed}; leave it out")

@@ -49,7 +49,7 @@ def evaluate(
     task, target = task or fitted.table_["task"], target or tuple(fitted.table_["targets"])
     text_columns = {*fitted[0].text_columns_} - {task, *target}
     tasks = TableTasks(
-        file, task, target, text_columns=text_columns, classes=fitted[-1]._has_classes
+        file, task, target, text_columns=text_columns, classes=is_classifier(fitted[-1])
     )
     with located_errors(file):
         parts = list(tasks)

@@ -24,7 +24,7 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._schedule import Labels, several
 from forgetless.ensembles.spectra import Spectrum
-from forgetless.ensembles.teachers import Teachers
+from forgetless.ensembles.teachers import Normal, Teachers
 from forgetless.filters import Filter
 from forgetless.lab.problem import recorded_steps
 from forgetless.metrics import check_metrics
@@ -63,14 +63,8 @@ class Law(ABC):
         """The law of the singular values of X."""
 
     @abstractmethod
-    def fill(self, X: Floats, rng: np.random.Generator) -> None:
-        """Write independent draws of X into an array of shape (n_trials, n, d)."""
-
-    def sample(self, n_trials: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws of X, of shape (n_trials, n, d)."""
-        X = np.empty((n_trials, self.n_rows, self.n_features))
-        self.fill(X, rng)
-        return X
+    def sample(self, normal: Normal) -> Floats:
+        """Return draws of X, of shape (n_trials, n, d)."""
 
     @property
     def span_dimension(self) -> int:
@@ -81,6 +75,21 @@ class Law(ABC):
         """Return a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
         xi = self.spectrum.singular_values**2
         return float(self.spectrum.sum(1.0 / (1.0 + coefficient / xi))) / self.n_features
+
+    def counted(self, metric: str, k: int, step: int) -> tuple[NDArray[np.int64], float, float]:
+        """Return the teachers i over which a metric after a step is the mean of c‖w − v_i‖² + b,
+        then c and b.
+        """
+        teachers = self.teachers.order(k + 1)
+        if metric == "distance":
+            step = max(step, 1) - 1  # the teacher of the last task, at step 0 of the first
+        one = metric in ("distance", "next_loss")
+        teachers = teachers[step : step + 1] if one else teachers[:k]
+        if "loss" not in metric:
+            return teachers, 1.0, 0.0
+        # A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over rows is E‖X‖_F²/d · I.
+        scale = self.spectrum.trace / self.n_features
+        return teachers, scale / 2.0, self.n_rows * self.noise**2 / 2.0
 
     def moments(self, filter_: Filter) -> StepMoments:
         """Return the moments of the steps of a filter; ValueError where the nodes have no means."""
@@ -143,7 +152,7 @@ def second_moments(law: Law, moments: StepMoments, k: int, last: int) -> Floats:
     return np.maximum(result, 0.0)
 
 
-METRICS = ("average_loss", "next_loss", "distance", "task_losses", "task_distances")
+METRICS = ("average_loss", "next_loss", "distance", "task_losses", "task_distances", "weights")
 """Metrics of ensembles: losses are means over fresh rows, not over the rows that were learned."""
 
 
@@ -159,28 +168,18 @@ class Problem:
     metrics: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls, law: Law, schedule: Any, k: int, metrics: Any, record: Any, more: tuple[str, ...] = ()
-    ) -> "Problem":
-        """Return the problem of arguments of a user; ``more`` metrics are allowed."""
+    def of(cls, law: Law, schedule: Any, k: int, metrics: Any, record: Any) -> "Problem":
+        """Return the problem of arguments of a user."""
         k = validate.integer("k", k, 1, "ask for at least one step")
         schedules, labels = several(schedule, k)
         filters = [resolve(each, k, law.radius) for each in schedules]
-        names = check_metrics(metrics, (*METRICS, *more))
+        names = check_metrics(metrics, METRICS)
         return cls(law, filters, labels, k, recorded_steps(record, k), names)
 
     def measured(self, metric: str, step: int, squares: Callable[[Any], Floats]) -> Floats:
-        """Return a metric after a step, from ‖w − v_i‖² (..., m) at the numbers i of m points."""
-        order = self.law.teachers.order(self.k + 1)
-        parts = {
-            "distance": slice(max(step, 1) - 1, max(step, 1)),
-            "next_loss": slice(step, step + 1),
-        }
-        values = squares(order[parts.get(metric, slice(self.k))])
-        if "loss" in metric:
-            # A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over rows is E‖X‖²/d · I.
-            scale = self.law.spectrum.trace / self.law.n_features
-            values = 0.5 * (scale * values + self.law.n_rows * self.law.noise**2)
+        """Return a metric after a step; ``squares`` takes m numbers i to ‖w − v_i‖² (..., m)."""
+        teachers, factor, floor = self.law.counted(metric, self.k, step)
+        values = factor * squares(teachers) + floor
         return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))
 
     def alone(self, values: dict[str, Floats]) -> dict[str, Floats]:

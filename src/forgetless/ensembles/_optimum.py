@@ -18,12 +18,13 @@ import scipy
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
 from forgetless.advice.results import OptimalSchedule
-from forgetless.ensembles._law import Law, second_moments
+from forgetless.ensembles._law import Law, StepMoments, second_moments
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.schedules import Named, steady
 
-_OPTIONS = {"maxiter": 500, "maxfun": 1000, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
+_EQUAL = 1e-12
+"""Relative difference of losses that is rounding."""
 
 
 class Objective:
@@ -32,28 +33,20 @@ class Objective:
     def __init__(self, law: Law, k: int, name: str) -> None:
         self.law = law
         self.k = k
-        order = law.teachers.order(k + 1)
-        self.order = order[:k]
+        self.counted, self.factor, self.floor = law.counted(name, k, k)
         self.distances = law.teachers.distances(k + 1)
-        self.goals = {"average_loss": order[:k], "next_loss": order[k:]}.get(name, order[k - 1 : k])
-        self.factor = 1.0
-        self.floor = 0.0
-        if name != "distance":
-            self.factor = law.spectrum.trace / law.n_features / 2.0
-            self.floor = law.n_rows * law.noise**2 / 2.0
 
-    def value(self, filter_: Filter) -> float:
-        """Return the objective of a filter."""
-        errors = second_moments(self.law, self.law.moments(filter_), self.k + 1, self.k)
-        return self.factor * float(errors[-1, self.goals].mean()) + self.floor
+    def of(self, filter_: Filter) -> tuple[float, Floats, StepMoments]:
+        """Return the objective of a filter, with E_0..E_k and the moments of its steps."""
+        moments = self.law.moments(filter_)
+        errors = second_moments(self.law, moments, self.k + 1, self.k)
+        return self.factor * float(errors[-1, self.counted].mean()) + self.floor, errors, moments
 
     def __call__(self, logarithms: Floats) -> tuple[float, Floats]:
         """Return ln(objective) and its derivative with respect to every ln λ_t."""
         law = self.law
         filter_ = Ridge(np.exp(logarithms))
-        moments = law.moments(filter_)
-        errors = second_moments(law, moments, self.k + 1, self.k)
-        loss = self.factor * float(errors[-1, self.goals].mean()) + self.floor
+        loss, errors, moments = self.of(filter_)
         xi = law.spectrum.singular_values**2
         factors = filter_.table(xi)
         slopes = factors * (factors - 1.0)  # ∂φ/∂ln λ
@@ -61,17 +54,18 @@ class Objective:
         by_a2 = law.spectrum.sum(2.0 * factors * slopes) / law.n_features
         by_noise = law.noise**2 * law.spectrum.sum(2.0 * factors * slopes / xi)
         gradient = np.empty(self.k)
-        V = np.bincount(self.goals, minlength=len(self.distances)) / len(self.goals)
+        order = law.teachers.order(self.k)
+        V = np.bincount(self.counted, minlength=len(self.distances)) / len(self.counted)
         for t in range(self.k - 1, -1, -1):
-            v = self.order[t]
+            v = order[t]
             error = errors[t, v]
             total = V.sum()
             along_a = V @ (self.distances[v] - errors[t]) - total * error
             gradient[t] = by_a[t] * along_a + (by_a2[t] * error + by_noise[t]) * total
             V *= 1.0 - moments.learned[t]
             V[v] -= (moments.learned[t] - moments.squared[t]) * total
-        loss = max(loss, np.finfo(float).tiny)
-        return math.log(loss), self.factor / loss * gradient
+        loss = max(loss, 1e-290)  # a loss of 0 has no logarithm
+        return math.log(loss), gradient * (self.factor / loss)
 
 
 def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
@@ -82,13 +76,15 @@ def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     constant, least = _best_constant(objective, low, high)
     closed = closed_form(law, name)
     if closed is None:
-        found = np.exp(_descended(objective, low, high, float(constant.strength())))
+        # From λ = 0 nothing descends: its logarithm has no slope.
+        first = float(constant.strength()) or 1e-2 * square
+        found = np.exp(_descended(objective, low, high, [first, 1e-2 * square]))
     else:
         found = np.ravel(closed(k, law.radius).strength())
-    loss = objective.value(Ridge(found))
-    if loss > least:
-        loss = least
+    loss = objective.of(Ridge(found))[0]
+    if loss > (1 + _EQUAL) * least:
         found = np.full(k, constant.strength())
+    loss = min(loss, least)
     # The projected gradient vanishes at a minimum.
     x = np.log(np.clip(found, math.exp(low), math.exp(high)))
     moved = np.clip(x - objective(x)[1], low, high)
@@ -108,32 +104,43 @@ def _best_constant(objective: Objective, low: float, high: float) -> tuple[Filte
     """Return the best fixed filter and its objective."""
 
     def loss(logarithm: float) -> float:
-        return objective.value(Ridge(math.exp(logarithm)))
+        return objective.of(Ridge(math.exp(logarithm)))[0]
 
-    unregularized = objective.value(Projection())
+    unregularized = objective.of(Projection())[0]
     # Near the best point of a grid the loss has one minimum.
-    grid = np.arange(low, high)
+    grid = np.arange(low, high, 2.0)
     best = grid[np.argmin([loss(each) for each in grid])]
-    bounds = (max(best - 1.0, low), best + 1.0)
+    bounds = (max(best - 2.0, low), best + 2.0)
     found = scipy.optimize.minimize_scalar(
         loss, bounds=bounds, method="bounded", options={"xatol": 1e-7}
     )
-    if unregularized <= found.fun:
+    if unregularized <= (1 + _EQUAL) * found.fun:
         return Projection(), unregularized
     return Ridge(math.exp(found.x)), float(found.fun)
 
 
-def _descended(objective: Objective, low: float, high: float, constant: float) -> Floats:
-    """Return ln λ at the best end of descents from a constant, a rise and a fall."""
-    middle = math.log(max(constant, math.exp(low)))
-    ramp = np.linspace(-1.5, 1.5, objective.k)
-    starts = [np.clip(middle + slope * ramp, low, high) for slope in (0.0, 1.0, -1.0)]
-    bounds = [(low, high)] * objective.k
+def _descended(objective: Objective, low: float, high: float, constants: list[float]) -> Floats:
+    """Return ln λ at the best end of descents: from constants, a rise, a fall and ``steady``."""
+    law = objective.law
+    k = objective.k
+    ramp = np.linspace(-1.5, 1.5, k)
+    starts = [np.full(k, math.log(each)) for each in constants]
+    starts += [starts[0] + ramp, starts[0] - ramp]
+    distance = math.sqrt(objective.distances[0, 1])
+    if law.noise and distance:
+        still = steady(law, law.noise, distance=distance)(k, law.radius)
+        starts.append(np.log(still.strength()))
+    options = {"maxiter": 500, "maxfun": 1000, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
     ends = [
         scipy.optimize.minimize(
-            objective, x, jac=True, method="L-BFGS-B", bounds=bounds, options=_OPTIONS
+            objective,
+            np.clip(start, low, high),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(low, high)] * k,
+            options=options,
         )
-        for x in track(starts, "starts")
+        for start in track(starts, "starts")
     ]
     return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
 
@@ -164,8 +171,6 @@ def limit(law: Law, walk: float) -> float:
     def excess(logarithm: float) -> float:
         return math.log(law.mean_factor(math.exp(logarithm))) - logarithm - target
 
-    return (
-        math.exp(scipy.optimize.brentq(excess, -600.0, 600.0, xtol=1e-13))
-        if excess(-600.0) > 0
-        else 0.0
-    )
+    if excess(-600.0) < 0:
+        return 0.0
+    return math.exp(scipy.optimize.brentq(excess, -600.0, 600.0, xtol=1e-13))

@@ -2,7 +2,7 @@
 same tasks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
 from forgetless.ensembles._law import Problem
-from forgetless.filters import Filter, Projection, Ridge
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 
 _NUMBERS = 2**20
 """Numbers of X in one batch: they stay in the cache between the products of a step."""
@@ -32,23 +32,25 @@ def trials_of_generator(size: int) -> int:
 @one_blas_thread()
 def simulated(problem: Problem, n_trials: int, seed: Any) -> dict[str, Floats]:
     """Return metrics of shape (B, n_trials, n_steps, …) of independent trials of B schedules."""
-    size = problem.law.n_rows * problem.law.n_features
+    law = problem.law
+    size = law.n_rows * law.n_features
+    widths = {"weights": law.n_features, "task_losses": problem.k, "task_distances": problem.k}
+    width = sum(widths.get(name, 1) for name in problem.metrics)
+    numbers = float(len(problem.filters)) * n_trials * len(problem.steps) * width
+    what = f"metrics of {n_trials:,} trials at {len(problem.steps):,} steps"
+    validate.check_memory(2.0 * numbers, what, "record fewer steps")
     group = trials_of_generator(size)
-    n_groups = -(-n_trials // group)
+    generators = [_generator(seed, i) for i in range(-(-n_trials // group))]
     at_once = max(1, int(_NUMBERS / (group * size)))
-    values: dict[str, Floats] = {}
-    for first in track(range(0, n_groups, at_once), "batches of trials"):
-        last = min(first + at_once, n_groups)
-        some = slice(first * group, min(last * group, n_trials))
-        snapshots = _recorded(problem, [_generator(seed, j) for j in range(first, last)])
-        for i, snapshot in enumerate(snapshots):
-            for name, found in snapshot.items():
-                if name not in values:
-                    shape = (len(found), n_trials, len(problem.steps), *found.shape[2:])
-                    what = f"{name} of {n_trials:,} trials at {len(problem.steps):,} steps"
-                    validate.check_memory(float(np.prod(shape)), what, "record fewer steps")
-                    values[name] = np.empty(shape)
-                values[name][:, some, i] = found[:, : some.stop - some.start]
+    batches = [
+        list(_recorded(problem, generators[first : first + at_once], group))
+        for first in track(range(0, len(generators), at_once), "batches of trials")
+    ]
+    values = {}
+    for name in problem.metrics:
+        parts = [np.stack([step[name] for step in batch], axis=2) for batch in batches]
+        # Generators draw for whole groups of trials.
+        values[name] = np.concatenate(parts, axis=1)[:, :n_trials]
     return values
 
 
@@ -61,24 +63,20 @@ def _generator(seed: Any, group: int) -> np.random.Generator:
 
 
 def _recorded(
-    problem: Problem, generators: list[np.random.Generator]
+    problem: Problem, generators: list[np.random.Generator], group: int
 ) -> Iterator[dict[str, Floats]]:
     """Yield the metrics (B, N, …) of all schedules and N trials at every recorded step."""
     law = problem.law
-    group = trials_of_generator(law.n_rows * law.n_features)
     order = law.teachers.order(problem.k + 1)
 
-    def drawn(draw: Callable[[np.random.Generator], Floats]) -> Floats:
-        return np.concatenate([draw(rng) for rng in generators])
-
-    def teachers(rng: np.random.Generator) -> Floats:
-        d = law.n_features
-        return law.teachers.sample(
-            problem.k + 1, lambda q: rng.standard_normal((group, q, d)) / np.sqrt(d)
-        )
+    def normal(*shape: int) -> Floats:
+        numbers = np.empty((len(generators), group, *shape))
+        for rng, part in zip(generators, numbers, strict=True):
+            rng.standard_normal(out=part)
+        return numbers.reshape(len(generators) * group, *shape)
 
     # The start and the teachers (N, P + 1, d); weights of shape (B, N, d)
-    points = drawn(teachers)
+    points = law.teachers.sample(problem.k + 1, law.n_features, normal)
     weights = np.repeat(points[None, :, 0], len(problem.filters), axis=0)
 
     def squares(numbers: Any) -> Floats:
@@ -89,15 +87,15 @@ def _recorded(
     done = 0
     for step in problem.steps.tolist():
         for t in range(done, step):
-            X = drawn(lambda rng: law.sample(group, rng))
+            X = law.sample(normal)
             y = _product(X, points[:, order[t]])
             if law.noise:
-                y += law.noise * drawn(lambda rng: rng.standard_normal((group, law.n_rows)))
+                y += law.noise * normal(law.n_rows)
             for b, filter_ in enumerate(problem.filters):
                 weights[b] = stepped(weights[b], X, y, filter_[t], full_rank=law.full_rank)
         done = step
         yield {
-            name: weights if name == "weights" else problem.measured(name, step, squares)
+            name: weights.copy() if name == "weights" else problem.measured(name, step, squares)
             for name in problem.metrics
         }
 
@@ -110,15 +108,20 @@ def stepped(w: Floats, X: Floats, y: Floats, filter_: Filter, *, full_rank: bool
     """Return the weights (N, d) after one step of every trial on its own task: w − φ(XᵀX)(w −
     X⁺y).
     """
+    transposed = np.swapaxes(X, 1, 2)
+    if isinstance(filter_, GradientDescent) and filter_.n_steps <= X.shape[1]:
+        for _ in range(int(filter_.n_steps)):
+            w = w - filter_.step_size * _product(transposed, _product(X, w) - y)
+        return w
     # The change is Xᵀ g(XXᵀ) r = g(XᵀX) Xᵀ r with g(ξ) = φ(ξ)/ξ; the smaller of both matrices.
     tall = X.shape[1] > X.shape[2]
-    transposed = np.swapaxes(X, 1, 2)
     gram = transposed @ X if tall else X @ transposed
     residual = y - _product(X, w)
     right = _product(transposed, residual) if tall else residual
     if isinstance(filter_, Ridge | Projection) and (full_rank or filter_.strength() > 0):
         # g(G) = (G + λ)⁻¹
-        gram += filter_.strength() * np.eye(gram.shape[1])
+        diagonal = np.arange(gram.shape[1])
+        gram[:, diagonal, diagonal] += filter_.strength()
         change = np.asarray(np.linalg.solve(gram, right[:, :, None])[:, :, 0])
     else:
         change = _by_eigenvalues(gram, right, filter_)

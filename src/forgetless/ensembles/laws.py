@@ -15,7 +15,7 @@ from forgetless.ensembles._law import Law, Problem, second_moments
 from forgetless.ensembles._optimum import optimal
 from forgetless.ensembles._trials import simulated
 from forgetless.ensembles.spectra import Spectrum, of_matrix, wishart
-from forgetless.ensembles.teachers import Teachers, matrix, one
+from forgetless.ensembles.teachers import Normal, Teachers, matrix, one
 from forgetless.lab.results import Curves
 from forgetless.metrics import quantity
 
@@ -53,6 +53,8 @@ class Ensemble(Law):
         [0.5, 0.25, 0.125]
         """
         problem = Problem.of(self, schedule, k, metrics, record)
+        if "weights" in problem.metrics:
+            raise ValueError("metrics of expect are numbers, got 'weights'; use simulate")
         steps = problem.steps.tolist()
         curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
         for filter_ in problem.filters:
@@ -94,7 +96,7 @@ class Ensemble(Law):
         >>> tasks.simulate(fl.Ridge(1.0), k=20, n_trials=50, seed=0).distance.shape
         (50, 16)
         """
-        problem = Problem.of(self, schedule, k, metrics, record, ("weights",))
+        problem = Problem.of(self, schedule, k, metrics, record)
         n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         values = problem.alone(simulated(problem, n_trials, shared_seed(seed)))
         return Curves.of(values, problem.steps, problem.labels, n_trials)
@@ -110,7 +112,7 @@ class Ensemble(Law):
         For one teacher, or one that walks and an objective other than the average loss, they are
         ``fl.schedules.steady``, the best of all filters, and ``.tracking`` is the λ that they tend
         to. For other teachers they are a local minimum, found by descent with exact gradients from
-        four starts, and never worse than the best constant; ``.stationarity`` says how well.
+        five starts, and never worse than the best constant; ``.stationarity`` says how well.
 
         Examples
         --------
@@ -178,8 +180,8 @@ class Gaussian(Ensemble):
     def spectrum(self) -> Spectrum:
         return wishart(self.n_rows, self.n_features)
 
-    def fill(self, X: Floats, rng: np.random.Generator) -> None:
-        rng.standard_normal(out=X)
+    def sample(self, normal: Normal) -> Floats:
+        return normal(self.n_rows, self.n_features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +222,7 @@ class Rotated(Ensemble):
     def spectrum(self) -> Spectrum:
         return of_matrix(self.X)
 
-    def fill(self, X: Floats, rng: np.random.Generator) -> None:
-        Q, R = np.linalg.qr(rng.standard_normal((len(X), self.n_features, self.n_features)))
+    def sample(self, normal: Normal) -> Floats:
+        Q, R = np.linalg.qr(normal(self.n_features, self.n_features))
         # The signs of R make the law of Q uniform.
-        X[:] = self.X @ (Q * np.sign(np.einsum("tii->ti", R))[:, None, :])
+        return np.asarray(self.X @ (Q * np.sign(np.einsum("tii->ti", R))[:, None, :]))

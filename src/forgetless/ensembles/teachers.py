@@ -20,7 +20,8 @@ from forgetless._core.arrays import Floats
 __all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "walk"]
 
 
-Normal = Callable[[int], Floats]
+Normal = Callable[..., Floats]
+"""A function of a shape that draws standard normal numbers (n_trials, *shape)."""
 
 
 class Teachers(ABC):
@@ -30,16 +31,20 @@ class Teachers(ABC):
     def order(self, k: int) -> NDArray[np.int64]:
         """Return the number of the teacher of each of k tasks, from 1 to P; 0 is the start."""
 
-    @abstractmethod
     def distances(self, k: int) -> Floats:
         """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
+        n_points = int(self.order(k).max()) + 1
+        what = f"distances of {n_points:,} teachers"
+        validate.check_memory(2.0 * n_points**2, what, "use fewer steps")
+        return self._distances(k)
 
     @abstractmethod
-    def sample(self, k: int, normal: Normal) -> Floats:
-        """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks.
+    def _distances(self, k: int) -> Floats:
+        """Return the same, for so many teachers that they fit into memory."""
 
-        ``normal(q)`` draws arrays (n_trials, q, d) of Gaussian vectors with mean squared norm 1.
-        """
+    @abstractmethod
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks."""
 
     def check(self, n_features: int) -> None:  # noqa: B027
         """Raise ValueError where the teachers do not have so many features."""
@@ -62,17 +67,18 @@ class Exchangeable(Teachers):
             return 1 + (tasks >= self.change_after)
         return 1 + (tasks if self.n_teachers is None else tasks % self.n_teachers)
 
-    def distances(self, k: int) -> Floats:
+    def _distances(self, k: int) -> Floats:
         between = 2.0 * (1.0 - self.similarity) * self.norm**2
         distances = np.full((self.order(k).max() + 1,) * 2, between)
         distances[0] = distances[:, 0] = self.norm**2
         np.fill_diagonal(distances, 0.0)
         return distances
 
-    def sample(self, k: int, normal: Normal) -> Floats:
-        common = np.sqrt(self.similarity) * normal(1)
-        own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max())
-        return np.concatenate([np.zeros_like(common), self.norm * (common + own)], axis=1)
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        common = np.sqrt(self.similarity) * normal(1, d)
+        own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max(), d)
+        points = self.norm / np.sqrt(d) * (common + own)
+        return np.concatenate([np.zeros_like(common), points], axis=1)
 
 
 @dataclass(frozen=True)
@@ -85,16 +91,16 @@ class Walk(Teachers):
     def order(self, k: int) -> NDArray[np.int64]:
         return np.arange(1, k + 1)
 
-    def distances(self, k: int) -> Floats:
+    def _distances(self, k: int) -> Floats:
         steps = np.arange(k)
         distances = np.zeros((k + 1, k + 1))
         distances[1:, 1:] = self.step**2 * np.abs(steps[:, None] - steps)
         distances[0, 1:] = distances[1:, 0] = self.norm**2 + self.step**2 * steps
         return distances
 
-    def sample(self, k: int, normal: Normal) -> Floats:
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
         sizes = np.array([0.0, self.norm, *[self.step] * (k - 1)])
-        return np.cumsum(sizes[:, None] * normal(k + 1), axis=1)
+        return np.cumsum(sizes[:, None] / np.sqrt(d) * normal(k + 1, d), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +116,11 @@ class Given(Teachers):
     def _points(self, k: int) -> Floats:
         return np.vstack([self.start, self.vectors[: self.order(k).max()]])
 
-    def sample(self, k: int, normal: Normal) -> Floats:
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
         points = self._points(k)
         return np.broadcast_to(points, (len(normal(0)), *points.shape))
 
-    def distances(self, k: int) -> Floats:
+    def _distances(self, k: int) -> Floats:
         points = self._points(k)
         # Differences first: squares minus products would lose the digits of close teachers.
         return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])

@@ -1,281 +1,230 @@
-"""Classification on a stream: labels as one-hot targets, classes that come at any time.
+"""Classification on a stream: ridge regression on one-hot targets, with fitted probabilities."""
 
-``StreamingClassifier`` is the base of the classifiers, ``ContinualRidgeClassifier`` is explicit L2.
-"""
-
-from typing import Any, Self
+import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from forgetless._core.arrays import Array, check_unmasked
-from forgetless.estimators.evidence import Experts
-from forgetless.estimators.history import Calibration, some_rows
-from forgetless.estimators.regressor import StreamingRegressor, store
-from forgetless.estimators.ridge import ExplicitL2
-from forgetless.estimators.state import Learned, State
-from forgetless.solvers.rows import is_sparse
+from forgetless._core.arrays import Floats
+from forgetless._core.threads import few_threads, gram_work
+from forgetless.estimators import files, tasks
+from forgetless.estimators.base import Before, Remembering
+from forgetless.estimators.labels import class_task
+from forgetless.estimators.memory import Guard, Memory, Options
+from forgetless.estimators.temperature import INVERSES, MOST, Temperature, softmax
 
 
-class StreamingClassifier(ClassifierMixin, StreamingRegressor):  # type: ignore[misc]
-    """Base of the classifiers here: a target for every class, 1 for the rows of that class and 0
-    for others.
+class ClassState(NamedTuple):
+    """Everything learned; ``before`` has the weights of rows that were predicted wrongly."""
+
+    fixed: dict[str, Any]
+    classes: NDArray[Any]
+    counts: Floats
+    memory: Memory
+    temperature: Temperature
+    n_tasks: int
+    before: Before
+
+
+class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[misc]
+    """Classification on a stream by ridge regression on one-hot targets of all rows so far.
+
+    Classes may come at any time: in rows before, targets of a new class were zero. Take
+    :class:`StreamingLogistic` where norms of rows differ much or two classes are nearly separable.
+
+    Parameters
+    ----------
+    alpha, rank, standardize, guard
+        As in :class:`StreamingRidge`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+    class_counts_ : array of shape (k,)
+        Sum of the weights of the rows of each.
+    coef_, intercept_ : arrays of shape (k, d) and (k,)
+    alpha_, rows_, retained_fraction_
+        As of :class:`StreamingRidge`.
+    temperature_ : float
+        Scores are divided by it before the softmax of ``predict_proba``.
+    n_tasks_seen_ : int
+    prequential_error_ : float
+        Fraction of rows that were predicted wrongly before they were learned, from the second task
+        on.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> X = [[0.0], [1.0], [4.0], [5.0]]
+    >>> model = fl.StreamingRidgeClassifier().partial_fit(X, ["a", "a", "b", "b"])
+    >>> model.partial_fit([[9.0], [10.0]], ["c", "c"]).predict([[0.0], [10.0]]).tolist()
+    ['a', 'c']
     """
 
-    _has_classes = True
-    _gram_suffices = False
+    _fixed = ("rank", "standardize")
 
-    classes_ = Learned(lambda state: state.origin.classes, "All classes so far, sorted.")
-    class_counts_ = Learned(lambda state: state.class_counts, "Rows learned of each class.")
-    radius_ = Learned(
-        lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known."
-    )
+    def __init__(
+        self,
+        alpha: float | None = None,
+        *,
+        rank: int | None = None,
+        standardize: bool = True,
+        guard: float | None = 1.0,
+    ) -> None:
+        self.alpha = alpha
+        self.rank = rank
+        self.standardize = standardize
+        self.guard = guard
 
-    def partial_fit(  # type: ignore[override]  # the order of arguments is that of scikit-learn's classifiers
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn one task.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n, d)
         y : array of shape (n,)
-            Labels; some may be of new classes.
-        classes : array of shape (c,), optional
-            Classes of later tasks, declared in any call.
-        sample_weight : float or array of shape (n,), optional
+            Labels.
+        classes : array, optional
+            Classes of later tasks, which may be declared but need not be.
+        sample_weight : array of shape (n,), optional
         """
-        state = self._declared(classes)
-        X, y, weight, state = self._validated(state, X, y, sample_weight)
-        self._state = self._after(state, X, y, weight)
-        return self
+        state = self._state
+        fixed = self._checked_fixed()
+        draft = copy.copy(self)
+        known = None if state is None else state.classes
+        X, targets, weight, every = class_task(draft, X, y, classes, sample_weight, known)
+        return self._commit(draft, self._learned(X, targets, weight, every, fixed))
 
-    def partial_fit_blocks(self, blocks: Any, classes: Any = None) -> Self:
-        """Learn one task given as row blocks; new classes must be declared in ``classes``."""
-        self._state = self._after_blocks(self._declared(classes), blocks)
-        return self
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind the present ones, zero in every row so far."""
+        state = self._fitted()
+        draft = self._with_features(count, names)
+        memory = state.memory.widened(count, self._options())
+        return self._commit(draft, state._replace(memory=memory))
 
-    def _declared(self, classes: Any) -> State:
-        """Return the state that the next task starts from, with the declared classes."""
-        state = self._current()
-        return state if classes is None else self._with_classes(state, np.asarray(classes))
+    def _options(self) -> Options:
+        return Options(self._strength(), self.rank, True, bool(self.standardize))
 
-    def _with_classes(self, state: State, labels: Any) -> State:
-        """Return the state of a stream with the classes among ``labels`` added."""
-        return with_classes(state, labels)
-
-    def _validated(
-        self, state: State, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, Any, Any, State]:
-        labels = _checked(y)
-        state = _counted(self._with_classes(state, labels), labels)
-        return super()._validated(state, X, _one_hot(state, labels), sample_weight)
-
-    def _validated_block(
-        self, state: State, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, Any, Any, State]:
-        labels = _checked(y)
-        classes = state.origin.classes
-        new = np.unique(labels) if classes is None else np.setdiff1d(labels, classes)
-        if len(new):
-            raise ValueError(
-                f"y holds labels {new.tolist()[:5]} of new classes; in blocks these must be "
-                "declared: partial_fit_blocks(blocks, classes=...)"
+    @few_threads(lambda *call: gram_work(call[1].shape))
+    def _learned(
+        self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
+    ) -> ClassState:
+        """Return the state after a task of one-hot targets of the classes ``every``."""
+        state = self._state
+        options = self._options()
+        weights = np.ones(len(targets)) if weight is None else weight
+        counts = np.zeros(len(every))
+        temperature = Temperature()
+        before = Before()
+        memory = None
+        some = slice(None, None, -(-len(targets) // MOST))  # every row of small tasks
+        if state is not None:
+            # Where each class was before; −1 for those that are new, whose targets were zero.
+            place = np.searchsorted(state.classes, every)
+            place = np.where(np.isin(every, state.classes), place, -1)
+            counts = np.where(place >= 0, state.counts[place], 0.0)
+            rows, fit = state.memory
+            memory = Memory(rows.with_targets(place), fit.with_targets(place))
+            # Before the task is learned: what scores say of new rows.
+            scores = _scores(X, memory, self.guard)
+            wrong = scores.argmax(axis=1) != targets.argmax(axis=1)
+            n = float(weights.sum())
+            before = state.before.plus(float(weights @ wrong), n, rows.n)
+            # Rows of new classes say nothing of the others.
+            seen = targets[some] @ (counts > 0) > 0
+            temperature = state.temperature.decayed()
+            temperature = temperature.plus(
+                scores[some][seen], targets[some][seen], weights[some][seen]
             )
-        return super()._validated(
-            _counted(state, labels), X, _one_hot(state, labels), sample_weight
-        )
-
-    def decision_function(self, X: Any) -> Array:
-        """Return the scores of all classes (n, c); for two classes the second minus the first,
-        (n,).
-        """
-        state = self._fitted()
-        scores = self._linear(state, X)
-        return scores[:, 1] - scores[:, 0] if len(state.origin.classes) == 2 else scores
-
-    def predict(self, X: Any) -> Array:  # type: ignore[override]  # classes have no standard deviation
-        """Return the class with the largest prediction for each row."""
-        state = self._fitted()
-        scores = self._linear(state, X)
-        return state.origin.classes[np.argmax(scores, axis=1)]
-
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of all classes, of shape (n, c); their order is that of
-        ``classes_``.
-        """
-        return probabilities(self._linear(self._fitted(), X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        return tags
-
-
-def probabilities(scores: Array) -> Array:
-    """Return the softmax of scores (n, c)."""
-    powers = np.exp(scores - np.max(scores, axis=1, keepdims=True))
-    return powers / np.sum(powers, axis=1, keepdims=True)
-
-
-def _checked(y: Any) -> Any:
-    """Return labels after scikit-learn's checks."""
-    if y is None:
-        raise ValueError("a classifier requires y to be passed, but the target y is None")
-    check_unmasked("y", y)
-    labels = column_or_1d(np.asarray(y), warn=True)
-    check_classification_targets(labels)
-    return labels
-
-
-def _one_hot(state: State, labels: Any) -> Any:
-    return (labels[:, None] == state.origin.classes[None, :]).astype(np.float64)
-
-
-def with_classes(state: State, labels: Any) -> State:
-    """Return the state of a stream with the classes among ``labels`` added.
-
-    Targets of a new class were 0 at every row so far, so its weights would be zero had it been
-    declared at first.
-    """
-    new = np.unique(labels)
-    old = state.origin.classes
-    if old is None:
-        return state._replace(
-            origin=state.origin._replace(classes=new), class_counts=np.zeros(len(new))
-        )
-    if len(np.setdiff1d(new, old)) == 0:
-        return state
-    if (new.dtype.kind in "US") != (old.dtype.kind in "US"):
-        raise ValueError(
-            f"labels {new.tolist()[:5]} are of another kind than the classes {old.tolist()[:5]};"
-            " convert them"
-        )
-    classes = np.union1d(old, new)
-    place = np.where(np.isin(classes, old), np.searchsorted(old, classes), -1)
-    counts = _placed(state.class_counts, place)
-    state = state._replace(origin=state.origin._replace(classes=classes), class_counts=counts)
-    if state.coef is not None:
-        intercept = (
-            _placed(state.intercept, place)
-            if state.fit_intercept
-            else np.zeros((len(classes),), dtype=state.coef.dtype)
-        )
-        state = state._replace(coef=_placed(state.coef, place), intercept=intercept)
-    if state.iterate is not None:
-        state = state._replace(
-            iterate=state.iterate._replace(weights=_placed(state.iterate.weights.T, place).T)
-        )
-    if isinstance(state.memory, Experts):
-        state = state._replace(memory=state.memory.with_classes(place))
-    return state
-
-
-def _placed(array: Array, place: Any) -> Array:
-    """Return lines of an array in another order, with lines of zeros where ``place`` is -1."""
-    empty = np.zeros((1, *array.shape[1:]), dtype=array.dtype)
-    return np.concatenate(
-        [array[at : at + 1, ...] if at >= 0 else empty for at in place.tolist()], axis=0
-    )
-
-
-def _counted(state: State, labels: Any) -> State:
-    """Return the state with the rows of a task added to the counts of their classes."""
-    classes = state.origin.classes
-    more = np.bincount(np.searchsorted(classes, labels), minlength=len(classes)).astype(np.float64)
-    return state._replace(class_counts=state.class_counts + more)
-
-
-def _temperature(state: State) -> float:
-    return 1.0 if state.calibration is None else state.calibration.temperature
-
-
-class ContinualRidgeClassifier(ExplicitL2, StreamingClassifier):
-    """Classification on a stream of tasks by :class:`forgetless.ContinualRidge` on one-hot targets.
-
-    The class with the largest prediction wins. Classes may come at any time, declared or not: until
-    then their weights are zero, as they would be had they been declared with the first task.
-
-    Parameters
-    ----------
-    alpha : float, optional
-        λ at every task, if no schedule is given. If both are omitted, the strength is chosen by
-        evidence.
-    schedule, n_tasks, radius, memory, average, standardize, tol
-        As in :class:`forgetless.ContinualRidge`.
-    fit_intercept : bool, default True
-        As there; without it, all classes are predicted 0 at the origin.
-
-    Attributes
-    ----------
-    classes_ : array of shape (c,)
-    class_counts_ : array of shape (c,)
-    coef_ : array of shape (c, d)
-    intercept_ : array of shape (c,)
-    temperature_ : float
-        Scores are divided by it before the softmax of ``predict_proba``; fitted to the log-loss of
-        rows before they are learned, and of the same rows afterwards with residuals corrected for
-        the fit.
-    n_tasks_seen_, radius_, history_, prequential_mse_, retained_fraction_, nbytes_
-        As in :class:`forgetless.ContinualRidge`, of the one-hot targets.
-
-    Examples
-    --------
-    >>> from forgetless import ContinualRidgeClassifier
-    >>> model = ContinualRidgeClassifier(alpha=0.1)
-    >>> model = model.partial_fit([[0.0], [1.0]], ["no", "yes"], classes=["no", "yes"])
-    >>> model.predict([[0.9]]).tolist()
-    ['yes']
-    >>> model.partial_fit([[3.0]], ["maybe"]).classes_.tolist()
-    ['maybe', 'no', 'yes']
-    """
-
-    temperature_ = Learned(_temperature, "Temperature of the class probabilities.")
-
-    def __init__(  # noqa: PLR0913
-        self,
-        alpha: float | None = None,
-        *,
-        schedule: Any = None,
-        n_tasks: int | None = None,
-        radius: float | None = None,
-        memory: Any = "auto",
-        average: float | None = None,
-        fit_intercept: bool = True,
-        standardize: bool | None = None,
-        tol: float = 1e-10,
-    ) -> None:
-        store(self, locals())
-
-    def _after(self, state: State, X: Any, y: Any, weight: Any) -> State:
-        at = some_rows(int(X.shape[0]))
-        rows = X[at, ...] if not is_sparse(X) else X[at]
-        targets = y[at, ...]
-        weights = np.ones(len(targets)) if weight is None else weight[at]
-        calibration = (
-            Calibration.empty() if state.calibration is None else state.calibration.decayed()
-        )
-        if state.n_tasks:
-            # Rows of classes that the model has not seen say nothing of the others.
-            mask = targets @ (state.class_counts - y.sum(axis=0) > 0) > 0
-            scores = self._predicted(state, rows)
-            calibration = calibration.with_rows(scores[mask], targets[mask], weights[mask])
-        after = super()._after(state, X, y, weight)
-        if isinstance(after.memory, Experts):
-            residual = targets - self._predicted(after, rows)
-            calibration = calibration.with_rows(
-                targets - residual * after.memory.inflation, targets, weights
+        for block in options.blocks(X, targets, weight):
+            memory = (
+                Memory.starting(block, options) if memory is None else memory.plus(block, options)
             )
-        return after._replace(calibration=calibration)
+        assert memory is not None, "a task has rows"
+        after = _scores(X[some], memory, self.guard)
+        # A residual as if its row had been left out (GCV).
+        freedom = 1.0 + memory.rows.freedom(memory.fit)
+        left = 1.0 - min(freedom / max(memory.rows.n, 1.0), 0.9)
+        left_out = targets[some] - (targets[some] - after) / left
+        temperature = temperature.plus(left_out, targets[some], weights[some])
+        n_tasks = 1 if state is None else state.n_tasks + 1
+        counts = counts + weights @ targets
+        return ClassState(fixed, every, counts, memory, temperature, n_tasks, before)
 
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of all classes, of shape (n, c): the softmax of the scores over
-        ``temperature_``.
+    @few_threads(lambda _: 0.0)
+    def _solved_now(self) -> tuple[ClassState, Memory]:
+        state: ClassState = self._state
+        return state, state.memory.current(self._options())
 
-        The order of classes is that of ``classes_``. The temperature is fitted to rows of the tasks
-        learned, not to those of tasks given as blocks or dask arrays.
-        """
-        state = self._fitted()
-        return probabilities(self._linear(state, X) / _temperature(state))
+    def _check_state(self) -> None:
+        state = self._state
+        k = len(state.classes)
+        files.check_memory(state.memory, self.n_features_in_, k)
+        files.check_array(state.counts, (k,), "counts", low=0.0)
+        files.check_array(state.temperature.losses, INVERSES.shape, "losses")
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return the scores (n, k); for two classes the second minus the first, (n,)."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class with the largest score."""
+        scores = self._scores(X)
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return softmax(scores/T), of shape (n, k)."""
+        return softmax(self._scores(X) / self.temperature_)
+
+    def _scores(self, X: Any) -> Floats:
+        _, memory = self._solved()
+        X = tasks.rows(self, X, is_guarded=self.guard is not None)
+        return _scores(X, memory, self.guard)
+
+    def _linear(self) -> dict[str, Any]:
+        coef = self.coef_ / self.temperature_
+        intercept = self.intercept_ / self.temperature_
+        if len(self.classes_) == 2:  # one row, of the second class against the first
+            coef = coef[1:] - coef[:1]
+            intercept = intercept[1:] - intercept[:1]
+        return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes, sorted."""
+        classes: NDArray[Any] = self._fitted().classes
+        return classes
+
+    @property
+    def class_counts_(self) -> Floats:
+        """Sum of the weights of the rows of each class."""
+        counts: Floats = self._fitted().counts
+        return counts
+
+    @property
+    def temperature_(self) -> float:
+        """T of the probabilities."""
+        return float(self._fitted().temperature.value)
+
+    @property
+    def prequential_error_(self) -> float:
+        """Fraction of rows predicted wrongly before they were learned."""
+        return float(self._fitted().before.mean)
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the scores."""
+        return np.asarray(self._solved()[1].fit.coef.T)
+
+    @property
+    def intercept_(self) -> Floats:
+        """Intercepts of the scores."""
+        return np.asarray(self._solved()[1].fit.intercept)
+
+
+def _scores(X: Any, memory: Memory, slack: float | None) -> Floats:
+    guard = Guard.of(memory.rows, slack)
+    return guard.predict(X, memory.fit.coef, memory.fit.intercept)

@@ -2,7 +2,7 @@
 until the end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -22,8 +22,6 @@ from forgetless.estimators.held_out import (
     rows_of,
     split_rows,
 )
-from forgetless.estimators.history import BEFORE
-from forgetless.solvers.rows import is_sparse
 
 WIDEST = 500
 """Features up to which ridge regression on all tasks, whose matrix is d × d, is a baseline."""
@@ -123,7 +121,7 @@ class StreamResult:
     begin, end : TargetMeans or ClassCounts
         Of the targets learned before the first task and up to the last.
     earlier : array
-        Values of ``before`` of the tasks in the history of a model that continues.
+        Values of ``before`` of the tasks that a model that continues has learned before.
     single : int
         Number of tasks of a single row, which is both learned and watched.
     outcomes : Outcomes or None
@@ -275,15 +273,11 @@ class _Run:
         rows = rows_of(X, train)
         targets = y[train]
         past = self.means.rows > 0
-        own_error = (self.classes or not hasattr(last_step(model), "history_")) and past
-        before = (
-            float(row_losses(model.predict(rows), targets, classes=self.classes).mean())
-            if own_error
-            else np.nan
-        )
+        before = np.nan
+        if past:
+            losses = row_losses(model.predict(rows), targets, classes=self.classes)
+            before = float(losses.mean())
         model.partial_fit(rows, targets)
-        if past and not own_error:
-            before = last_step(model)._fitted().history.rows[-1][BEFORE]
         means = self.means
         constants = [
             (
@@ -294,6 +288,7 @@ class _Run:
             for mean in (means.mean, means.last)
         ]
         self.befores.append((before, constants[0], constants[1]))
+        # The joint model learns at the end, with the features as they are then.
         if self.joint is not None and self.holdout > 0:
             self.learned.append((rows_of(X, train), targets))
         self.means = means.after(targets)
@@ -309,6 +304,7 @@ class _Run:
         if not self.labels:
             raise ValueError("there are no tasks to learn; pass at least one (X, y)")
         T = len(self.labels)
+        # Entry (t, m) is the error on task m after task t.
         held_out = self.held_out
         mean = self.means.mean
         table = np.full((T, T), np.nan)
@@ -351,43 +347,28 @@ class _Run:
         mean_rows = float(np.mean(self.counts))
         labels = np.unique(np.concatenate([y for _, y in self.learned])) if self.classes else None
 
-        def numbers(y: Any) -> Any:
-            return y if labels is None else (y[:, None] == labels).astype(np.float64)
-
-        # Of all tasks, so that no penalty is on the intercept.
-        mean = np.mean([numbers(y).mean(axis=0) for _, y in self.learned], axis=0)
-
-        def blocks() -> Iterator[tuple[Any, Any, Any]]:
-            for X, y in self.learned:
-                rows = self.held_out.encoded(X)
-                weight = np.full(len(y), mean_rows / len(y))
-                yield (
-                    rows.toarray() if is_sparse(rows) else np.asarray(rows),
-                    numbers(y) - mean,
-                    weight,
-                )
-
-        self.joint.partial_fit_blocks(blocks)
+        for X, y in self.learned:
+            targets = y if labels is None else (y[:, None] == labels).astype(np.float64)
+            weight = np.full(len(y), mean_rows / len(y))
+            self.joint.partial_fit(self.held_out.encoded(X), targets, sample_weight=weight)
 
         def predict(X: Any) -> Any:
-            scores = self.joint.predict(X) + mean
+            scores = self.joint.predict(X)
             return scores if labels is None else labels[np.argmax(scores, axis=1)]
 
         return np.array(self.held_out.errors(predict))
 
 
 def _past(model: Any) -> tuple[int, Floats]:
-    """Return the number of tasks a model has learned, and the errors before learning in its
-    history.
+    """Return the number of tasks a model has learned, and the errors of the last ones before it
+    learned them.
     """
-    estimator = last_step(model)
-    if getattr(estimator, "_state", None) is None:
+    state = getattr(last_step(model), "_state", None)
+    if state is None:
         return 0, np.zeros(0)
-    if is_classifier(estimator):  # whose history has squared errors
-        return int(estimator.n_tasks_seen_), np.zeros(0)
-    history = estimator.history_
-    # the first was not predicted
-    return int(estimator.n_tasks_seen_), history["mse_before"][history["task"] > 1]
+    late = np.array(getattr(getattr(state, "before", None), "late", ()))
+    n_targets = 1 if is_classifier(last_step(model)) else max(1, *last_step(model)._y_shape, 1)
+    return int(state.n_tasks), late / n_targets
 
 
 def _constant(value: Any, like: Any) -> Any:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import is_classifier
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import Columns
 from forgetless._core.threads import few_threads, gram_work
-from forgetless.solvers.rows import is_sparse
 
 
 class Outcomes(NamedTuple):
@@ -24,10 +24,13 @@ class Outcomes(NamedTuple):
     @property
     def log_loss(self) -> float:
         """The mean of −log of the probability of the true class; of rows whose class is known."""
-        at = np.searchsorted(self.classes, self.labels).clip(0, len(self.classes) - 1)
+        last = len(self.classes) - 1
+        at = np.searchsorted(self.classes, self.labels).clip(0, last)
         mask = self.classes[at] == self.labels
-        chosen = np.maximum(self.probabilities[np.flatnonzero(mask), at[mask]], 1e-300)
-        return float(-np.log(chosen).mean()) if mask.any() else float("nan")
+        if not mask.any():
+            return float("nan")
+        chosen = self.probabilities[np.flatnonzero(mask), at[mask]]
+        return float(-np.log(np.maximum(chosen, 1e-300)).mean())
 
 
 def last_step(model: Any) -> Any:
@@ -43,7 +46,8 @@ def split_rows(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
     count = min(n - 1, max(1, round(holdout * n)))
     if count == 0:  # a task of a single row is trained on it and watched on it: there is no other
         return rows, rows
-    order = np.random.default_rng(seed).permutation(n)
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n)
     learned = np.ones(n, dtype=bool)
     learned[order[:count]] = False
     return np.flatnonzero(learned), order[:count]
@@ -70,6 +74,7 @@ class HeldOut:
 
     def add(self, X: Any, y: Floats, held: Any) -> None:
         """Add the rows ``held`` of the task that was learned last."""
+        # A long stream watches fewer rows of every task.
         most = max(1, _ROWS // _rounded_up(len(self.rows) + 1))
         first = slice(0, most)
         if any(len(part) > most for part in self.targets):
@@ -87,7 +92,8 @@ class HeldOut:
         """Encode all rows again."""
         self.features = _Stack()
         for X in self.rows:
-            self.features.add(self.encoded(X))
+            features = self.encoded(X)
+            self.features.add(features)
 
     def errors(self, predict: Callable[[Any], Any] | None = None) -> list[float]:
         """Return the mean squared error of every task, of the model or of another function of the
@@ -133,8 +139,10 @@ class HeldOut:
     def _by_task(self, predict: Callable[[Any], Any]) -> list[Floats]:
         """Return the squared error of every row, task by task, from one product for all."""
         X = self.features.all()
-        squares = row_losses(predict(X), np.concatenate(self.targets), classes=self.classes)
-        return np.split(squares, np.cumsum(self.features.counts)[:-1])
+        targets = np.concatenate(self.targets)
+        squares = row_losses(predict(X), targets, classes=self.classes)
+        ends = np.cumsum(self.features.counts)
+        return np.split(squares, ends[:-1])
 
 
 def row_losses(predictions: Any, y: Any, *, classes: bool) -> Floats:
@@ -143,8 +151,10 @@ def row_losses(predictions: Any, y: Any, *, classes: bool) -> Floats:
     """
     if classes:
         return np.asarray(np.asarray(predictions) != y, dtype=np.float64)
-    gap = np.asarray(predictions) - y
-    return np.asarray(gap**2 if gap.ndim == 1 else np.mean(gap**2, axis=1))
+    squares = (np.asarray(predictions) - y) ** 2
+    if squares.ndim == 1:
+        return np.asarray(squares)
+    return np.asarray(np.mean(squares, axis=1))
 
 
 class _Stack:
@@ -159,7 +169,7 @@ class _Stack:
 
     def add(self, X: Any) -> None:
         """Add the rows of a task below; it may have more features, which are zero in the others."""
-        if is_sparse(X) or self._sparse:
+        if sparse.issparse(X) or self._sparse:
             self._sparse = [*(self._sparse or ([self.all()] if self.counts else [])), X]
             self.counts.append(int(X.shape[0]))
             return
@@ -191,8 +201,6 @@ class _Stack:
         if not self._sparse:
             return self._dense[: sum(self.counts)]
         if len(self._sparse) > 1:
-            from scipy import sparse
-
             width = max(int(part.shape[1]) for part in self._sparse)
             wider = [
                 sparse.csr_array(

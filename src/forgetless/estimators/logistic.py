@@ -1,148 +1,240 @@
-"""Logistic regression on a stream of tasks; the computation of a step is in ``softmax``."""
+"""Logistic regression on a stream: the online Laplace approximation, a sum of weighted rows.
 
-from typing import Any
+Around weights w the log-loss of a row is that of a least squares row with the response
+z = η + (y − p)/h and the weight h = p(1 − p), where η = xᵀw + b and p = σ(η) (iteratively
+reweighted least squares). A task is learned by Newton's method on
+
+    rows so far + Rows.of(X, z, h)
+
+and stored with its last z and h. Several classes are one against the rest, each with statistics of
+its own.
+"""
+
+import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
 
-from forgetless._core import validate
-from forgetless._schedule import as_schedule
-from forgetless.estimators._input import triple
-from forgetless.estimators.classifier import StreamingClassifier
-from forgetless.estimators.low_rank import LowRankMemory
-from forgetless.estimators.regressor import RETAINED_FRACTION, store
-from forgetless.estimators.rules import Rule, Strength
-from forgetless.estimators.softmax import CURVATURES, SoftmaxStep
-from forgetless.estimators.state import State
-from forgetless.filters import Ridge
-from forgetless.solvers.rows import is_sparse
+from forgetless._core.arrays import Floats
+from forgetless._core.threads import few_threads, gram_work
+from forgetless.estimators import files, tasks
+from forgetless.estimators.base import Streaming
+from forgetless.estimators.labels import class_task
+from forgetless.estimators.memory import Guard
+from forgetless.estimators.rows import Fit, Rows
+
+NEWTON = 25
+"""Most Newton steps of a task."""
+
+LONGEST = 8.0
+"""Largest change of log-odds in one step: far steps overshoot where h is nearly 0."""
+
+WIDEST = 2000
+"""Most features: the statistics of every class are a d × d matrix."""
+
+SMALLEST = 1e-5
+"""Smallest weight h of a row."""
 
 
-class ContinualLogistic(StreamingClassifier):
-    """Logistic regression on a stream of tasks: softmax of linear scores, with a low-rank memory of
-    all tasks.
+class LogisticState(NamedTuple):
+    """Everything learned: classes, statistics of plain rows, and rows and solution of each class
+    against the rest.
+    """
 
-    One call of ``partial_fit`` is one task. Classes may come at any time, with zero weights until
-    then; for declared ones scores are learned from the first row on. A first class alone is learned
-    against any other that may follow.
+    fixed: dict[str, Any]
+    classes: NDArray[Any]
+    plain: Rows
+    rows: tuple[Rows, ...]
+    fits: tuple[Fit, ...]
+    n_tasks: int
+
+
+class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
+    """Logistic regression on a stream of tasks, for classes that are known from the start.
+
+    Better than :class:`StreamingRidgeClassifier` where norms of rows vary much (4.4 against 16.6 %
+    of errors with log-norms of deviation 1) or two classes are nearly separable (1.5 against 4.2 %
+    on breast cancer), and much worse where classes come one after another (58 against 6 % on
+    digits).
 
     Parameters
     ----------
-    alpha : float, default 3.0
-        λ at every task, if no schedule is given. For one task from zero this is scikit-learn's
-        ``LogisticRegression`` with C = 1/alpha, for two classes C = 2/alpha, where the intercept is
-        regularized too.
-    curvature : {"auto", "fisher", "mean", "bound"}, default "auto"
-        The second derivative h of a row in the memory. With p its class probabilities, ``"fisher"``
-        is Σ_c p_c(1 − p_c) over c − 1 after its task was learned, ``"bound"`` the largest possible
-        one, ½, and ``"mean"`` the mean of "fisher" before and after the task. ``"auto"`` is
-        "fisher" for two classes and "mean" for more.
-    schedule : str, schedule, filter or callable, optional
-        λ_t from a schedule of :mod:`forgetless.schedules` or by its name; the smoothness R²/2 of
-        the loss takes the place of R².
-    n_tasks, radius
-        As in :class:`forgetless.ContinualRidge`.
-    memory : int, LowRankMemory or None, default 100
-        Low-rank memory of all tasks beside the weights, by its rank or as
-        :class:`forgetless.LowRankMemory`. Nothing of it is lost up to 100 features.
-    fit_intercept : bool, default True
-        Adds a feature that is always 1; it is regularized like every other weight.
-    standardize : bool, default False
-        As in :class:`forgetless.ContinualRidge`; for columns of different units. Where the tasks
-        lie apart, units of the first ones fit the others badly: scale columns beforehand if you
-        can.
+    alpha : float, default 1.0
+        Penalty ½α Σ s_j² w_j² of weights in units of the standard deviations s of the columns.
+    guard : float or None, default 1.0
+        As in :class:`StreamingRidge`.
 
     Attributes
     ----------
-    classes_ : array of shape (c,)
-    class_counts_ : array of shape (c,)
-    coef_ : array of shape (c, d)
-        Its sum over the classes is zero.
-    intercept_ : array of shape (c,)
-    n_tasks_seen_, radius_, retained_fraction_, nbytes_
-        As in :class:`forgetless.ContinualRidge`.
-    history_, prequential_mse_
-        As there; squared errors are those of the class probabilities (Brier scores over c).
+    classes_ : array of shape (k,)
+    coef_, intercept_ : arrays of shape (1, d) and (1,) for two classes, else (k, d) and (k,)
+        Of the log-odds.
+    n_tasks_seen_ : int
 
     Examples
     --------
-    >>> from forgetless import ContinualLogistic
-    >>> model = ContinualLogistic(alpha=0.1)
-    >>> model = model.partial_fit([[-1.0], [1.0], [2.0]], ["no", "yes", "yes"])
-    >>> model.predict([[1.9]]).tolist(), model.predict_proba([[0.5]]).round(2).tolist()
-    (['yes'], [[0.2, 0.8]])
-    >>> model.partial_fit([[9.0]], ["maybe"]).classes_.tolist()
-    ['maybe', 'no', 'yes']
+    >>> import forgetless as fl
+    >>> model = fl.StreamingLogistic().partial_fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    >>> model.predict([[0.0], [3.0]]).tolist()
+    [0, 1]
     """
 
-    retained_fraction_ = RETAINED_FRACTION
+    _fixed = ("alpha",)
 
-    def __init__(
-        self,
-        alpha: float = 3.0,
-        *,
-        curvature: str = "auto",
-        schedule: Any = None,
-        n_tasks: int | None = None,
-        radius: float | None = None,
-        memory: Any = 100,
-        fit_intercept: bool = True,
-        standardize: bool = False,
-    ) -> None:
-        store(self, locals())
+    def __init__(self, alpha: float = 1.0, *, guard: float | None = 1.0) -> None:
+        self.alpha = alpha
+        self.guard = guard
 
-    def _make_rule(self, n_groups: int | None) -> Rule:
-        if self.curvature not in CURVATURES:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn one task.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+            Labels.
+        classes : array, optional
+            Classes of later tasks, which must be declared with the first one if it lacks some.
+        sample_weight : array of shape (n,), optional
+        """
+        state = self._state
+        fixed = self._checked_fixed()
+        draft = copy.copy(self)
+        known = None if state is None else state.classes
+        X, targets, weight, every = class_task(draft, X, y, classes, sample_weight, known)
+        if len(every) < 2:
             raise ValueError(
-                f"curvature must be one of {', '.join(CURVATURES)}, got {self.curvature!r}"
+                f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare"
+                " the others with classes="
             )
-        if self.radius is not None:
-            validate.number(
-                "radius", self.radius, "leave it out for the running maximum", positive=True
+        if state is not None and len(every) > len(state.classes):
+            new = np.setdiff1d(every, state.classes)
+            raise ValueError(
+                f"y has classes that the first task did not declare: {new[:5].tolist()}; declare"
+                " them with classes=, or use StreamingRidgeClassifier, which takes new ones"
             )
-        schedule = self.schedule
-        if isinstance(schedule, str):
-            schedule = as_schedule(schedule, self.n_tasks)
-        elif schedule is None:
-            schedule = Ridge(validate.number("alpha", self.alpha, "use e.g. 3.0", positive=True))
-        strength = Strength(schedule, self.n_tasks, n_groups)
-        return SoftmaxStep(strength, LowRankMemory.of(self.memory), self.curvature, self.radius)
-
-    def _with_classes(self, state: State, labels: Any) -> State:
-        """Return the state with the classes among ``labels`` added, which the first one alone was
-        learned against.
-        """
-        after = super()._with_classes(state, labels)
-        old = state.origin.classes
-        new = after.origin.classes
-        if state.coef is None or len(old) > 1 or len(new) == 1:
-            return after
-        signs = np.where(new == old, 1.0, -1.0)
-        signs = (signs - signs.mean()).astype(state.coef.dtype)
-        return after._replace(coef=signs[:, None] * state.coef, intercept=signs * state.intercept)
-
-    def _after_blocks(self, state: State, blocks: Any) -> State:
-        """Return the state after a task given as row blocks, which are held together: curvatures
-        need all of them.
-        """
-        parts = []
-        for block in blocks() if callable(blocks) else blocks:
-            *rows, state = self._validated_block(state, *triple(block))
-            parts.append(rows)
-        if not parts:
-            raise ValueError("blocks must hold at least one row, got none; leave this task out")
-        X, y, weights = zip(*parts, strict=True)
-        stack = sparse.vstack if any(map(is_sparse, X)) else np.concatenate
-        weight = None
-        if any(each is not None for each in weights):
-            ones = (
-                np.ones(len(part)) if each is None else each
-                for each, part in zip(weights, y, strict=True)
+        if X.shape[1] > WIDEST:
+            raise ValueError(
+                f"X has {X.shape[1]:,} features, more than {WIDEST:,}; use"
+                " StreamingRidgeClassifier, whose memory is bounded"
             )
-            weight = np.concatenate(list(ones))
-        return self._after(state, stack(X), np.concatenate(y), weight)
+        return self._commit(draft, self._learned(X, targets, weight, every, fixed))
 
-    def _after_cluster(self, state: State, X: Any, y: Any, weight: Any) -> State:
-        raise TypeError(
-            "ContinualLogistic learns a task from rows in memory, got a dask array; use X.compute()"
+    @few_threads(lambda *call: gram_work(call[1].shape))
+    def _learned(
+        self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
+    ) -> LogisticState:
+        state = self._state
+        d = X.shape[1]
+        plain = Rows.of(X, targets[:, :1], weight, dense=d).stored(d)
+        if state is not None:
+            plain = state.plain + plain
+        # Two classes are one question; its answer is the probability of the second.
+        columns = targets[:, 1:] if len(every) == 2 else targets
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        learned = []
+        for j, column in enumerate(columns.T):
+            before = None if state is None else (state.rows[j], state.fits[j])
+            learned.append(_newton(X, column, weight, before, (plain.scale, float(self.alpha))))
+        rows, fits = zip(*learned, strict=True)
+        n_tasks = 1 if state is None else state.n_tasks + 1
+        return LogisticState(fixed, every, plain, rows, fits, n_tasks)
+
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind the present ones, zero in every row so far."""
+        state = self._fitted()
+        draft = self._with_features(count, names)
+        dense = self.n_features_in_ + count
+        wider = state._replace(
+            plain=state.plain.widened(count, dense),
+            rows=tuple(rows.widened(count, dense) for rows in state.rows),
+            fits=tuple(fit.widened(count) for fit in state.fits),
         )
+        return self._commit(draft, wider)
+
+    def _check_state(self) -> None:
+        state = self._state
+        d = self.n_features_in_
+        questions = 1 if len(state.classes) == 2 else len(state.classes)
+        if not questions == len(state.rows) == len(state.fits):
+            raise ValueError("its classes and its statistics differ in number")
+        files.check_rows(state.plain, d, 1)
+        for rows, fit in zip(state.rows, state.fits, strict=True):
+            files.check_rows(rows, d, 1)
+            files.check_fit(fit, d, 1)
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
+        state = self._fitted()
+        X = tasks.rows(self, X, is_guarded=self.guard is not None)
+        # One product for all classes.
+        coef = np.hstack([fit.coef for fit in state.fits])
+        intercept = np.concatenate([fit.intercept for fit in state.fits])
+        guard = Guard.of(state.plain, self.guard)
+        odds = guard.predict(X, coef, intercept)
+        return odds[:, 0] if len(state.classes) == 2 else odds
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probabilities of all classes, (n, k)."""
+        p = expit(self.decision_function(X))
+        if p.ndim == 1:
+            return np.column_stack([1.0 - p, p])
+        p = p + 1e-12  # no class may have any probability
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of largest probability."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def _linear(self) -> dict[str, Any]:
+        return {**super()._linear(), "classes_": self.classes_}
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Classes, sorted."""
+        classes: NDArray[Any] = self._fitted().classes
+        return classes
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients of the log-odds."""
+        return np.hstack([fit.coef for fit in self._fitted().fits]).T
+
+    @property
+    def intercept_(self) -> Floats:
+        """Intercepts of the log-odds."""
+        return np.concatenate([fit.intercept for fit in self._fitted().fits])
+
+
+def _newton(
+    X: Any, y: Floats, weight: Floats, before: Any, penalty: tuple[Floats, float]
+) -> tuple[Rows, Fit]:
+    """Return the rows with those of a task as least squares rows at the solution, and the
+    solution.
+
+    ``before`` are rows and solution of the tasks before, or None; ``penalty`` is (s, α).
+    """
+    d = X.shape[1]
+    scale, strength = penalty
+    # The solution so far is a good start: later tasks change it little.
+    eta = np.zeros(X.shape[0])
+    if before is not None:
+        eta = X @ before[1].coef[:, 0] + before[1].intercept[0]
+    for _ in range(NEWTON):
+        # The quadratic approximation of the log-loss around η.
+        p = expit(eta)
+        h = np.maximum(p * (1.0 - p), SMALLEST)
+        response = eta + (y - p) / h
+        block = Rows.of(X, response[:, None], weight * h, dense=d)
+        rows = block.stored(d) if before is None else before[0] + block
+        fit = rows.solve(strength, scale)
+        new = X @ fit.coef[:, 0] + fit.intercept[0]
+        # Newton's step, shortened where it would leave the region of the approximation.
+        gap = float(np.max(np.abs(new - eta)))
+        if gap < 1e-6 * (1.0 + float(np.max(np.abs(new)))):
+            break
+        eta = eta + (new - eta) * min(1.0, LONGEST / max(gap, 1e-300))
+    return rows, fit

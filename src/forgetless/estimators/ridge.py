@@ -1,267 +1,410 @@
-"""Regression on a stream with explicit L2 towards the previous weights: scheme 1 of the paper.
+"""Ridge regression on all rows of a stream: the estimator to begin with."""
 
-``partial_fit`` learns one task; ``fit`` starts again and learns one task per group of rows. The
-rules are in ``rules``, the computation of a step is in ``solvers.one_task``.
-"""
+import copy
+from typing import Any, NamedTuple, Self
 
-from typing import Any
-
+import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless import schedules
-from forgetless._core import validate
-from forgetless._schedule import Named, as_schedule
-from forgetless.estimators.evidence import DEFAULT_RANK, Evidence
-from forgetless.estimators.low_rank import LowRankMemory
-from forgetless.estimators.regressor import RETAINED_FRACTION, StreamingRegressor, store
-from forgetless.estimators.rules import HalfStep, Options, Rule, Scheduled, Strength
-from forgetless.estimators.state import Learned
-from forgetless.estimators.strength import Auto, Steady
-from forgetless.estimators.tracking import SteadyRule
-from forgetless.filters import GradientDescent, Ridge
+from forgetless._core.arrays import Floats
+from forgetless._core.threads import few_threads, gram_work
+from forgetless.estimators import files, tasks
+from forgetless.estimators.base import Before, Remembering
+from forgetless.estimators.blocks import is_dask, rows_of
+from forgetless.estimators.memory import Guard, Memory, Options
+from forgetless.estimators.mixture import PRIOR, Loss, Mixture
+from forgetless.estimators.moments import inverse_scale
+from forgetless.estimators.rows import Rows
+from forgetless.reporting.table import Table
+
+WAITING = 64
+"""Rows of small tasks that may wait, if they are at most 1 % of all rows."""
 
 
-class ExplicitL2(StreamingRegressor):
-    """Base of the estimators with explicit L2, which may choose its strength themselves."""
+class State(NamedTuple):
+    """Everything learned.
 
-    retained_fraction_ = RETAINED_FRACTION
+    Attributes
+    ----------
+    fixed : dict
+        Parameters of the first task that cannot change.
+    memory : Memory
+    mixture : Mixture or None
+    n_tasks : int
+    before : Before
+        Squared errors of tasks before they were learned.
+    waiting : tuple of (X, y)
+        The last, small tasks: learned together, which gives the same sums at a tenth of the cost of
+        single rows.
+    """
 
-    alpha: float | None
-    schedule: Any
-    n_tasks: int | None
-
-    @property
-    def _automatic(self) -> bool:
-        """Whether the model chooses its strength itself."""
-        schedule = self.schedule
-        if schedule is None:
-            return self.alpha is None
-        return isinstance(schedule, Auto) or (isinstance(schedule, str) and schedule == "auto")
-
-    def _value(self, name: str) -> Any:
-        """Return a parameter; of one left out, the value for the schedule."""
-        value = getattr(self, name)
-        if name == "memory" and isinstance(value, str) and value == "auto":
-            return DEFAULT_RANK if self._automatic else None
-        if name in ("fit_intercept", "standardize") and value is None:
-            return self._automatic
-        return value
-
-    def _fixed(self) -> dict[str, Any]:
-        kind = "auto" if self._automatic else "one of its own strength"
-        return {**super()._fixed(), "schedule": kind}
-
-    def _make_rule(self, n_groups: int | None) -> Rule:
-        options = Options.of(self)
-        memory = LowRankMemory.of(self._value("memory"))
-        schedule = self.schedule
-        if self._automatic:
-            auto = schedule if isinstance(schedule, Auto) else Auto()
-            return Evidence(options, memory, auto, classes=self._has_classes)
-        if isinstance(schedule, str):
-            schedule = as_schedule(schedule, self.n_tasks)
-        elif schedule is None:
-            schedule = Ridge(validate.number("alpha", self.alpha, "use 0 for no regularization"))
-        if isinstance(schedule, Steady):
-            if schedule.noise > 0:
-                return SteadyRule(schedule, options, memory)
-            schedule = Ridge(0.0)  # as ``schedules.steady``
-        return Scheduled(Strength(schedule, self.n_tasks, n_groups), options, memory)
+    fixed: dict[str, Any]
+    memory: Memory
+    mixture: Mixture | None
+    n_tasks: int
+    before: Before
+    waiting: tuple[Any, ...] = ()
+    n_waiting: int = 0
 
 
-class ContinualRidge(RegressorMixin, ExplicitL2):  # type: ignore[misc]
-    """Ridge regression on a stream of tasks: on all rows so far, as far as the memory allows, or by
-    the paper's scheme.
+class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
+    """Ridge regression on all rows of a stream of tasks, from statistics of bounded size.
 
-    By default (``schedule="auto"``) it stores statistics of all rows and solves ridge regression on
-    all of them, with the strength of largest evidence, standardized columns and an intercept. With
-    ``alpha`` or another ``schedule`` it is scheme 1 of the paper: task t minimizes ½‖X_t w − y_t‖²
-    + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0 in O(d) memory.
+    For ordinary data, with nothing to tune. Every call of ``partial_fit`` adds a task. The weights
+    minimize
+
+        Σ (y − wᵀx − b)² + λ Σ_j s_j² w_j²
+
+    over all rows so far, with their standard deviations s: what scikit-learn's ``Ridge`` gives on
+    standardized columns when it is refitted on everything. λ has the largest evidence. The result
+    does not depend on how rows are cut into tasks or on their order.
+
+    ``StreamingRidge(alpha, standardize=False, fit_intercept=False)`` is joint ridge regression,
+    which is what recursive least squares computes.
 
     Parameters
     ----------
     alpha : float, optional
-        λ_t = alpha at every task, if no schedule is given. For one task from zero this is
-        scikit-learn's ``Ridge``.
-    schedule : str, schedule, filter or callable, optional
-        λ_t from a schedule of :mod:`forgetless.schedules`, e.g.
-        ``schedules.increasing(scale=0.01)`` or by its name, ``"increasing"``, or any callable
-        ``(k, radius) → filter``. ``"auto"`` or ``estimators.strength.Auto``, the default if
-        there is no ``alpha``, needs neither a horizon nor scaled features.
-    n_tasks : int, optional
-        The horizon k that schedules need. If omitted, ``fit`` with groups takes their number, and
-        ``partial_fit`` proceeds in epochs of doubling length: a heuristic without a theorem, since
-        the schedule starts again in every epoch. So do tasks after ``n_tasks``, with a warning.
-    radius : float, optional
-        R, for schedules. If omitted, the largest ‖X_t‖₂ so far, the current task included: the true
-        R is reached with the largest task, and the strengths before it are smaller than the
-        theorem's.
-    memory : "auto", int, LowRankMemory or None, default "auto"
-        Low-rank memory of all tasks beside the weights, by its rank or as
-        :class:`forgetless.LowRankMemory`: r·d numbers. ``"auto"`` is rank 100 with
-        ``schedule="auto"``, where nothing is lost up to 100 features, and none otherwise. With a
-        constant ``alpha``, once r reaches the rank of all rows, the solution is that of joint ridge
-        regression (with ``standardize`` up to the change of units). Needs λ_t > 0.
-    average : float, optional
-        Predict with the average of the weights after every task, those after task t weighted by
-        t^average: ``coef_`` and ``predict`` are of the average, while learning continues from the
-        last weights. Needs no horizon: 2, with ``alpha=0``, has the best guarantee where it is
-        unknown, for tasks that one model fits. Not for streams that change, since an average
-        includes old solutions. It takes O(d) more memory.
-    fit_intercept : bool, optional
-        Adds a feature that is always 1; by default only with ``schedule="auto"``. There the
-        intercept is not regularized, otherwise like every other weight.
-    standardize : bool, optional
-        By default only with ``schedule="auto"``. Learn in units in which every column has mean 0
-        and standard deviation 1 over all rows so far. When these statistics change, weights and
-        memory are expressed in the new units, so that the function stays as it was; ``coef_`` and
-        ``intercept_`` are in the user's units. With an intercept the first task starts from the
-        mean of its targets. Columns are scaled but not centred without an intercept, or where X is
-        sparse. It takes O(d) more memory, and a copy of every task.
-    tol : float, default 1e-10
-        Bound of the relative error of a step of a task too large for a factorization.
+        λ > 0; chosen by evidence if omitted.
+    adaptive : bool, default False
+        Predict for the *next* task of a stream that drifts: a mixture of this model, two memories
+        that forget, and the mean, weighted by their errors before learning. The default is for all
+        tasks seen.
+    rank : int, optional
+        Up to so many features all second moments are stored, (d, d), and beyond that so many
+        vectors and the exact diagonal. 500 and 100 if omitted.
+    fit_intercept : bool, default True
+    standardize : bool, default True
+        Penalize every weight in units of the standard deviation of its column.
+    guard : float or None, default 1.0
+        For predictions features are clipped to the range seen, extended by so many times its width.
 
     Attributes
     ----------
     coef_ : array of shape (d,) or (c, d)
     intercept_ : float or array of shape (c,)
+    alpha_ : float
+        λ of the present solution.
+    rows_ : Rows
+        The statistics of all rows; ``partial_fit_rows`` learns such an object.
     n_tasks_seen_ : int
-    radius_ : float
-        The running maximum of ‖X_t‖₂, over the tasks for which it was needed or came with the
-        solution (smaller side up to 200).
-    history_ : dict of arrays
-        The last 1000 tasks: ``task``, ``n_rows``, ``strength`` (λ_t), ``radius`` (R; NaN where not
-        known), ``mse_before`` and ``mse_after`` learning it (with ``average`` by the average, and
-        by the last weights), ``error`` of the step (relative; bound or estimate).
     prequential_mse_ : float
-        Mean squared error of predicting every row before learning it.
+        Mean squared error of predicting rows before they were learned, from the second task on, by
+        solutions that may lack the last rows (1 %, or d/16).
     retained_fraction_ : float
-        Fraction of the trace of Σ XᵀX that the memory holds. Where it is far below 1, a larger rank
-        may help.
-    nbytes_ : int
-        Size of the state in bytes.
-
-    Notes
-    -----
-    One thread may learn while others read. Learning replaces all of the state at once, so an error
-    or an interruption leaves the model as it was before the task, and ``predict``, ``save``,
-    pickling and copying see one whole state. Two attributes read one after the other may be of two
-    states: take both from ``copy.copy(model)``. ``forgetless.evaluate_stream`` measures errors on
-    held-out rows.
+        Fraction of the variance of the columns that the vectors hold; 1 up to 500 features.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from forgetless import ContinualRidge
-    >>> model = ContinualRidge(alpha=1.0)
-    >>> for X, y in [([[1.0, 0.0]], [2.0]), ([[0.0, 1.0]], [4.0])]:
-    ...     model = model.partial_fit(X, y)
-    >>> model.coef_.tolist(), model.n_tasks_seen_
-    ([1.0, 2.0], 2)
-
-    With a memory, the second task does not undo the first:
-
-    >>> tasks = [([[1.0, 0.0]], [2.0]), ([[1.0, 1.0]], [0.0])]
-    >>> for memory in (None, 1):
-    ...     model = ContinualRidge(alpha=0.01, memory=memory)
-    ...     for X, y in tasks:
-    ...         model = model.partial_fit(X, y)
-    ...     print(model.coef_.round(2).tolist(), round(model.retained_fraction_, 2))
-    [1.0, -0.99] 0.0
-    [1.96, -1.94] 0.87
-
-    References
-    ----------
-    Levinstein et al. (2025), Algorithm 1 (regularized continual linear regression).
+    >>> import numpy as np, forgetless as fl
+    >>> rng = np.random.default_rng(0)
+    >>> model = fl.StreamingRidge()
+    >>> for _ in range(20):
+    ...     X = rng.standard_normal((10, 3))
+    ...     model = model.partial_fit(X, X @ [1.0, 2.0, 3.0] + 5.0)
+    >>> model.coef_.round(1).tolist(), round(float(model.intercept_), 1)
+    ([1.0, 2.0, 3.0], 5.0)
     """
 
-    radius_ = Learned(
-        lambda state: state.radius, "The largest ‖X_t‖₂ of the tasks for which it is known."
-    )
+    _fixed = ("adaptive", "rank", "fit_intercept", "standardize")
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         alpha: float | None = None,
         *,
-        schedule: Any = None,
-        n_tasks: int | None = None,
-        radius: float | None = None,
-        memory: Any = "auto",
-        average: float | None = None,
-        fit_intercept: bool | None = None,
-        standardize: bool | None = None,
-        tol: float = 1e-10,
+        adaptive: bool = False,
+        rank: int | None = None,
+        fit_intercept: bool = True,
+        standardize: bool = True,
+        guard: float | None = 1.0,
     ) -> None:
-        store(self, locals())
+        self.alpha = alpha
+        self.adaptive = adaptive
+        self.rank = rank
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
+        self.guard = guard
 
+    # --- learning ---
 
-class ContinualGD(RegressorMixin, StreamingRegressor):  # type: ignore[misc]
-    """Regression on a stream of tasks with a budget of gradient steps per task, from the previous
-    solution.
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn one task.
 
-    Task t performs N_t steps of size γ_t on ½‖X_t w − y_t‖², computed exactly but not one by one.
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+            A dask array is never loaded: the statistics of its blocks are added up.
+        y : array of shape (n,) or (n, c)
+        sample_weight : array of shape (n,), optional
+            Nonnegative weights; a weight of 2 is the same as the row twice.
+        """
+        if is_dask(X):
+            center = bool(self.fit_intercept)
+            rows = rows_of(X, y, sample_weight, center=center, dense=self._options().dense)
+            return self.partial_fit_rows(rows)
+        state = self._state
+        fixed = self._checked_fixed()
+        # scikit-learn's checks write attributes of the first task: on a copy, all or nothing.
+        draft = copy.copy(self)
+        X, y, weight = tasks.task(draft, X, y, sample_weight, first=state is None)
+        if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
+            count = state.n_waiting + len(X)
+            if count <= min(WAITING, 0.01 * state.memory.rows.n):
+                waiting = (*state.waiting, (X.copy(), y.copy()))
+                return self._commit(
+                    draft,
+                    state._replace(waiting=waiting, n_waiting=count, n_tasks=state.n_tasks + 1),
+                )
+        return self._commit(draft, self._learned(X, y, weight, fixed))
 
-    Parameters
-    ----------
-    n_steps : int, default 100
-        N at every task, if no schedule is given; also the N of the schedules by name.
-    step_size : float, optional
-        γ at every task; half of 1/‖X_t‖² of the largest task so far if omitted.
-    schedule : str, schedule, filter or callable, optional
-        ``"fixed"`` and ``"increasing"`` are the budget presets with ``n_steps``; they choose γ_t.
-    n_tasks, radius, average, fit_intercept, standardize, tol
-        As in :class:`forgetless.ContinualRidge`. The ``strength`` in ``history_`` is 1/(N_t γ_t).
+    def partial_fit_rows(self, rows: Rows) -> Self:
+        """Learn one task given as statistics of its rows: from ``forgetless.rows_of``, or a sum of
+        such over blocks or machines.
 
-    Attributes
-    ----------
-    coef_, intercept_, n_tasks_seen_, radius_, history_, prequential_mse_, nbytes_
-        As in :class:`forgetless.ContinualRidge`.
+        With ``adaptive`` the parts are judged by their errors on the task, which are known from the
+        statistics only where no feature leaves the range that the guard allows.
+        """
+        if not isinstance(rows, Rows):
+            raise TypeError(
+                f"rows must be the statistics of rows, got {type(rows).__name__}; make them with"
+                " forgetless.rows_of(X, y), or use partial_fit(X, y)"
+            )
+        fixed = self._checked_fixed()
+        if rows.centered != bool(self.fit_intercept):
+            raise ValueError(
+                f"rows are {'' if rows.centered else 'not '}centred, but fit_intercept is"
+                f" {self.fit_intercept}; use rows_of(X, y, center={bool(self.fit_intercept)})"
+            )
+        draft = copy.copy(self)
+        state = self._merged()
+        shape = () if len(rows.target) == 1 else (len(rows.target),)
+        if state is None:
+            draft.n_features_in_ = len(rows.mean)
+            draft._y_shape = shape
+        elif (len(rows.mean), shape) != (self.n_features_in_, self._y_shape):
+            raise ValueError(
+                f"rows have {len(rows.mean)} features and {len(rows.target)} targets, the tasks"
+                f" before {self.n_features_in_} and {len(state.memory.rows.target)}"
+            )
+        loss = None if state is None else self._loss_on_rows(state, rows)
+        return self._commit(draft, self._after(state, [rows], loss, fixed))
 
-    Examples
-    --------
-    >>> from forgetless import ContinualGD
-    >>> model = ContinualGD(n_steps=2, step_size=0.5).partial_fit([[1.0, 0.0]], [2.0])
-    >>> model.coef_.round(12).tolist()
-    [1.5, 0.0]
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind the present ones, as if they had been there from the start, zero in
+        every row.
 
-    References
-    ----------
-    Levinstein et al. (2025), Algorithm 2 (continual linear regression with finite step budgets).
-    """
+        Parameters
+        ----------
+        count : int
+        names : sequence of str, optional
+            Their names, where features have names.
+        """
+        state = self._fitted()
+        draft = self._with_features(count, names)
+        options = self._options()
+        mixture = None if state.mixture is None else state.mixture.widened(count, options)
+        memory = state.memory.widened(count, options)
+        return self._commit(draft, state._replace(memory=memory, mixture=mixture))
 
-    radius_ = Learned(lambda state: state.radius, "The largest ‖X_t‖₂ so far.")
-
-    def __init__(  # noqa: PLR0913
-        self,
-        n_steps: int = 100,
-        step_size: float | None = None,
-        *,
-        schedule: Any = None,
-        n_tasks: int | None = None,
-        radius: float | None = None,
-        average: float | None = None,
-        fit_intercept: bool = False,
-        standardize: bool = False,
-        tol: float = 1e-10,
-    ) -> None:
-        store(self, locals())
-
-    def _make_rule(self, n_groups: int | None) -> Rule:
-        strength = Strength(self._schedule(), self.n_tasks, n_groups)
-        # ‖X‖₂ is measured even where γ is given, since steps above 2/‖X‖² diverge.
-        return Scheduled(strength, Options.of(self), measure=True)
-
-    def _schedule(self) -> Any:
-        if isinstance(self.schedule, str):
-            short = {"fixed": "fixed_budget", "increasing": "increasing_budget"}
-            named = as_schedule(short.get(self.schedule, self.schedule), self.n_tasks)
-            if isinstance(named, Named) and named.name.endswith("budget"):
-                return getattr(schedules, named.name)(n_steps=self.n_steps)
-            return named
-        if self.schedule is not None:
-            return self.schedule
-        if self.step_size is not None:
-            return GradientDescent(self.n_steps, self.step_size)
-        return HalfStep(
-            validate.integer("n_steps", self.n_steps, 1, "pass a whole number of gradient steps")
+    def _options(self) -> Options:
+        return Options(
+            self._strength(), self.rank, bool(self.fit_intercept), bool(self.standardize)
         )
+
+    @few_threads(lambda *call: gram_work(call[1].shape))
+    def _learned(self, X: Any, y: Floats, weight: Any, fixed: dict[str, Any]) -> State:
+        """Return the state after a task given as arrays."""
+        state = self._merged()
+        blocks: Any = self._options().blocks(X, y, weight)
+        if state is None:
+            return self._after(None, blocks, None, fixed)
+        guard = Guard.of(state.memory.rows, self.guard)
+        if X.shape[1] <= self._options().dense:  # one block, whose range is known
+            blocks = list(blocks)
+            allowed = guard.allows(blocks[0].low, blocks[0].high)
+        else:
+            allowed = False
+        inside = X if allowed else guard.held(X)
+
+        def loss(coef: Floats, intercept: Floats) -> float:
+            errors = (inside @ coef + intercept - y) ** 2
+            return float(errors.sum() if weight is None else weight @ errors.sum(axis=1))
+
+        return self._after(state, blocks, loss, fixed)
+
+    def _loss_on_rows(self, state: State, rows: Rows) -> Loss | None:
+        """Return the squared error on a task given as statistics; None where the guard matters."""
+        if Guard.of(state.memory.rows, self.guard).allows(rows.low, rows.high):
+            return lambda coef, intercept: float(rows.error(coef, intercept).sum())
+        if self.adaptive:
+            raise ValueError(
+                "rows leave the range that guard allows, so adaptive=True cannot judge predictions"
+                " of them from their statistics; use partial_fit(X, y), or guard=None"
+            )
+        return None
+
+    def _after(
+        self, state: State | None, blocks: Any, loss: Loss | None, fixed: dict[str, Any]
+    ) -> State:
+        """Return the state after a task given as blocks, with its squared error before learning."""
+        options = self._options()
+        mixture = Mixture() if self.adaptive else None
+        before = Before()
+        memory = None
+        n_tasks = 0
+        if state is not None:
+            _, memory, mixture, n_tasks, before, *_ = state
+        learned = 0.0 if memory is None else memory.rows.n
+        error = None if loss is None else loss(*_weights(memory, mixture))
+        if mixture is not None:
+            blocks = list(blocks)
+            if memory is not None and loss is not None:
+                mixture = mixture.judged(memory, loss)
+        for block in blocks:
+            memory = (
+                Memory.starting(block, options) if memory is None else memory.plus(block, options)
+            )
+        assert memory is not None, "a task has rows"
+        if mixture is not None:
+            if memory.fit.n < memory.rows.n:
+                memory = Memory.solved(memory.rows, memory.fit, options)
+            mixture = mixture.after(memory, blocks, options)
+        if error is not None:
+            before = before.plus(error, memory.rows.n - learned, learned)
+        return State(fixed, memory, mixture, n_tasks + 1, before)
+
+    # --- reading ---
+
+    def _merged(self) -> State | None:
+        """Return the state with waiting rows learned."""
+        state: State | None = self._state
+        if state is None or not state.waiting:
+            return state
+        # They were checked when they came.
+        X = np.concatenate([X for X, _ in state.waiting])
+        y = np.concatenate([y for _, y in state.waiting])
+        draft = copy.copy(self)
+        draft._state = state._replace(waiting=(), n_waiting=0)
+        learned = draft._learned(X, y, None, state.fixed)
+        return learned._replace(n_tasks=state.n_tasks)
+
+    def _fitted(self) -> State:
+        state: State = self._solved()[0]
+        return state
+
+    def _check_state(self) -> None:
+        state = self._state
+        d = self.n_features_in_
+        c = len(state.memory.rows.target)
+        if self._y_shape not in ((), (c,)) or (state.mixture is None) is bool(self.adaptive):
+            raise ValueError("its parameters and its state do not fit together")
+        memories = () if state.mixture is None else state.mixture.memories
+        for memory in (state.memory, *memories):
+            files.check_memory(memory, d, c)
+        if state.mixture is not None:
+            files.check_array(state.mixture.shares, PRIOR.shape, "shares", low=0.0)
+
+    @few_threads(lambda _: 0.0)
+    def _solved_now(self) -> tuple[State, Memory]:
+        state = self._merged()
+        assert state is not None
+        return state, state.memory.current(self._options())
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        return_std : bool, default False
+            Also return the standard deviation of a new target around its prediction. With
+            ``adaptive`` it is that of the model of all rows, enlarged to the errors of late tasks.
+
+        Returns
+        -------
+        array of shape (n,) or (n, c), and with ``return_std`` another one
+        """
+        state, memory = self._solved()
+        guard = Guard.of(memory.rows, self.guard)
+        X = tasks.rows(self, X, is_guarded=self.guard is not None)
+        mean = self._shaped(guard.predict(X, *_weights(memory, state.mixture)))
+        if not return_std:
+            return mean
+        variances = memory.rows.variances(guard.held(X), memory.fit, self._noise(state, memory))
+        return mean, self._shaped(np.sqrt(variances))
+
+    def _noise(self, state: State, memory: Memory) -> Floats:
+        """Return the variance of the noise, (c,).
+
+        Tasks differ more than rows do: errors of late tasks before they were learned are larger.
+        """
+        noise = memory.rows.noise(memory.fit)
+        before = state.before
+        if not before.recent_rows:
+            return noise
+        late = before.recent / before.recent_rows / len(noise)
+        typical = max(float(noise.mean()), 1e-300)
+        return noise * max(1.0, late / typical)
+
+    def coefficients(self) -> Table:
+        """Return a table of the coefficients, with their standard errors for a single target.
+
+        The standard error is that of the posterior of ridge regression on all rows; there is none
+        for a mixture (``adaptive``), nor where a column has not varied.
+        """
+        state, memory = self._solved()
+        d = self.n_features_in_
+        names = getattr(self, "feature_names_in_", range(d))
+        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
+        coef, _ = _weights(memory, state.mixture)
+        if coef.shape[1] > 1:
+            columns |= {f"target {i}": column.tolist() for i, column in enumerate(coef.T)}
+        else:
+            columns["coefficient"] = coef[:, 0].tolist()
+            if state.mixture is None:
+                columns["±"] = self.standard_errors().tolist()
+        return Table("Coefficients", columns, number=".4g")
+
+    def standard_errors(self, combinations: Any = None) -> Floats:
+        """Return the standard errors of combinations (m, d) of the coefficients of one target, of
+        the coefficients themselves if omitted.
+
+        NaN where the column of a combination has not varied. With ``adaptive`` they are those of
+        the model of all rows.
+        """
+        state, memory = self._solved()
+        u = inverse_scale(memory.fit.scale)
+        combinations = np.eye(len(u)) if combinations is None else np.asarray(combinations)
+        system = memory.rows.gram.system(u)
+        leverages = system.leverages(combinations * u, memory.fit.strength)
+        noise = self._noise(state, memory)[0]
+        errors = np.sqrt(leverages * noise)
+        has_constant = (combinations[:, u == 0] != 0).any(axis=1)
+        return np.where(has_constant, np.nan, errors)
+
+    @property
+    def coef_(self) -> Any:
+        """Coefficients in the units of the data."""
+        state, memory = self._solved()
+        coef = _weights(memory, state.mixture)[0]
+        return coef[:, 0] if self._y_shape == () else coef.T
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept."""
+        state, memory = self._solved()
+        intercept = _weights(memory, state.mixture)[1]
+        return float(intercept[0]) if self._y_shape == () else intercept
+
+    @property
+    def prequential_mse_(self) -> float:
+        """Mean squared error of rows before they were learned, over all targets."""
+        state = self._fitted()
+        return state.before.mean / len(state.memory.rows.target)
+
+
+def _weights(memory: Any, mixture: Mixture | None) -> tuple[Floats, Floats]:
+    """Return coefficients (d, c) and intercept (c,) of a memory, or of a mixture with it."""
+    if mixture is not None:
+        return mixture.weights(memory)
+    return memory.fit.coef, memory.fit.intercept

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgetless import __version__, plots, reproduce
 from forgetless import io as files
+from forgetless import plots, reproduce
+from forgetless._core.text import version
 from forgetless.reporting.html import render
 from forgetless.reporting.table import Table
 
@@ -132,7 +133,7 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         written = [(part, _write_section(part, fresh)) for part in parts]
-        made = f"forgetless {__version__}, {time.strftime('%Y-%m-%d')}"
+        made = f"forgetless {version()}, {time.strftime('%Y-%m-%d')}"
         page = render("reproduce.html", title=_TITLE, made=made, terms=TERMS, sections=written)
         (fresh / "report.html").write_text(page, encoding="utf-8")
         fresh.chmod(0o755)

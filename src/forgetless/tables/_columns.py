@@ -22,7 +22,6 @@ import numpy as np
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import DAY, Values, format_time
 from forgetless._core.text import readable_number
-from forgetless.estimators.counted import Coded, Given, Hashed, OneHot, Piece
 from forgetless.tables._numbers import (
     SHARE,
     are_few,
@@ -32,6 +31,7 @@ from forgetless.tables._numbers import (
     numbers_in,
     parsed,
 )
+from forgetless.tables._pieces import Coded, Given, Hashed, OneHot, Piece
 
 MISSING = " is missing"
 _OTHER = "=(other)"

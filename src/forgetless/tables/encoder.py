@@ -7,14 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core import validate
 from forgetless._core.frames import Values, columns_of, values_of
 from forgetless._core.text import printable
-from forgetless.estimators.counted import Encoded
-from forgetless.estimators.regressor import store
 from forgetless.reporting.table import Table
 from forgetless.tables._columns import (
     KINDS,
@@ -29,6 +26,7 @@ from forgetless.tables._columns import (
     beginning_late,
 )
 from forgetless.tables._numbers import decimal_sign, format_of, is_missing_sign, not_numbers
+from forgetless.tables._pieces import written
 
 _IMPUTE = ("mean", "zero", "error")
 
@@ -106,7 +104,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_buckets: int = 32,
         text_features: int = 1024,
     ) -> None:
-        store(self, locals())
+        self.categorical = categorical
+        self.text = text
+        self.date = date
+        self.drop = drop
+        self.impute = impute
+        self.max_categories = max_categories
+        self.min_count = min_count
+        self.n_buckets = n_buckets
+        self.text_features = text_features
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the columns of a table from scratch; y is not used."""
@@ -153,15 +159,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         features of categories. Beside texts the mean of the first task is subtracted from numbers,
         since models do not centre sparse rows.
         """
-        return self.encoded(X).whole()
-
-    @property
-    def gives_tables(self) -> bool:
-        """Whether ``set_output`` asks for tables rather than arrays."""
-        return str(_get_output_config("transform", self)["dense"]) != "default"
-
-    def encoded(self, X: Any) -> Encoded:
-        """Return the features in encoded form, of which ``transform`` returns all rows."""
         check_is_fitted(self, "columns_")
         inputs = self._inputs(X, reset=False)
         places: dict[str, list[int]] = {name: [] for name in self.columns_}
@@ -182,7 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         wide = d - numbers > WIDEST or any(
             isinstance(column, Text) for column in self.columns_.values()
         )
-        return Encoded((n, d), pieces, wide)
+        return written((n, d), pieces, wide=wide)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
         """Return the names of the features: the column and the part of it."""

@@ -16,14 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from forgetless._core.frames import read_once
 from forgetless._core.text import printable, readable_number
 from forgetless.estimators import files
-from forgetless.estimators.baselines import JointRidge
-from forgetless.estimators.counted import written
+from forgetless.estimators.base import Streaming
 from forgetless.estimators.evaluation import WIDEST, ClassCounts, TargetMeans
 from forgetless.estimators.held_out import Outcomes
-from forgetless.estimators.regressor import StreamingRegressor
+from forgetless.estimators.ridge import StreamingRidge
 from forgetless.io import Document, write
 from forgetless.reporting.table import Table
-from forgetless.solvers.rows import is_sparse
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.task_files import Part
 
@@ -48,7 +46,7 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
     Examples
     --------
     >>> import forgetless as fl
-    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), fl.ContinualRidge())
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(min_count=1), fl.StreamingRidge())
     >>> model = model.partial_fit({"town": ["Ulm", "Bonn", "Ulm", "Bonn"]}, [1.0, 3.0, 1.0, 3.0])
     >>> model = model.partial_fit({"town": ["Ulm", "Köln", "Köln", "Ulm"]}, [1.0, 8.0, 8.0, 1.0])
     >>> model.predict({"town": ["Ulm", "Köln"]}).round().tolist()
@@ -95,10 +93,10 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
                 "no column has a value yet: nothing to learn from; begin with a task that has some"
             )
         last = self.steps[-1][1]
-        if isinstance(last, StreamingRegressor):
+        if isinstance(last, Streaming):
             _learn_last(last, X, y, parameters, widen=encodes)
         else:
-            last.partial_fit(written(X), y, **parameters)
+            last.partial_fit(X, y, **parameters)
         for step, used in learned:
             step.__dict__.update(used.__dict__)
         return self
@@ -108,20 +106,13 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
         """Whether the first step takes columns that have been converted."""
         return isinstance(self.steps[0][1], TableEncoder)
 
-    def save(self, path: Any, *, state: str = "learn") -> None:
-        """Write an encoder and its model to one file; :func:`forgetless.load` reads it.
-
-        Parameters
-        ----------
-        path : str or Path
-        state : {"learn", "predict"}
-            As for ``save`` of the model.
-        """
+    def save(self, path: Any) -> None:
+        """Write an encoder and its model to one file; :func:`forgetless.load` reads it."""
         steps = [step for _, step in self.steps]
         if (
             len(steps) != 2
             or not isinstance(steps[0], TableEncoder)
-            or not isinstance(steps[1], StreamingRegressor)
+            or not isinstance(steps[1], Streaming)
         ):
             raise TypeError(
                 "a file holds a TableEncoder and a streaming model, got"
@@ -129,7 +120,7 @@ class TaskPipeline(Pipeline):  # type: ignore[misc]
                 " the rest your own way"
             )
         encoder, model = steps
-        document = files.to_document(model, state)
+        document = files.to_document(model)
         header = {**document.header, "encoder": encoder.to_plain(), "table": self.table_}
         write(path, "pipeline", header, document.arrays)
 
@@ -141,8 +132,8 @@ def make_pipeline(*steps: Any) -> TaskPipeline:
     Examples
     --------
     >>> import forgetless as fl
-    >>> list(fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge()).named_steps)
-    ['tableencoder', 'continualridge']
+    >>> list(fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.StreamingRidge()).named_steps)
+    ['tableencoder', 'streamingridge']
     """
     from sklearn import pipeline
 
@@ -221,35 +212,28 @@ def _learned_step(name: str, step: Any, X: Any) -> tuple[Any, Any]:
     """Return a task as a step transforms it, and the step after learning the task; ``step`` itself
     does not change.
     """
-    X = written(X)
     if isinstance(step, TableEncoder):
         X = read_once(X)
         step = copy(step).partial_fit(X)  # a shallow copy is enough: learning replaces its values
-        # Tables between the steps, where scikit-learn's set_output asks for them, are written down
-        # at once.
-        return step.transform(X) if step.gives_tables else step.encoded(X), step
-    if hasattr(step, "partial_fit"):
+    elif hasattr(step, "partial_fit"):
         step = deepcopy(step).partial_fit(X)
     else:
         _check_ready(name, step)
     return step.transform(X), step
 
 
-def _learn_last(
-    model: StreamingRegressor, X: Any, y: Any, parameters: dict[str, Any], *, widen: bool
-) -> None:
+def _learn_last(model: Any, X: Any, y: Any, parameters: dict[str, Any], *, widen: bool) -> None:
     """Learn a task with the last step, widened to the features that an encoder has added; all or
     nothing.
     """
-    state = model._state
+    before = model.__dict__  # which learning replaces, and never changes
     try:
-        more = 0 if state is None or not widen else int(X.shape[1]) - model.n_features_in_
+        more = int(X.shape[1]) - model.n_features_in_ if widen and model._state is not None else 0
         if more > 0:
             model.widen(more, X.columns[-more:] if hasattr(X, "columns") else None)
-        if set(parameters) - {"task"} or not model._learn_tall(X, y, **parameters):
-            model.partial_fit(written(X), y, **parameters)
+        model.partial_fit(X, y, **parameters)
     except BaseException:
-        model._state = state
+        model.__dict__ = before
         raise
 
 
@@ -288,8 +272,7 @@ def evaluate(model: Any, tasks: Iterable[Part]) -> Evaluation:
     --------
     >>> import numpy as np, forgetless as fl
     >>> from forgetless.tables.task_files import Part
-    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.ContinualRidge(alpha=1e-6,
-    ...     fit_intercept=True))
+    >>> model = fl.tables.make_pipeline(fl.tables.TableEncoder(), fl.StreamingRidge(alpha=1e-6))
     >>> model = model.partial_fit({"x": [0.0, 1.0, 2.0]}, [1.0, 3.0, 5.0])
     >>> evaluate(model, [Part("new", {"x": [3.0, 4.0]}, np.array([7.0,
     ...     10.0]))]).overall["rmse"].__round__(3)
@@ -410,11 +393,8 @@ def _fitted_here(parts: list[tuple[str, Any, Any]]) -> Callable[[Any], Any]:
     """Return the predictions of ridge regression on the rows of all tasks, each task counting the
     same.
     """
-    joint = JointRidge(alpha=1e-6, fit_intercept=True, standardize=True)
-    blocks = [rows.toarray() if is_sparse(rows) else rows for _, rows, _ in parts]
+    joint = StreamingRidge(alpha=1e-6, guard=None)
     mean = np.mean([len(y) for _, _, y in parts])
-    weight = np.concatenate([np.full(len(y), mean / len(y)) for _, _, y in parts])
-    joint.fit(
-        np.concatenate(blocks), np.concatenate([y for _, _, y in parts]), sample_weight=weight
-    )
-    return lambda rows: joint.predict(rows.toarray() if is_sparse(rows) else rows)
+    for _, rows, y in parts:
+        joint.partial_fit(rows, y, sample_weight=np.full(len(y), mean / len(y)))
+    return joint.predict

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from forgetless._core.text import printable, readable_number
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.estimators.held_out import Outcomes
-from forgetless.estimators.low_rank import LowRankMemory
 from forgetless.io import replace_file
 from forgetless.plots import results as plots
 from forgetless.reporting.html import render
@@ -77,7 +77,7 @@ _CLASSES = _Measure(
 
 def _measure_of(run: StreamResult) -> _Measure:
     """Return the measure of the errors of a regressor or of a classifier."""
-    return _CLASSES if run.estimator._has_classes else _NUMBERS
+    return _CLASSES if is_classifier(run.estimator) else _NUMBERS
 
 
 def summary(run: StreamResult) -> dict[str, Any]:
@@ -234,17 +234,14 @@ def warnings_of(run: StreamResult) -> list[str]:
 
 def _hints(run: StreamResult) -> str:
     """Return hints for a model that is no better than a mean: options not used yet."""
-    model = run.estimator
-    features = int(run.estimator.n_features_in_)
-    fixed = model._fixed()
-    memory = fixed.get("memory", LowRankMemory(features + 1))
+    estimator = run.estimator
+    parameters = estimator.get_params()
+    features = int(estimator.n_features_in_)
     tried = {
-        "--schedule auto": fixed.get("schedule") == "auto",
-        f"--rank {min(features + 1, 1000)}": (
-            memory is not None and memory.rank > min(features, 999)
-        ),
-        "--intercept": fixed["fit_intercept"],
-        "--standardize": fixed["standardize"],
+        "--schedule auto": "schedule" not in parameters,
+        f"--rank {min(features, 1000)}": getattr(estimator, "retained_fraction_", 1.0) > 0.99,
+        "--intercept": parameters.get("fit_intercept", True),
+        "--standardize": parameters.get("standardize", True),
     }
     return " or ".join(
         [
@@ -327,7 +324,6 @@ def _why(run: StreamResult, worse: Sequence[int], name: str) -> str:
 
 def per_task(run: StreamResult) -> Table:
     """Return one row per task: errors before it was learned, when learned and at the end."""
-    history = run.estimator.history_
     measure = _measure_of(run)
 
     def stated(errors: Any) -> list[float | None]:
@@ -336,12 +332,9 @@ def per_task(run: StreamResult) -> Table:
             for value in np.asarray(errors).tolist()
         ]
 
-    strengths = dict(zip(history["task"].tolist(), history["strength"].tolist(), strict=True))
-    first = int(run.estimator.n_tasks_seen_) - len(run.tasks) + 1
     columns: dict[str, list[Any]] = {
         "task": run.tasks,
         "rows": run.rows.tolist(),
-        "strength": [strengths.get(first + t) for t in range(len(run.tasks))],
         f"{measure.column} before": stated(run.before),
         f"of the {measure.mean} so far": stated(run.mean_before),
         f"of the last {measure.mean}": stated(run.last_before),
@@ -383,8 +376,8 @@ def coefficients(model: Any, most: int = _SHOWN_FEATURES) -> Table:
     coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
     d = coef.shape[1]
     names = _feature_names(model, d)
-    units = estimator._state.units
-    deviation = None if units is None else np.sqrt(units.spread / max(units.total, 1.0))
+    rows = getattr(estimator, "rows_", None)
+    deviation = None if rows is None else rows.scale
     order = _largest(
         (np.abs(coef) if deviation is None else np.abs(coef) * deviation).max(axis=0), most
     )
@@ -396,12 +389,27 @@ def coefficients(model: Any, most: int = _SHOWN_FEATURES) -> Table:
         labels = [printable(str(label), 20) for label in getattr(estimator, "classes_", targets)]
         columns |= {label: coef[i, order].tolist() for i, label in enumerate(labels[:8])}
     groups = model[0].groups() if hasattr(model, "steps") and hasattr(model[0], "groups") else ()
-    std = None if len(coef) > 1 else estimator._coef_std(groups)
-    if std is not None:
-        columns["±"] = std[order].tolist()
+    if rows is not None and len(coef) == 1 and hasattr(estimator, "standard_errors"):
+        errors = estimator.standard_errors(_differences(rows.mean, groups))
+        columns["±"] = errors[order].tolist()
     if deviation is not None and len(coef) == 1:
         columns["effect"] = (coef[0] * deviation)[order].tolist()
     return Table(f"Coefficients, the largest {len(order)} of {d}", columns, number=".4g")
+
+
+def _differences(mean: Any, groups: Sequence[Sequence[int]]) -> Any:
+    """Return the combinations (d, d) of coefficients whose standard errors are listed.
+
+    Features of a group add up to 1, like those of the categories of a column: beside an intercept
+    only differences of their coefficients are known. Listed is that of β_i − Σ p_j β_j, the
+    difference to the mean over all rows, where p_j is the share of rows that have feature j.
+    """
+    combinations = np.eye(len(mean))
+    for group in map(list, groups):
+        share = np.maximum(mean[group], 0.0)
+        share = share / max(float(share.sum()), np.finfo(np.float64).tiny)
+        combinations[np.ix_(group, group)] -= share
+    return combinations
 
 
 def _largest(size: Any, most: int) -> list[int]:

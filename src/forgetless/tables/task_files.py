@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from forgetless._core.arrays import Floats
 from forgetless._core.frames import format_number, format_time, read_once, values_of
@@ -19,7 +20,6 @@ from forgetless._core.validate import check_memory
 from forgetless._task_tables import check_roles, labels_of
 from forgetless.errors import FileError
 from forgetless.io import Fields, check_source, file_errors, read
-from forgetless.solvers.rows import is_sparse
 from forgetless.tables._numbers import (
     decimal_sign,
     format_of,
@@ -72,7 +72,7 @@ def read_tasks(
         Append a feature that is always 1, like ``ContinualRidge(fit_intercept=True)``.
     standardize : bool, default False
         Scale every feature to mean 0 (with an intercept) and mean square 1 over all rows, the units
-        of ``ContinualRidge(standardize=True)`` at the end.
+        of ``StreamingRidge`` at the end.
     encoder : TableEncoder, optional
         Converts the columns of a table, of any kind, to features as ``forgetless fit`` does. It
         learns the tasks in their order unless it is fitted.
@@ -144,7 +144,10 @@ def _encoded_tasks(tasks: "TableTasks", encoder: TableEncoder) -> TaskCollection
         )
         rows = [encoder.transform(part.X) for part in parts]
     return TaskCollection(
-        [(X.toarray() if is_sparse(X) else X, part.y) for X, part in zip(rows, parts, strict=True)]
+        [
+            (X.toarray() if sparse.issparse(X) else X, part.y)
+            for X, part in zip(rows, parts, strict=True)
+        ]
     )
 
 

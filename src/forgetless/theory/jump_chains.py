@@ -18,7 +18,6 @@ docs/unregularized.md; derived here, not published.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import expm
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
@@ -132,6 +131,8 @@ def jump_chain_limit(levels: int = len(RATES)) -> float:
     >>> round(fl.theory.constructions.jump_chain_limit(), 5)
     0.22576
     """
+    from scipy.linalg import expm
+
     r = np.array(RATES[:levels])
     generator = np.diag(-r) + np.diag(r[:-1] / 2, 1)
     return 0.25 * float(expm(generator)[0] @ r)

@@ -3,7 +3,6 @@
 from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound
 from forgetless.theory.constructions import (
-    jump_chain_limit,
     seen_task_loss,
     seen_task_probability,
     unseen_task_loss,
@@ -92,11 +91,12 @@ LOWER = [
         place=_SEEN,
         status="derived",
     ),
-    # Rank-one tasks in a chain of levels; whole dimensions reach .20 to .21 at practical k.
+    # Rank-one tasks in a chain of levels: ``constructions.jump_chain_limit()`` computes the number,
+    # and whole dimensions reach .20 to .21 at practical k.
     Bound(
         name="unregularized, jump chains",
         kind="lower",
-        rate=f"{jump_chain_limit():.6f}/k as k → ∞",
+        rate="0.2257/k as k → ∞",
         hypotheses=(h.UNIFORM, h.UNREGULARIZED),
         citation=PAGE,
         place="Proposition J, with one evaluated 8 × 8 exponential",

@@ -14,11 +14,12 @@ except ImportError as error:
 
 from forgetless.torch.averages import Average, Merge, StepSize
 from forgetless.torch.continual import Continual
-from forgetless.torch.importance import fisher, mas, si
+from forgetless.torch.importance import fisher, mas
 from forgetless.torch.mechanism import Mechanism
 from forgetless.torch.proximal import Proximal
 from forgetless.torch.recipes import Search, search
 from forgetless.torch.schedules import cosine, increasing, inverse
+from forgetless.torch.synaptic import si
 
 __all__ = [
     "Average",

@@ -34,7 +34,8 @@ class Continual:
         ``Proximal``, ``StepSize``, ``Average``, ``Merge`` or your own, at most one of each, in any
         order. None of them: doing nothing, for comparison.
     optimizer : torch.optim.Optimizer, optional
-        Follow this one only; otherwise all that step the model.
+        Follow this one only, of wrappers such as accelerate's the one inside; otherwise all that
+        step the model.
     pretrained : bool or data, default False
         True: the present weights count as those of task 1, and training begins with task 2.
         Importances of a pretrained network need data, as in ``next_task``.
@@ -76,7 +77,7 @@ class Continual:
         self.task = 1
         self.n_steps = 0
         self.kept: Any = None
-        self._only = None if optimizer is None else _inner(optimizer)
+        self._only = optimizer
         self._rates: list[tuple[dict[str, Any], Any]] = []
         self._stepping: Any = None
         self._warned = False
@@ -184,7 +185,8 @@ class Continual:
             for mechanism, attributes in zip(self.mechanisms, before, strict=True):
                 vars(mechanism).update(attributes)
             raise
-        self.task, self.n_steps = self.task + 1, 0
+        self.task += 1
+        self.n_steps = 0
         self._known.clear()  # layers may be frozen, thawed, added or grown between tasks
 
     def _look_up(self) -> None:
@@ -311,13 +313,6 @@ def _ordered(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
     if len({type(each) for each in every}) < len(every):
         raise ValueError(f"mechanisms must be of different kinds, got {list(mechanisms)}")
     return sorted(every, key=lambda each: each.rank)
-
-
-def _inner(optimizer: Any) -> Any:
-    """Return the optimizer inside wrappers such as accelerate's."""
-    while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
-        optimizer = optimizer.optimizer
-    return optimizer
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # a trace would hold λ as a constant

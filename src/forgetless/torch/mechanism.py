@@ -99,7 +99,10 @@ def unwrapped(model: Any) -> Any:
     """Return the module inside ``torch.compile`` and data-parallel wrappers."""
     wrappers = torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel
     while hasattr(model, "_orig_mod") or isinstance(model, wrappers):
-        model = model._orig_mod if hasattr(model, "_orig_mod") else model.module
+        if hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        else:
+            model = model.module
     return model
 
 

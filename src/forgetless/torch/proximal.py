@@ -260,8 +260,10 @@ class Proximal(Mechanism):
         parts = [name_of(self._given) if callable(self._given) else repr(self._given)]
         if self.importance is not None:
             parts.append(f"importance={name_of(self.importance)}")
-        parts += [] if self.relative else ["relative=False"]
-        parts += ["decoupled=True"] if self.decoupled else []
+        if not self.relative:
+            parts.append("relative=False")
+        if self.decoupled:
+            parts.append("decoupled=True")
         return f"Proximal({', '.join(parts)})"
 
 
@@ -273,10 +275,11 @@ def _strengths(strength: Any) -> Schedule:
 
 
 def _rate(group: Mapping[str, Any]) -> Any:
-    """Return the learning rate as a number, or as a tensor if it is on a device."""
+    """Return the learning rate as a number, or as a tensor if it is on a GPU."""
     rate = group["lr"]
-    on_device = isinstance(rate, torch.Tensor) and rate.device.type != "cpu"
-    return rate if on_device else float(rate)
+    if getattr(rate, "is_cuda", False):
+        return rate
+    return float(rate)
 
 
 def _checked(name: str, value: Any, p: Any) -> Any:

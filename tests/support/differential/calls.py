@@ -8,6 +8,8 @@ decides on the tolerance, as that of a golden number does. Numbers below "unit" 
 it: what is far smaller than the losses or the weights of a case is a rounding error.
 """
 
+import functools
+
 import numpy as np
 from scipy import sparse
 
@@ -216,11 +218,22 @@ def loss_on_before(case):
 def ensemble(case):
     """Return metrics over fresh tasks, and the losses of the best schedules."""
     tasks = ensemble_of(case)
-    problem = (tasks, schedule_of(case), case["k"])
-    exact = fl.expect(*problem, metrics=LAST_WEIGHTS, record="all")
-    trace = fl.simulate(*problem, metrics=LAST_WEIGHTS, n_trials=TRIALS, seed=case["seed"])
+    return fresh(case, tasks.expect, tasks.simulate, tasks.optimal_schedule)
+
+
+def ensemble_before(case):
+    """Return the same of the old commit."""
+    verbs = (fl.expect, fl.simulate, fl.optimal_schedule)
+    return fresh(case, *(functools.partial(verb, ensemble_of(case)) for verb in verbs))
+
+
+def fresh(case, expect, simulate, optimal_schedule):
+    """Return the answers of the three verbs of an ensemble."""
+    problem = (schedule_of(case), case["k"])
+    exact = expect(*problem, metrics=LAST_WEIGHTS, record="all")
+    trace = simulate(*problem, metrics=LAST_WEIGHTS, n_trials=TRIALS, seed=case["seed"])
     goals = ("average_loss", "next_loss", "distance")
-    best = {goal: fl.optimal_schedule(tasks, 4, objective=goal).loss for goal in goals}
+    best = {goal: optimal_schedule(4, objective=goal).loss for goal in goals}
     return {
         **prefixed("expect", values_of(exact, LAST_WEIGHTS)),
         **prefixed("simulate", values_of(trace, LAST_WEIGHTS)),
@@ -351,15 +364,6 @@ def advise(case):
 # --- estimators and tables ---
 
 
-def model_of(case):
-    """Return an estimator."""
-    name, options = case["model"]
-    options = dict(options)
-    if "memory" in options:
-        options["memory"] = fl.LowRankMemory(**options["memory"])
-    return getattr(fl, name)(**options)
-
-
 def learn(model, pairs, form):
     """Learn a stream in one of its forms."""
     if form == "groups":
@@ -371,8 +375,6 @@ def learn(model, pairs, form):
             model.partial_fit(X, y, sample_weight=np.linspace(0.5, 2.0, len(y)))
         elif form == "sparse":
             model.partial_fit(sparse.csr_array(np.where(np.abs(X) > 0.5, X, 0.0)), y)
-        elif form == "blocks":
-            model.partial_fit_blocks([(X[:2], y[:2]), (X[2:], y[2:])])
         elif form == "two targets":
             model.partial_fit(X, np.stack([y, y**2], axis=1))
         else:
@@ -381,28 +383,16 @@ def learn(model, pairs, form):
 
 
 def regressor(case):
-    """Return weights, predictions and the history of a regressor."""
+    """Return weights and predictions of a scheme of the paper."""
     pairs = arrays(case["stream"])
-    model = learn(model_of(case), pairs, case["form"])
+    name, options = case["model"]
+    model = learn(getattr(fl, name)(**options), pairs, case["form"])
     return {
         "unit": SMALL,
         "coef": model.coef_,
         "intercept": model.intercept_,
         "predict": model.predict(pairs[0][0]),
-        "strength": model.history_["strength"],
-        "mse_after": model.history_["mse_after"],
     }
-
-
-def classifier(case):
-    """Return weights and probabilities of a classifier."""
-    model = model_of(case)
-    kind = "logistic" if case["model"][0] == "ContinualLogistic" else "classifier"
-    levels = np.linspace(-1.0, 1.0, case["classes"] - 1)
-    for X, y in arrays(case["stream"]):
-        model.partial_fit(X, np.digitize(y, levels), classes=list(range(case["classes"])))
-    values = {"coef": model.coef_, "predict_proba": model.predict_proba(X)}
-    return {"unit": SMALL, **prefixed(kind, values)}
 
 
 def evaluate_stream(case):
@@ -444,13 +434,12 @@ CALLS = {
     "loss_gradient": (loss_gradient, loss_gradient),
     "disturbed": (disturbed_before, disturbed),
     "loss_on": (loss_on_before, loss_on),
-    "ensemble": (ensemble, ensemble),
+    "ensemble": (ensemble_before, ensemble),
     "regressor": (regressor, regressor),
     "upper_bound": (upper_bound, majorant),
     "catalogue": (catalogue, new_catalogue),
     "compare_bounds": (compare_bounds, compare_bounds),
     "theory": (theory, theory),
-    "classifier": (classifier, classifier),
     "evaluate_stream": (evaluate_stream, evaluate_stream),
     "table": (table, table),
     "optimal_schedule": (optimal_schedule, optimal_schedule),

@@ -243,35 +243,19 @@ def stream(draw):
 
 
 def regressor(draw):
-    """Return a regressor, a stream and the form in which it comes."""
+    """Return a scheme of the paper, a stream and the form in which it comes."""
     made = stream(draw)
     alpha = {"alpha": draw.real(0.05, 3.0)}
-    shared = {"fit_intercept": draw.one_of(False, True), "standardize": draw.one_of(False, True)}
+    shared = {"fit_intercept": draw.one_of(False, True)}
     planned = {"schedule": draw.one_of("fixed", "increasing"), "n_tasks": len(made["rows"])}
-    memory = {"rank": draw.integer(1, 4), "diagonal": draw.one_of(False, True), "dtype": "float64"}
     model = draw.one_of(
         ["ContinualRidge", {**alpha, **shared}],
         ["ContinualRidge", {**alpha, "average": draw.real(0.0, 3.0)}],
         ["ContinualRidge", {**planned, **shared}],
-        ["ContinualRidge", {}],
-        ["ContinualRidge", {**alpha, **shared, "memory": memory}],
-        ["ContinualGD", {"n_steps": draw.integer(1, 8)}],
-        ["RecursiveLeastSquares", {**alpha, **shared}],
-        ["JointRidge", {**alpha, **shared}],
+        ["ContinualGD", {"n_steps": draw.integer(1, 8), **shared}],
     )
-    form = draw.one_of("rows", "rows", "weights", "sparse", "blocks", "groups", "two targets")
+    form = draw.one_of("rows", "rows", "weights", "sparse", "groups", "two targets")
     return {"model": model, "stream": made, "form": form}
-
-
-def classifier(draw):
-    """Return a classifier and a stream."""
-    alpha = {"alpha": draw.real(0.05, 3.0)}
-    model = draw.one_of(
-        ["ContinualRidgeClassifier", {}],
-        ["ContinualRidgeClassifier", alpha],
-        ["ContinualLogistic", {}],
-    )
-    return {"model": model, "stream": stream(draw), "classes": draw.integer(2, 4)}
 
 
 def evaluated(draw):
@@ -312,7 +296,6 @@ MAKERS = {
     "catalogue": catalogue,
     "compare_bounds": independent,
     "theory": theory,
-    "classifier": classifier,
     "evaluate_stream": evaluated,
     "table": table,
     "optimal_schedule": independent,

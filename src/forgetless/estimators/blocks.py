@@ -1,0 +1,93 @@
+"""Statistics of rows, also of dask arrays: sums over blocks."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_X_y
+
+from forgetless.estimators.rows import DENSE, Rows
+from forgetless.estimators.tasks import array_of
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether X is a dask collection."""
+    return hasattr(X, "__dask_graph__")
+
+
+def rows_of(
+    X: Any, y: Any, sample_weight: Any = None, *, center: bool = True, dense: int = DENSE
+) -> Rows:
+    """Return the statistics of rows, which ``StreamingRidge.partial_fit_rows`` learns.
+
+    For tasks larger than memory, or on several machines: the sum of the statistics of blocks is
+    that of all rows.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n, d), or dask array or data frame
+        Of dask only d × d numbers of a block leave its worker.
+    y : array of shape (n,) or (n, c)
+    sample_weight : array of shape (n,), optional
+    center : bool, default True
+        As ``fit_intercept`` of the model.
+    dense : int, default 500
+        Features up to which second moments are a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np, forgetless as fl
+    >>> blocks = [(np.eye(3), np.arange(3.0)), (np.ones((2, 3)), np.ones(2))]
+    >>> rows = sum(fl.rows_of(X, y) for X, y in blocks)
+    >>> rows.n, fl.StreamingRidge(1.0).partial_fit_rows(rows).n_features_in_
+    (5.0, 3)
+    """
+    if is_dask(X):
+        return _sum_of_dask(X, y, sample_weight, {"center": center, "dense": dense})
+    X, y = check_X_y(array_of(X), y, accept_sparse="csr", multi_output=True, dtype=np.float64)
+    y = y.astype(np.float64).reshape(len(y), -1)
+    if sample_weight is None:
+        return Rows.of(X, y, center=center, dense=dense)
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    if (weight < 0).any() or not weight.any():
+        raise ValueError(
+            f"sample_weight must be nonnegative and not all zero, got {weight.min():g} to"
+            f" {weight.max():g}; leave a block without weight out"
+        )
+    kept = np.flatnonzero(weight)
+    return Rows.of(X[kept], y[kept], weight[kept], center=center, dense=dense)
+
+
+def _sum_of_dask(X: Any, y: Any, weight: Any, options: dict[str, Any]) -> Rows:
+    """Return the sum over blocks of rows, added up in a tree. Lost blocks are dask's to repeat."""
+    import dask
+    import dask.array as da
+
+    X, y, weight = (
+        part.to_dask_array(lengths=True) if hasattr(part, "to_dask_array") else part
+        for part in (X, y, weight)
+    )
+    X = X.rechunk({1: -1})
+    if np.isnan(X.chunks[0]).any():
+        raise ValueError("X has blocks of unknown length; call X.compute_chunk_sizes() first")
+    # y and the weights are cut as the rows of X are.
+    columns = []
+    for part in (y, weight):
+        part = part if part is None or is_dask(part) else da.from_array(part)
+        if part is None:
+            columns.append([None] * X.numblocks[0])
+            continue
+        if len(part) != len(X):
+            raise ValueError(
+                f"X has {len(X)} rows, but y or sample_weight {len(part)}; give one a row"
+            )
+        chunks = {0: X.chunks[0], **({1: -1} if part.ndim > 1 else {})}
+        columns.append(part.rechunk(chunks).to_delayed().ravel())
+    of = dask.delayed(rows_of, pure=True)
+    add = dask.delayed(sum, pure=True)
+    blocks = zip(X.to_delayed().ravel(), *columns, strict=True)
+    parts = [of(*block, **options) for block in blocks]
+    # In a tree, so that no worker holds many statistics at a time.
+    while len(parts) > 1:
+        parts = [add(parts[first : first + 8]) for first in range(0, len(parts), 8)]
+    result: Rows = parts[0].compute()
+    return result

@@ -1,0 +1,249 @@
+"""Second moments Σ aaᵀ of centred rows, in two storages.
+
+:class:`Dense` is the d × d matrix. :class:`LowRank` is BᵀB + diag(rest): some vectors, and the rest
+of the *exact* diagonal, so that every column keeps its variance whatever was cut off. Sums of both
+are exact; only ``LowRank.truncated`` loses anything.
+"""
+
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+from scipy.linalg import blas, eigh, lapack
+
+from forgetless._core.arrays import Floats
+from forgetless.estimators.systems import Eigen, System, Woodbury
+
+EXACT = 1e-6
+"""Fraction of the trace below which a truncation counts as none."""
+
+TIE = 1e-7
+"""Relative size of the perturbation that decides between equal singular values."""
+
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+
+
+def inverse_scale(scale: Floats) -> Floats:
+    """Return u = 1/s, zero where s is."""
+    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """Σ aaᵀ as a matrix of shape (d, d)."""
+
+    matrix: Floats
+
+    @classmethod
+    def of(cls, A: Floats) -> "Dense":
+        """Return the second moments of rows A (n, d)."""
+        return cls(A.T @ A)
+
+    @property
+    def diagonal(self) -> Floats:
+        """Σ a², of shape (d,)."""
+        return self.matrix.diagonal()
+
+    def __add__(self, other: "Moments") -> "Dense":
+        if isinstance(other, Dense):
+            return Dense(self.matrix + other.matrix)
+        total = self.matrix.copy()
+        diagonal = slice(None, None, len(total) + 1)
+        total.flat[diagonal] += other.rest
+        B = other.vectors.T
+        # BᵀB is added in place: few vectors must not cost several copies of a d × d matrix.
+        if len(other.vectors):
+            blas.dgemm(1.0, B, B, beta=1.0, c=total.T, trans_b=True, overwrite_c=True)
+        return Dense(total)
+
+    def plus_vector(self, a: Floats) -> "Dense":
+        """Return the moments with one more row."""
+        return Dense(self.matrix + np.outer(a, a)) if a.any() else self
+
+    def scaled(self, factor: float) -> "Dense":
+        """Return the moments times a factor."""
+        return Dense(factor * self.matrix)
+
+    def widened(self, count: int) -> "Dense":
+        """Return the moments with ``count`` more columns of zeros."""
+        return Dense(np.pad(self.matrix, (0, count)))
+
+    def dot(self, W: Floats) -> Floats:
+        """Return Σ aaᵀ W."""
+        return self.matrix @ W
+
+    def dense(self) -> "Dense":
+        """Return the same moments as a matrix."""
+        return self
+
+    def low_rank(self) -> "LowRank":
+        """Return the same moments as vectors."""
+        e, V = np.linalg.eigh(self.matrix)
+        # Rounding may leave eigenvalues of zero below it; vectors come by size.
+        lengths = np.sqrt(np.maximum(e, 0.0))
+        vectors = np.ascontiguousarray((lengths * V).T[::-1])
+        return LowRank(vectors, np.zeros(len(e)))
+
+    def system(self, u: Floats) -> System:
+        """Return the system of U G U, U = diag(u), for solutions with many λ."""
+        scaled = self.matrix * np.outer(u, u)
+        e, V = np.linalg.eigh(scaled)
+        return Eigen(np.maximum(e, 0.0), V)
+
+    def solve(self, u: Floats, strength: float, c: Floats) -> Floats:
+        """Return (UGU + λ)⁻¹c for one λ > 0, by Cholesky's method: ten times faster than a
+        system.
+        """
+        A = self.matrix * np.outer(u, u)
+        A.flat[:: len(A) + 1] += strength
+        x, info = lapack.dposv(A, c, lower=1, overwrite_a=1)[1:]
+        # A λ below rounding leaves the matrix indefinite; eigenvalues are cut off at 0.
+        return np.asarray(x) if info == 0 else self.system(u).solve(c, max(strength, 1e-300))
+
+    def drifted(self, g: float, strength: float, scale: Floats) -> "Dense":
+        """Return G′ with (G′ + λ′)⁻¹ = (G + λ)⁻¹ + g and λ′ = λ/(1 + gλ), in the units
+        ``scale``.
+        """
+        u = inverse_scale(scale)
+        A = (g * np.outer(u, u)) * self.matrix
+        A.flat[:: len(A) + 1] += 1.0 + g * strength
+        factor = lapack.dpotrf(A, lower=1)[0]
+        lower = lapack.dpotri(factor, lower=1)[0]  # LAPACK writes one half
+        inverse = np.tril(lower) + np.tril(lower, -1).T
+        # G′ = (I − (I + g(G + λ))⁻¹)/g − λ′, where the diagonal part is λ′ + 1/(g(1 + gλ)) − 1/g.
+        inverse.flat[:: len(A) + 1] -= 1.0 / (1.0 + g * strength)
+        change = (-1.0 / g) * inverse
+        return Dense(change * np.outer(scale, scale))
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """Σ aaᵀ ≈ BᵀB + diag(rest), with ``vectors`` B of shape (q, d) and ``rest`` of shape (d,)."""
+
+    vectors: Floats
+    rest: Floats
+
+    @classmethod
+    def of(cls, A: Floats) -> "LowRank":
+        """Return the second moments of rows A (n, d)."""
+        n, d = A.shape
+        # More than 2d vectors are replaced by a triangle: below that the matrix is made at once
+        # by whoever solves.
+        vectors = np.linalg.qr(A, mode="r") if n > 2 * d else A
+        return cls(np.ascontiguousarray(vectors), np.zeros(d))
+
+    @property
+    def diagonal(self) -> Floats:
+        """Σ a², of shape (d,)."""
+        return np.asarray(self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors))
+
+    @property
+    def retained(self) -> float:
+        """Fraction of the trace that the vectors hold."""
+        total = float(self.diagonal.sum())
+        return 1.0 - float(self.rest.sum()) / total if total > 0 else 1.0
+
+    def __add__(self, other: "Moments") -> "Moments":
+        if isinstance(other, Dense):
+            return other + self
+        both = LowRank.of(np.concatenate([self.vectors, other.vectors]))
+        return LowRank(both.vectors, self.rest + other.rest)
+
+    def plus_vector(self, a: Floats) -> "LowRank":
+        """Return the moments with one more row."""
+        if not a.any():
+            return self
+        return LowRank(np.concatenate([self.vectors, a[None]]), self.rest)
+
+    def scaled(self, factor: float) -> "LowRank":
+        """Return the moments times a factor."""
+        return LowRank(np.sqrt(factor) * self.vectors, factor * self.rest)
+
+    def widened(self, count: int) -> "LowRank":
+        """Return the moments with ``count`` more columns of zeros."""
+        vectors = np.pad(self.vectors, ((0, 0), (0, count)))
+        return LowRank(vectors, np.pad(self.rest, (0, count)))
+
+    def dot(self, W: Floats) -> Floats:
+        """Return Σ aaᵀ W."""
+        return np.asarray(self.vectors.T @ (self.vectors @ W) + self.rest[:, None] * W)
+
+    def dense(self) -> Dense:
+        """Return the same moments as a matrix."""
+        return Dense(self.vectors.T @ self.vectors + np.diag(self.rest))
+
+    def low_rank(self) -> "LowRank":
+        """Return the same moments as vectors."""
+        return self
+
+    def system(self, u: Floats) -> System:
+        """Return the system of U G U, U = diag(u), for solutions with many λ."""
+        B = self.vectors * u
+        q, d = B.shape
+        if 2 * q > d:
+            return LowRank(B, self.rest * u**2).dense().system(np.ones(d))
+        if self.rest.any():
+            return Woodbury(B, self.rest * u**2)
+        # With BBᵀ = Q e Qᵀ the eigenvectors of BᵀB are BᵀQ/√e.
+        e, Q = np.linalg.eigh(B @ B.T)
+        largest = max(float(e.max(initial=0.0)), 1e-300)
+        keep = e > 1e-12 * largest
+        V = (B.T @ Q[:, keep]) / np.sqrt(e[keep])
+        return Eigen(e[keep], V)
+
+    def solve(self, u: Floats, strength: float, c: Floats) -> Floats:
+        """Return (UGU + λ)⁻¹c for one λ."""
+        return self.system(u).solve(c, strength)
+
+    def truncated(self, rank: int, u: Floats) -> tuple["LowRank", bool]:
+        """Return the ``rank`` leading directions in the units u with the same diagonal, and
+        whether any was lost.
+        """
+        B = self.vectors * u
+        # Equal singular values have no first direction: which one is kept would depend on the
+        # memory layout of the rows. Weights that differ by 1e-7 from column to column decide it.
+        golden = np.arange(1, B.shape[1] + 1) * _GOLDEN % 1.0
+        tilted = B * (1.0 + TIE * golden)
+        e, Q = _largest(tilted @ tilted.T, rank)
+        kept = e > 1e-14 * max(float(e[-1]), 0.0)
+        leading = (Q.T @ self.vectors)[kept][::-1]
+        diagonal = self.diagonal
+        rest = np.maximum(diagonal - np.einsum("ij,ij->j", leading, leading), 0.0)
+        lost = float(rest @ u**2)
+        if lost <= EXACT * float(diagonal @ u**2):
+            return LowRank(leading, np.zeros_like(rest)), False
+        return LowRank(leading, rest), True
+
+    def drifted(self, g: float, strength: float, scale: Floats) -> "LowRank":
+        """Return what ``Dense.drifted`` returns, the rest of the diagonal apart."""
+        u = inverse_scale(scale)
+        B = self.vectors * u
+        e, Q = np.linalg.eigh(B @ B.T)
+        e = np.maximum(e, 1e-300)
+        # Every direction keeps its place and loses length.
+        shrunk = np.sqrt(_walked(e, g, strength) / e)
+        vectors = (Q * shrunk).T @ self.vectors
+        rest = _walked(self.rest * u**2, g, strength)
+        return LowRank(vectors, rest * scale**2)
+
+
+Moments = Union[Dense, LowRank]  # noqa: UP007 (as text in annotations above)
+
+
+def _largest(K: Floats, rank: int) -> tuple[Floats, Floats]:
+    """Return the ``rank`` largest eigenvalues of a matrix, ascending, with their eigenvectors."""
+    q = len(K)
+    if q <= 4 * rank:  # all of them are found five times faster than most of them
+        e, Q = np.linalg.eigh(K)
+        return e[-rank:], Q[:, -rank:]
+    e, Q = eigh(K, subset_by_index=(q - rank, q - 1))
+    return e, Q
+
+
+def _walked(e: Floats, g: float, strength: float) -> Floats:
+    """Return the eigenvalues e′ = (e + λ)/(1 + g(e + λ)) − λ/(1 + gλ) after a walk of variance
+    g.
+    """
+    with_data = 1.0 + g * (e + strength)
+    without = 1.0 + g * strength
+    return np.asarray(e / (with_data * without))

@@ -1,0 +1,416 @@
+"""Weighted rows [X y] as sufficient statistics of linear regression: a commutative monoid.
+
+``Rows.of(X, y)`` of two blocks added is that of both blocks together, so that blocks, weights,
+dask, models of several machines and recursive least squares are sums. Everything is centred on the
+means (Chan, Golub and LeVeque 1979), so that columns may be far from zero, and in the units of the
+user: to standardize is to penalize λs² with the present standard deviations s.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from forgetless._core.arrays import Floats
+from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
+
+STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
+"""Values of λ among which the evidence chooses, for columns of variance 1."""
+
+DENSE = 500
+"""Features up to which Σ xxᵀ is stored as a matrix: 2 MB, whose eigenvectors take 50 ms."""
+
+CONSTANT = 1e-10
+"""A column whose standard deviation is below this fraction of its mean has not varied."""
+
+LARGEST = 1e140
+"""Largest number in X or y, since all are squared."""
+
+TIED = 1e-6
+"""Difference of −2 log p below which two λ explain the targets equally well."""
+
+
+class Fit(NamedTuple):
+    """A ridge solution.
+
+    Attributes
+    ----------
+    coef, intercept : arrays of shape (d, c) and (c,)
+    strength, scale : float and array of shape (d,)
+        λ and the units s of its penalty λ Σ_j s_j² w_j².
+    minimum : array of shape (c,)
+        The squared error with its penalty.
+    noise : array of shape (c,)
+        Posterior mean of the variance of the noise, also over λ where it was chosen.
+    freedom : float
+        Degrees of freedom when λ was chosen; NaN where they were not computed.
+    n, n_chosen : float
+        Numbers of rows of the solution, and of the choice of λ.
+    """
+
+    coef: Floats
+    intercept: Floats
+    strength: float
+    scale: Floats
+    minimum: Floats
+    noise: Floats
+    freedom: float
+    n: float
+    n_chosen: float
+
+    def with_targets(self, place: Any) -> "Fit":
+        """Return the solution with targets in another order; those of place −1 are new, and were
+        always zero.
+        """
+        names = ("coef", "intercept", "minimum", "noise")
+        moved: dict[str, Any] = {name: _placed(getattr(self, name), place) for name in names}
+        return self._replace(**moved)
+
+    def widened(self, count: int) -> "Fit":
+        """Return the solution with ``count`` more columns, zero so far."""
+        coef = np.pad(self.coef, ((0, count), (0, 0)))
+        return self._replace(coef=coef, scale=np.pad(self.scale, (0, count)))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Number, means and centred sums of products of weighted rows [X y], and the range of every
+    column.
+
+    ``forgetless.rows_of`` makes one from arrays or dask arrays. ``a + b`` are the rows of both.
+
+    Attributes
+    ----------
+    n : float
+        Sum of the weights.
+    mean, target : arrays of shape (d,) and (c,)
+        Weighted means; zeros where rows are not centred.
+    gram : Dense or LowRank
+        Σ (x − x̄)(x − x̄)ᵀ.
+    cross, squares : arrays of shape (d, c) and (c,)
+        Σ (x − x̄)(y − ȳ)ᵀ and Σ (y − ȳ)².
+    low, high : arrays of shape (d,)
+        Smallest and largest value of every column.
+    centered : bool
+    near : float
+        λ of the last truncation, 0 if nothing was lost.
+    """
+
+    n: float
+    mean: Floats
+    target: Floats
+    gram: Moments
+    cross: Floats
+    squares: Floats
+    low: Floats
+    high: Floats
+    centered: bool = True
+    near: float = 0.0
+
+    @classmethod
+    def of(
+        cls, X: Any, y: Floats, weight: Any = None, *, center: bool = True, dense: int = DENSE
+    ) -> "Rows":
+        """Return the statistics of rows X (n, d), dense or sparse, targets y (n, c) and positive
+        weights (n,).
+        """
+        m, d = X.shape
+        w = np.ones(m) if weight is None else weight
+        n = float(w.sum())
+        low, high = column_range(X)
+        largest = max(-low.min(), high.max(), np.abs(y).max())
+        if not largest < LARGEST:
+            raise OverflowError(
+                f"X or y holds {largest:g}, too large to be squared; numbers must be below"
+                f" {LARGEST:g}: rescale them towards 1"
+            )
+        mean = np.asarray(w @ X).ravel() / n if center else np.zeros(d)
+        target = w @ y / n if center else np.zeros(y.shape[1])
+        Y = y - target
+        # A few rows are cheaper to keep as they are than to write down as a d × d matrix.
+        store: type[Dense] | type[LowRank] = Dense if 2 * m >= d and d <= dense else LowRank
+        if sparse.issparse(X) and store is Dense:
+            # Columns of a sparse matrix are near zero, so subtracting x̄x̄ᵀ loses no digits.
+            weighted = X.multiply(w[:, None]).tocsr()
+            gram: Moments = Dense(np.asarray((X.T @ weighted).todense()) - n * np.outer(mean, mean))
+            cross = np.asarray(weighted.T @ Y)
+            return cls(n, mean, target, gram, cross, w @ Y**2, low, high, center)
+        A = (X.toarray() if sparse.issparse(X) else X) - mean
+        if weight is not None:
+            root = np.sqrt(w)[:, None]
+            A = root * A
+            Y = root * Y
+        squares = np.einsum("ij,ij->j", Y, Y)
+        return cls(n, mean, target, store.of(A), A.T @ Y, squares, low, high, center)
+
+    def __add__(self, other: Any) -> "Rows":
+        if not isinstance(other, Rows):
+            return NotImplemented
+        n = self.n + other.n
+        share = other.n / n  # n₂/n
+        gap = other.mean - self.mean
+        apart = other.target - self.target
+        # The means of both parts are two more rows of weights n₁ and n₂, whose spread around the
+        # common mean is that of one row √(n₁n₂/n)(x̄₂ − x̄₁).
+        between = self.n * share
+        return Rows(
+            n,
+            self.mean + share * gap,
+            self.target + share * apart,
+            self.gram + other.gram.plus_vector(np.sqrt(between) * gap),
+            self.cross + other.cross + between * np.outer(gap, apart),
+            self.squares + other.squares + between * apart**2,
+            np.minimum(self.low, other.low),
+            np.maximum(self.high, other.high),
+            self.centered,
+            max(self.near, other.near),
+        )
+
+    def __radd__(self, other: Any) -> "Rows":
+        return self if isinstance(other, int) and other == 0 else NotImplemented  # sum() adds to 0
+
+    def decayed(self, factor: float) -> "Rows":
+        """Return the same rows with all weights multiplied by a factor."""
+        return replace(
+            self,
+            n=factor * self.n,
+            gram=self.gram.scaled(factor),
+            cross=factor * self.cross,
+            squares=factor * self.squares,
+        )
+
+    def widened(self, count: int, dense: int = DENSE) -> "Rows":
+        """Return the rows with ``count`` more columns, zero so far."""
+        wide: dict[str, Any] = {
+            name: np.pad(getattr(self, name), (0, count)) for name in ("mean", "low", "high")
+        }
+        rows = replace(
+            self,
+            gram=self.gram.widened(count),
+            cross=np.pad(self.cross, ((0, count), (0, 0))),
+            **wide,
+        )
+        return rows.stored(dense)
+
+    def with_targets(self, place: Any) -> "Rows":
+        """Return the rows with targets in another order; those of place −1 are new, and were
+        always zero.
+        """
+        names = ("target", "cross", "squares")
+        moved: dict[str, Any] = {name: _placed(getattr(self, name), place) for name in names}
+        return replace(self, **moved)
+
+    def stored(self, dense: int) -> "Rows":
+        """Return the rows with a matrix of second moments up to ``dense`` features, else
+        vectors.
+        """
+        wants = Dense if len(self.mean) <= dense else LowRank
+        if isinstance(self.gram, wants):
+            return self
+        return replace(self, gram=self.gram.dense() if wants is Dense else self.gram.low_rank())
+
+    @property
+    def scale(self) -> Floats:
+        """Standard deviation of every column; 0 where it has not varied."""
+        s = np.sqrt(np.maximum(self.gram.diagonal, 0.0) / self.n)
+        return np.where(s > CONSTANT * np.abs(self.mean), s, 0.0)
+
+    # --- solutions ---
+
+    def solve(self, strength: float, scale: Floats | None = None) -> Fit:
+        """Return argmin Σ‖y − xᵀw − b‖² + λ Σ_j s_j²‖w_j‖² with a free b; s is the present
+        scale if omitted.
+
+        A weight with s_j = 0 is zero: its column has not varied.
+        """
+        scale = self.scale if scale is None else scale
+        u = inverse_scale(scale)
+        c = u[:, None] * self.cross
+        return self._fit(scale, c, self.gram.solve(u, strength, c), strength)
+
+    def by_evidence(self, scale: Floats | None = None, strengths: Any = STRENGTHS) -> Fit:
+        """Return the solution with the λ of largest evidence (MacKay 1992).
+
+        With w ~ N(0, σ²/λ) in the units s, and b and log σ flat, the density of the targets is
+
+            −2 log p(y | λ) = (n − 1) Σ_targets log(min_w ‖y − Xw‖² + λ‖w‖²) + c log det(I + XᵀX/λ)
+
+        up to a constant. Where several λ explain the targets equally well, as with two rows, the
+        largest is taken: the simplest explanation, and not a matter of rounding.
+        """
+        scale = self.scale if scale is None else scale
+        u = inverse_scale(scale)
+        c = u[:, None] * self.cross
+        system = self.gram.system(u)
+        varies = self.squares > 0
+
+        def costs(grid: Floats) -> tuple[Floats, Floats]:
+            energies, determinants = system.evidence(c, grid)
+            # Rounding may leave a negative minimum where the rows are explained completely.
+            minima = np.maximum(self.squares - energies, 1e-12 * self.squares + 1e-300)
+            fit = max(self.n - 1.0, 1e-9) * np.log(minima[:, varies]).sum(axis=1)
+            return fit + np.count_nonzero(varies) * determinants, minima
+
+        grid = np.asarray(strengths, dtype=np.float64)
+        if self.near:
+            strength = _downhill(grid, self.near, lambda grid: costs(grid)[0])
+            return self._fit(scale, c, system.solve(c, strength), strength)
+        values, minima = costs(grid)
+        best = _lowest(values)
+        strength = float(grid[best])
+        weights = system.solve(c, strength)
+        fit = self._fit(scale, c, weights, strength)
+        # Few rows cannot tell λ, and a small one would promise too small errors: the variance of
+        # the noise is averaged over the posterior of λ.
+        posterior = np.exp(-0.5 * (values - values.min()))
+        posterior /= posterior.sum()
+        noise = posterior @ minima / max(self.n - 3.0, 1.0)
+        return fit._replace(noise=noise, freedom=system.freedom(strength))
+
+    def _fit(self, scale: Floats, c: Floats, W: Floats, strength: float) -> Fit:
+        """Return the solution with standardized weights W."""
+        coef = inverse_scale(scale)[:, None] * W
+        # The error without its penalty is not negative; after truncations this must be said.
+        penalty = strength * np.einsum("ij,ij->j", W, W)
+        minimum = np.maximum(self.squares - np.einsum("ij,ij->j", c, W), penalty)
+        intercept = self.target - self.mean @ coef
+        noise = minimum / max(self.n - 3.0, 1.0)
+        unknown = float("nan")
+        return Fit(coef, intercept, strength, scale, minimum, noise, unknown, self.n, self.n)
+
+    # --- forgetting ---
+
+    def truncated(self, rank: int, fit: Fit) -> "Rows":
+        """Return the rows with at most ``rank`` vectors; the solution ``fit`` and its minimum stay.
+
+        The gradient of the solution is moved into ``cross``: an exact ``cross`` beside a truncated
+        matrix would let the diagonal alone explain the directions that were lost.
+        """
+        if isinstance(self.gram, Dense) or len(self.gram.vectors) <= rank:
+            return self
+        gram, lost = self.gram.truncated(rank, inverse_scale(fit.scale))
+        if not lost:
+            return replace(self, gram=gram, near=0.0)
+        return replace(self._about(gram, fit, fit.strength), near=fit.strength)
+
+    def drifted(self, g: float, fit: Fit) -> "Rows":
+        """Return the rows as evidence for weights that have walked since.
+
+        The posterior covariance σ²(G + λ)⁻¹ of the weights in the units of ``fit`` becomes
+        σ²((G + λ)⁻¹ + g), and that of the level σ²(1/n + g): the prediction of a Kalman filter,
+        after which λ is λ/(1 + gλ). The solution stays what it is.
+        """
+        gram = self.gram.drifted(g, fit.strength, fit.scale)
+        rows = self._about(gram, fit, fit.strength / (1.0 + g * fit.strength))
+        return replace(rows, n=self.n / (1.0 + g * self.n))
+
+    def _about(self, gram: Moments, fit: Fit, strength: float) -> "Rows":
+        """Return the rows with other second moments for which ``fit`` solves with a penalty
+        ``strength``: from (G + λs²)w = c, and min = q − cᵀw.
+        """
+        cross = gram.dot(fit.coef) + (strength * fit.scale**2)[:, None] * fit.coef
+        squares = fit.minimum + np.einsum("ij,ij->j", cross, fit.coef)
+        return replace(self, gram=gram, cross=cross, squares=squares)
+
+    # --- errors ---
+
+    def error(self, coef: Floats, intercept: Floats) -> Floats:
+        """Return Σ(y − xᵀw − b)² of any weights w (d, c) and b (c,), of shape (c,)."""
+        bias = self.target - self.mean @ coef - intercept
+        # Σ(y − ȳ − (x − x̄)ᵀw)² = q − 2wᵀc + wᵀGw, and the means add n·bias².
+        centred = self.squares - 2.0 * np.einsum("ij,ij->j", coef, self.cross)
+        centred += np.einsum("ij,ij->j", coef, self.gram.dot(coef))
+        return np.asarray(np.maximum(centred, 0.0) + self.n * bias**2)
+
+    def freedom(self, fit: Fit) -> float:
+        """Return the degrees of freedom of a solution."""
+        if not np.isnan(fit.freedom):
+            return fit.freedom
+        return self.gram.system(inverse_scale(fit.scale)).freedom(fit.strength)
+
+    def residual(self, fit: Fit) -> Floats:
+        """Return the squared error of a solution without its penalty, of shape (c,)."""
+        standardized = fit.scale[:, None] * fit.coef
+        penalty = fit.strength * np.sum(standardized**2, axis=0)
+        return np.asarray(np.maximum(fit.minimum - penalty, 0.0))
+
+    def error_left_out(self, fit: Fit) -> Floats:
+        """Return the mean squared error to expect of rows left out (GCV), of shape (c,)."""
+        used = (1.0 + self.freedom(fit)) / max(self.n, 1.0)
+        left = 1.0 - min(used, 0.95)
+        return self.residual(fit) / self.n / left**2
+
+    def noise(self, fit: Fit) -> Floats:
+        """Return the variance of the noise, of shape (c,).
+
+        The larger one of two estimates. The posterior of σ², whose mean is min/(n − 3) for one λ,
+        is right for few rows, where residuals are nearly zero; residuals over n − 1 − freedom are
+        right where λ is too small for the weights.
+        """
+        left = max(self.n - 1.0 - self.freedom(fit), 0.05 * self.n)
+        return np.maximum(fit.noise, self.residual(fit) / left)
+
+    def variances(self, X: Any, fit: Fit, noise: Floats) -> Floats:
+        """Return the variances σ²(1 + 1/n + xᵀ(G + λ)⁻¹x), (n, c), of new targets of rows X."""
+        u = inverse_scale(fit.scale)
+        dense = X.toarray() if sparse.issparse(X) else X
+        Z = (dense - self.mean) * u
+        leverages = self.gram.system(u).leverages(Z, fit.strength)
+        # The noise of the target itself, the level, and the weights.
+        factors = 1.0 + self.centered / self.n + leverages
+        return np.outer(factors, noise)
+
+
+def _placed(values: Floats, place: Any) -> Floats:
+    return np.where(place >= 0, values[..., place], 0.0)
+
+
+def _lowest(costs: Floats) -> int:
+    """Return the place of the lowest costs, the last one where several are the same."""
+    if not np.isfinite(costs).all():
+        raise OverflowError("sums of squares of rows overflow; rescale X and y towards 1")
+    tied = np.flatnonzero(costs <= costs.min() + TIED)
+    return int(tied[-1])
+
+
+def _downhill(grid: Floats, near: float, costs: Any) -> float:
+    """Return the λ at the end of a walk down the costs from ``near``: upwards freely, downwards by
+    one step at most.
+
+    After a truncation a much smaller λ would fit the directions that were lost.
+    """
+    start = int(np.argmin(np.abs(np.log(grid / near))))
+    low = max(start - 1, 0)
+    values = {start: float(costs(grid[start : start + 1])[0])}
+
+    def cost(at: int) -> float:
+        if at not in values:
+            values[at] = float(costs(grid[at : at + 1])[0])
+        return values[at]
+
+    at = start
+    while at + 1 < len(grid) and cost(at + 1) < cost(at):
+        at += 1
+    if at == start and cost(low) < cost(start):
+        at = low
+    return float(grid[at])
+
+
+def column_range(X: Any) -> tuple[Floats, Floats]:
+    """Return the smallest and the largest value of every column, of shape (d,)."""
+    if sparse.issparse(X):
+        parts = [X.min(axis=0), X.max(axis=0)]
+        low, high = (np.asarray(part.toarray(), dtype=np.float64).ravel() for part in parts)
+        return low, high
+    n, d = X.shape
+    # NumPy reduces short rows slowly: several of them are taken for one long row.
+    together = max(1024 // d, 1)
+    if together == 1 or n < 2 * together or not X.flags.c_contiguous:
+        return X.min(axis=0), X.max(axis=0)
+    whole = n // together * together
+    wide = X[:whole].reshape(-1, together * d)
+    tail = X[whole - together :]
+    low = wide.min(axis=0).reshape(-1, d).min(axis=0)
+    high = wide.max(axis=0).reshape(-1, d).max(axis=0)
+    return np.minimum(low, tail.min(axis=0)), np.maximum(high, tail.max(axis=0))

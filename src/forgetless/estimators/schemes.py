@@ -1,0 +1,383 @@
+"""The schemes of the paper: a task changes the weights by one regularized step, and nothing else is
+stored.
+
+Levinstein et al. (2025), Algorithms 1 (explicit L2 towards the previous weights) and 2 (a budget of
+gradient steps). They take O(d) memory, do not standardize, and have no intercept by default, so
+that the theorems hold. For the smallest error on ordinary data take ``StreamingRidge``.
+"""
+
+import copy
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import RegressorMixin
+
+from forgetless._core import averages
+from forgetless._core.arrays import Floats
+from forgetless._schedule import as_schedule
+from forgetless.equation import change, norm
+from forgetless.estimators import files, tasks
+from forgetless.estimators.base import Before, Streaming
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.reporting.table import Table
+
+
+class SchemeState(NamedTuple):
+    """Everything learned.
+
+    Attributes
+    ----------
+    fixed : dict
+    last, average : arrays of shape (d, c)
+        Weights after the last task, and those that predict.
+    total : float
+        Σ (i/t)^r of the average.
+    radius : float
+        The largest ‖X‖₂ so far, where it was needed.
+    strength : float
+        1/φ'(0) of the last step: λ, or 1/(Nγ).
+    n_tasks : int
+    before : Before
+    """
+
+    fixed: dict[str, Any]
+    last: Floats
+    average: Floats
+    total: float
+    radius: float
+    strength: float
+    n_tasks: int
+    before: Before
+
+
+class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
+    """Base of the schemes: a stream of steps with the filters of a schedule."""
+
+    schedule: Any
+    n_tasks: int | None
+    radius: float | None
+    average: float | None
+    fit_intercept: bool
+
+    _fixed = ("average", "fit_intercept")
+    _is_budget = False
+    """Whether filters are those of gradient descent."""
+
+    def _constant(self, radius: float) -> Filter:
+        """Return the filter of every task where there is no schedule."""
+        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn one task.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,) or (n, c)
+        sample_weight : array of shape (n,), optional
+            Nonnegative weights of the squared errors.
+        """
+        state: SchemeState | None = self._state
+        fixed = self._checked_fixed()
+        draft = copy.copy(self)
+        X, y, weight = tasks.task(draft, X, y, sample_weight, first=state is None)
+        if state is None:
+            start = np.zeros((X.shape[1] + bool(self.fit_intercept), y.shape[1]))
+            state = SchemeState(fixed, start, start, 0.0, 0.0, 0.0, 0, Before())
+        return self._commit(draft, self._after(state, self._extended(X), y, weight))
+
+    def _after(self, state: SchemeState, X: Any, y: Floats, weight: Any) -> SchemeState:
+        """Return the state after a task."""
+        t = state.n_tasks + 1
+        # What the model would have said of the task before it is learned.
+        gap = X @ state.average - y
+        before = state.before
+        if state.n_tasks:
+            squares = np.sum(gap**2, axis=1)
+            error = float(squares.sum() if weight is None else weight @ squares)
+            rows = float(len(y) if weight is None else weight.sum())
+            before = before.plus(error, rows, before.rows + rows)
+        residual = y - X @ state.last  # the average answers, and the last weights learn
+        if weight is not None:
+            root = np.sqrt(weight)[:, None]
+            X = X.multiply(root).tocsr() if sparse.issparse(X) else root * X
+            residual = root * residual
+        radius = state.radius
+        if self._needs_radius:
+            radius = self.radius if self.radius is not None else max(radius, norm(X))
+        filter_ = self._filter(t, radius)
+        last = state.last + change(X, residual, filter_)
+        if not np.isfinite(last).all():
+            raise OverflowError(
+                f"the weights are not finite after task {t}; rescale X and y towards 1, or use"
+                " smaller steps"
+            )
+        total = 1.0
+        average = last
+        if self.average is not None:
+            # w̄ ← w̄ + (w − w̄)/Σ (i/t)^r
+            total = averages.next_total(state.total, float(self.average), t)
+            average = state.average + (last - state.average) / total
+        strength = float(filter_.strength())
+        return SchemeState(state.fixed, last, average, total, radius, strength, t, before)
+
+    @property
+    def _needs_radius(self) -> bool:
+        return self.schedule is not None
+
+    def _filter(self, t: int, radius: float) -> Filter:
+        """Return the filter of task t."""
+        schedule = self._schedule()
+        if schedule is None:
+            return self._constant(radius)
+        # A filter with one value per step knows its number of tasks.
+        listed = getattr(schedule, "horizon", None)
+        k = self.n_tasks or self.__dict__.get("_n_groups") or listed
+        if k is not None and t > k:
+            raise ValueError(
+                f"task {t} is beyond the {k} tasks that the schedule was made for; set n_tasks to"
+                " their number, or use a constant"
+            )
+        filter_ = schedule if isinstance(schedule, Filter) else schedule(k or 1, radius)
+        is_filter = isinstance(filter_, Filter)
+        if not is_filter or isinstance(filter_, GradientDescent) != self._is_budget:
+            allowed = "of gradient descent" if self._is_budget else "such as fl.Ridge"
+            raise TypeError(
+                f"schedule of {type(self).__name__} must give a filter {allowed}, got {filter_!r};"
+                " budgets of gradient steps are for ContinualGD"
+            )
+        if filter_.horizon is None:
+            return filter_
+        if k is None:
+            raise ValueError(
+                f"schedule {self.schedule!r} depends on the number of tasks: set n_tasks, or use"
+                " fit with groups"
+            )
+        return filter_[t - 1]
+
+    def _schedule(self) -> Any:
+        """Return the schedule or filter that ``schedule`` stands for, None without one."""
+        return None if self.schedule is None else as_schedule(self.schedule, self.n_tasks)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        averages.power(self.average)
+        self._schedule()
+
+    def _check_state(self) -> None:
+        state = self._state
+        d = self.n_features_in_ + bool(self.fit_intercept)
+        c = self._y_shape[0] if self._y_shape else 1
+        files.check_array(state.last, (d, c), "last")
+        files.check_array(state.average, (d, c), "average")
+
+    def _extended(self, X: Any) -> Any:
+        """Return X with a feature that is always 1, where there is an intercept."""
+        if not self.fit_intercept:
+            return X
+        ones = np.ones((X.shape[0], 1))
+        if sparse.issparse(X):
+            return sparse.hstack([X, ones], format="csr")
+        return np.hstack([X, ones])
+
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind the present ones, of weight zero."""
+        state = self._fitted()
+        draft = self._with_features(count, names)
+        d = self.n_features_in_
+
+        def wide(W: Floats) -> Floats:
+            return np.insert(W, np.full(count, d), 0.0, axis=0)
+
+        wider = state._replace(last=wide(state.last), average=wide(state.average))
+        return self._commit(draft, wider)
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions with the last weights, or with their average."""
+        state = self._fitted()
+        X = tasks.rows(self, X, is_guarded=False)
+        d = self.n_features_in_
+        values = X @ state.average[:d]
+        return self._shaped(values + state.average[d] if self.fit_intercept else values)
+
+    def coefficients(self) -> Table:
+        """Return a table of the coefficients; weights alone have no standard errors."""
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
+        coef = self._fitted().average[: self.n_features_in_]
+        if coef.shape[1] == 1:
+            columns["coefficient"] = coef[:, 0].tolist()
+        else:
+            columns |= {f"target {i}": column.tolist() for i, column in enumerate(coef.T)}
+        return Table("Coefficients", columns, number=".4g")
+
+    @property
+    def coef_(self) -> Any:
+        """Coefficients."""
+        W = self._fitted().average[: self.n_features_in_]
+        return W[:, 0] if self._y_shape == () else W.T
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept; zero without one."""
+        W = self._fitted().average
+        intercept = W[-1] if self.fit_intercept else np.zeros(W.shape[1])
+        return float(intercept[0]) if self._y_shape == () else intercept
+
+    @property
+    def radius_(self) -> float:
+        """R of the schedule: as given, or the largest ‖X‖₂ so far."""
+        return float(self._fitted().radius)
+
+    @property
+    def alpha_(self) -> float:
+        """1/φ'(0) of the last step: λ, or 1/(Nγ)."""
+        return float(self._fitted().strength)
+
+    @property
+    def prequential_mse_(self) -> float:
+        """Mean squared error of rows before they were learned, over all targets."""
+        state = self._fitted()
+        return float(state.before.mean / state.last.shape[1])
+
+
+class ContinualRidge(Scheme):
+    """Regression on a stream of tasks with explicit L2 towards the previous weights: scheme 1 of
+    the paper.
+
+    Task t minimizes ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0. Only the weights are
+    stored; wide and sparse tasks are solved on their smaller side.
+
+    Parameters
+    ----------
+    alpha : float, optional
+        λ at every task, 1 if there is no schedule either; 0 projects onto the solutions of the
+        task. Not beside a schedule.
+    schedule : callable (k, radius) → filter, or str, optional
+        Task t takes entry t of ``schedule(n_tasks, radius)``, e.g. of
+        ``forgetless.schedules.increasing()``; or a name such as ``"increasing"``.
+    n_tasks : int, optional
+        k, which schedules need; ``fit`` with groups takes their number.
+    radius : float, optional
+        R, for schedules. The largest ‖X_t‖₂ so far, the current task included, if omitted: the true
+        R is reached with the largest task, and strengths before it are smaller than the theorem's.
+    average : float, optional
+        Predict with the average of the weights after every task, those after task t weighted by
+        t^average; learning continues from the last weights. 2 with ``alpha=0`` has the best
+        guarantee where the number of tasks is unknown.
+    fit_intercept : bool, default False
+        A feature that is always 1, regularized like every other.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d,) or (c, d)
+    intercept_ : float or array of shape (c,)
+    radius_, alpha_ : float
+        R, where a schedule needs it, and λ of the last task.
+    n_tasks_seen_ : int
+    prequential_mse_ : float
+        Mean squared error of predicting rows before they were learned, from the second task on.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> model = fl.ContinualRidge(alpha=1.0).partial_fit([[1.0, 0.0]], [2.0])
+    >>> model.partial_fit([[0.0, 1.0]], [4.0]).coef_.tolist()
+    [1.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        alpha: float | None = None,
+        *,
+        schedule: Any = None,
+        n_tasks: int | None = None,
+        radius: float | None = None,
+        average: float | None = None,
+        fit_intercept: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.schedule = schedule
+        self.n_tasks = n_tasks
+        self.radius = radius
+        self.average = average
+        self.fit_intercept = fit_intercept
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.alpha is not None and self.schedule is not None:
+            raise ValueError(
+                f"alpha and schedule both give λ, got alpha={self.alpha!r} and"
+                f" schedule={self.schedule!r}; leave one out"
+            )
+
+    def _constant(self, radius: float) -> Filter:
+        return Ridge(1.0 if self.alpha is None else float(self.alpha))
+
+
+class ContinualGD(Scheme):
+    """Regression on a stream of tasks with a budget of gradient steps per task: scheme 2 of the
+    paper.
+
+    Task t performs N_t gradient steps of size γ_t on ½‖X_t w − y_t‖² from the previous weights.
+
+    Parameters
+    ----------
+    n_steps : int, optional
+        N at every task, 100 if there is no schedule either. Not beside a schedule.
+    step_size : float, optional
+        γ at every task; half of 1/‖X‖₂² of the largest task so far if omitted.
+    schedule, n_tasks, radius, average, fit_intercept
+        As in :class:`ContinualRidge`, with filters of gradient descent.
+
+    Attributes
+    ----------
+    coef_, intercept_, radius_, alpha_, n_tasks_seen_, prequential_mse_
+        As in :class:`ContinualRidge`; ``alpha_`` is 1/(Nγ).
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.ContinualGD(n_steps=2, step_size=0.5).partial_fit([[1.0, 0.0]], [2.0]).coef_.tolist()
+    [1.5, 0.0]
+    """
+
+    _is_budget = True
+
+    def __init__(
+        self,
+        n_steps: int | None = None,
+        step_size: float | None = None,
+        *,
+        schedule: Any = None,
+        n_tasks: int | None = None,
+        radius: float | None = None,
+        average: float | None = None,
+        fit_intercept: bool = False,
+    ) -> None:
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.schedule = schedule
+        self.n_tasks = n_tasks
+        self.radius = radius
+        self.average = average
+        self.fit_intercept = fit_intercept
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.schedule is not None and (self.n_steps, self.step_size) != (None, None):
+            raise ValueError(
+                f"n_steps and step_size come from schedule, got {self.n_steps!r} and"
+                f" {self.step_size!r} beside it; leave them out"
+            )
+
+    @property
+    def _needs_radius(self) -> bool:
+        return self.schedule is not None or self.step_size is None
+
+    def _constant(self, radius: float) -> Filter:
+        step_size = self.step_size
+        if step_size is None:
+            step_size = 0.5 / max(radius, 1e-150) ** 2
+        return GradientDescent(100 if self.n_steps is None else self.n_steps, float(step_size))

@@ -1,1 +1,0 @@
-"""Solvers of one-shot tasks, selected by cost."""

@@ -1,0 +1,250 @@
+"""``ContinualRidge`` and ``ContinualGD``: the literal algorithms of the paper, and which filter a task takes."""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import forgetless as fl
+from support import literal
+from support.streams import learned, sparse_rows, stream
+
+
+@pytest.mark.parametrize("shape", [(5, 20), (20, 5), (8, 8), (1, 7)])
+@pytest.mark.parametrize("kind", [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_array])
+@pytest.mark.parametrize("large", [1500, 0], ids=["factorized", "products"])
+def test_steps_are_those_of_the_paper(rng, shape, kind, large, monkeypatch):
+    monkeypatch.setattr("forgetless.equation.LARGE", large)
+    d = shape[1]
+    w = rng.standard_normal(d)
+    X, y = rng.standard_normal(shape), rng.standard_normal(shape[0])
+    for model, expected in [
+        (fl.ContinualRidge(0.3), literal.ridge_step(w, X, y, 0.3)),
+        (fl.ContinualGD(7, 0.02), literal.descent_step(w, X, y, 7, 0.02)),
+        (fl.ContinualRidge(0.0), literal.projection_step(w, X, y)),
+    ]:
+        model.partial_fit(np.eye(d), 0 * w)
+        model._state = model._state._replace(last=w[:, None], average=w[:, None])
+        model.partial_fit(kind(X), y)
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-6, atol=1e-8)
+
+
+def weights(model):
+    return np.concatenate([np.ravel(model.coef_), np.ravel(model.intercept_)])
+
+
+KINDS = [
+    fl.ContinualRidge(0.3),
+    fl.ContinualRidge(0.0, fit_intercept=True),
+    fl.ContinualRidge(schedule=fl.schedules.increasing(), n_tasks=20),
+    fl.ContinualGD(3),
+]
+
+
+@pytest.mark.parametrize("targets", [(), (2,)])
+@pytest.mark.parametrize("model", KINDS, ids=str)
+@pytest.mark.parametrize("r", [0, 1.5, 2])
+def test_averages_answer_and_the_last_weights_learn(r, model, targets, rng):
+    averaging, alone = (type(model)(**model.get_params()) for _ in range(2))
+    averaging.set_params(average=r)
+    path, squares = [], []
+    for X, y in stream(rng, targets=targets):
+        if path:
+            squares.append(np.mean((averaging.predict(X) - y) ** 2))
+        averaging.partial_fit(X, y)
+        path.append(weights(alone.partial_fit(X, y)))
+    expected = literal.averages(np.array(path), r)[-1]
+    np.testing.assert_allclose(weights(averaging), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        averaging.predict(X), X @ averaging.coef_.T + averaging.intercept_, rtol=1e-10, atol=1e-12
+    )
+    assert averaging.prequential_mse_ == pytest.approx(np.mean(squares))
+
+
+def test_an_average_begins_with_the_stream(rng):
+    tasks = list(stream(rng))
+    model = learned(fl.ContinualRidge(0.3), tasks)
+    with pytest.raises(ValueError, match="average was None for the first task and cannot become 2 within a stream"):
+        model.set_params(average=2).partial_fit(*tasks[0])
+    model.fit(*tasks[0])
+    for value in (-1, 33, "2"):
+        with pytest.raises((TypeError, ValueError), match=r"average must be .*use 2 for weights"):
+            fl.ContinualRidge(alpha=1.0, average=value).fit(*tasks[0])
+
+
+@pytest.mark.parametrize("given", ["sparse", "list", "weighted", "repeated", "fit"])
+def test_tasks_given_in_any_way_are_learned_alike(given, rng):
+    tasks = list(stream(rng))
+    for make in (lambda: fl.ContinualRidge(0.3, average=2), lambda: fl.ContinualGD(4, 0.01, fit_intercept=True)):
+        model, known = make(), learned(make(), tasks)
+        if given == "fit":
+            groups = np.repeat(np.arange(len(tasks)), [len(X) for X, _ in tasks])
+            model.fit(np.vstack([X for X, _ in tasks]), np.concatenate([y for _, y in tasks]), groups=groups)
+        for X, y in tasks if given != "fit" else ():
+            if given == "weighted":  # rows of weight zero count as absent
+                model.partial_fit(np.vstack([X, 2 * X]), np.append(y, 9 * y), np.repeat([1.0, 0.0], len(y)))
+            elif given == "repeated":
+                model.partial_fit(np.vstack([X, X]), np.append(y, y), np.full(2 * len(y), 0.5))
+            else:
+                model.partial_fit(sparse.csr_array(X) if given == "sparse" else X.tolist(), y)
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9)
+        assert model.prequential_mse_ == pytest.approx(known.prequential_mse_)
+
+
+# --- schedules ---
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [fl.schedules.increasing(0.1), fl.schedules.end_ramp(), fl.schedules.cyclic(3), fl.Ridge(np.arange(1.0, 7.0))],
+    ids=str,
+)
+def test_a_schedule_is_that_of_the_laboratory(rng, schedule):
+    tasks = list(stream(rng, 6))
+    collection = fl.TaskCollection(tasks)
+    model = fl.ContinualRidge(schedule=schedule, n_tasks=6, radius=collection.radius)
+    trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), metrics="weights")
+    np.testing.assert_allclose(learned(model, tasks).coef_, trace.weights[0, -1], rtol=1e-8)
+
+
+def test_a_budget_is_that_of_the_laboratory(rng):
+    tasks = list(stream(rng, 6))
+    collection = fl.TaskCollection(tasks)
+    schedule = fl.schedules.increasing_budget(5)
+    model = learned(fl.ContinualGD(schedule=schedule, n_tasks=6, radius=collection.radius), tasks)
+    trace = fl.simulate(collection, schedule, 6, ordering=fl.FixedOrder(range(6)), metrics="weights")
+    np.testing.assert_allclose(model.coef_, trace.weights[0, -1], rtol=1e-8)
+
+
+def test_any_callable_is_a_schedule(rng):
+    tasks = list(stream(rng, 4))
+    model = learned(fl.ContinualRidge(schedule=lambda k, radius: fl.Ridge(np.arange(1.0, k + 1)), n_tasks=4), tasks)
+    w = np.zeros(8)
+    for t, (X, y) in enumerate(tasks, start=1):
+        w = literal.ridge_step(w, X, y, float(t))
+    np.testing.assert_allclose(model.coef_, w, rtol=1e-9)
+    assert model.alpha_ == 4.0
+    # One whose filter is the same at every step needs no number of tasks.
+    constant = learned(fl.ContinualRidge(schedule=lambda k, radius: fl.Ridge(radius**2)), tasks)
+    assert constant.alpha_ == pytest.approx(constant.radius_**2)
+
+
+def test_a_name_is_the_schedule_of_that_name(rng):
+    tasks = list(stream(rng, 4))
+    by_name, given = (
+        learned(fl.ContinualRidge(schedule=schedule, n_tasks=4), tasks)
+        for schedule in ("increasing", fl.schedules.increasing())
+    )
+    np.testing.assert_array_equal(by_name.coef_, given.coef_)
+
+
+def test_the_number_of_tasks_must_be_known(rng):
+    (X, y), more = stream(rng, 2, 6)
+    with pytest.raises(ValueError, match="depends on the number of tasks: set n_tasks"):
+        fl.ContinualRidge(schedule="increasing").partial_fit(X, y)
+    groups = [0, 0, 1, 1, 2, 2]
+    counted = fl.ContinualRidge(schedule="increasing").fit(X, y, groups)
+    known = fl.ContinualRidge(schedule="increasing", n_tasks=3).fit(X, y, groups)
+    np.testing.assert_array_equal(counted.coef_, known.coef_)
+    for model in (counted, known):
+        with pytest.raises(
+            ValueError, match="task 4 is beyond the 3 tasks that the schedule was made for; set n_tasks"
+        ):
+            model.partial_fit(*more)
+    assert fl.ContinualGD().fit(X, y, groups).partial_fit(*more).n_tasks_seen_ == 4
+
+
+def test_the_running_radius_is_the_largest_norm_so_far(rng):
+    tasks = [(X * scale, y) for scale, (X, y) in zip([1, 3, 2, 5], stream(rng, 4), strict=True)]
+    norms = np.maximum.accumulate([np.linalg.norm(X, 2) for X, _ in tasks])
+    model = fl.ContinualRidge(schedule="increasing", n_tasks=4)
+    for t, (X, y) in enumerate(tasks, start=1):
+        model.partial_fit(X, y)
+        assert model.radius_ == pytest.approx(norms[t - 1])
+        assert model.alpha_ == pytest.approx(13 / 3 * norms[t - 1] ** 2 * 5 / (4 - t + 2))
+    assert learned(fl.ContinualGD(7), tasks).alpha_ == pytest.approx(2 * norms[-1] ** 2 / 7)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: fl.ContinualRidge(-1.0), ValueError, "alpha must be nonnegative"),
+        (lambda: fl.ContinualRidge("1"), TypeError, "alpha must be a real number"),
+        (lambda: fl.ContinualRidge(1.0, schedule="fixed"), ValueError, "alpha and schedule both give λ, got alpha=1.0"),
+        (lambda: fl.ContinualGD(5, schedule="fixed_budget"), ValueError, "n_steps and step_size come from schedule"),
+        (lambda: fl.ContinualRidge(schedule="rising"), ValueError, "did you mean 'increasing'"),
+        (lambda: fl.ContinualRidge(schedule=[1.0]), TypeError, "schedule must be a schedule, a filter"),
+        (
+            lambda: fl.ContinualRidge(schedule="fixed_budget", n_tasks=5),
+            TypeError,
+            "must give a filter such as fl.Ridge",
+        ),
+        (lambda: fl.ContinualGD(schedule="increasing", n_tasks=5), TypeError, "must give a filter of gradient descent"),
+        (lambda: fl.ContinualRidge(n_tasks=0), ValueError, "n_tasks must be at least 1"),
+        (lambda: fl.ContinualRidge(radius=-1.0), ValueError, "radius must be nonnegative"),
+        (lambda: fl.ContinualGD(2.5), TypeError, "n_steps"),
+        (lambda: fl.ContinualGD(2, 0.0), ValueError, "step_size"),
+    ],
+)
+def test_bad_parameters_are_named(make, error, words):
+    with pytest.raises(error, match=words):
+        make().partial_fit([[1.0, 2.0]], [1.0])
+
+
+def test_weights_that_overflow_are_refused():
+    model = fl.ContinualRidge(alpha=0.0).partial_fit([[1.0]], [1.0])
+    with pytest.raises((OverflowError, ValueError)), np.errstate(all="ignore"):
+        model.partial_fit([[1e-300]], [1e300])
+    assert model.coef_.tolist() == [1.0]
+    descent = fl.ContinualGD(10**6, 1.0).partial_fit([[1.0]], [1.0])
+    with pytest.raises(OverflowError, match="smaller steps"), np.errstate(all="ignore"):
+        descent.partial_fit([[3.0]], [1.0])
+
+
+# --- size ---
+
+
+def test_wide_sparse_tasks_take_no_more_memory_than_their_rows_and_weights(rng):
+    d = 10**6
+    X = sparse_rows(rng, (200, d), 1e-5)
+    model = fl.ContinualRidge(1.0)
+    tracemalloc.start()
+    try:
+        model.partial_fit(X, rng.standard_normal(200))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * 8 * d
+    assert set(np.flatnonzero(model.coef_)) <= set(X.indices)
+
+
+@pytest.mark.parametrize(
+    "model", [fl.ContinualRidge(1.0), fl.ContinualRidge(schedule="increasing", n_tasks=2000)], ids=str
+)
+def test_memory_is_flat(rng, model):
+    A, b = rng.standard_normal((500, 1, 4)), rng.standard_normal((500, 1))
+
+    def learn(count):
+        for i in range(count):
+            model.partial_fit(A[i], b[i])
+        gc.collect()
+
+    learn(100)
+    tracemalloc.start()
+    learn(100)
+    first = tracemalloc.get_traced_memory()[0]
+    learn(400)
+    last = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert last - first < 60_000  # the 2,000 coefficients of a schedule are 16 kB, kept for a moment
+
+
+def test_coefficients_have_no_standard_errors(rng):
+    model = learned(fl.ContinualRidge(1.0, fit_intercept=True), stream(rng))
+    table = model.coefficients().columns
+    assert list(table) == ["feature", "coefficient"]
+    assert table["coefficient"] == model.coef_.tolist()
+    X = rng.standard_normal((5, 8))
+    np.testing.assert_allclose(model.to_sklearn().predict(X), model.predict(X))
