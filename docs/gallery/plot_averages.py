@@ -13,7 +13,7 @@ import forgetless as fl
 tasks = fl.theory.constructions.rare_tasks(256)
 steps = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 _, ax = plt.subplots()
-fl.worst_case(tasks, {"unregularized, last": "none", "increasing, last": "increasing"}, k=256, record=steps).plot(ax)
+fl.worst_case(tasks, {"unregularized, last": "none", "increasing, last": "increasing"}, k=256, record=steps).plot(ax=ax)
 averaged = fl.worst_case(tasks, "none", k=256, record=steps, average=2)
 ax.plot(
     steps, averaged.worst_case, color=fl.plots.COLOURS[2], linestyle="--", marker="^", label="unregularized, t²-average"

@@ -31,7 +31,6 @@ from forgetless._sampling import (
 from forgetless.errors import NoExactLawError
 
 __all__ = [
-    "BLOCK",
     "Cyclic",
     "FixedOrder",
     "Moves",
