@@ -244,6 +244,8 @@ def main():
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     names = [name for name in PROBLEMS if arguments.only in name]
+    if arguments.against and not (Path(arguments.against) / "src" / "forgetless").is_dir():
+        parser.error(f"--against must be the folder of a checkout, and {arguments.against} has no src/forgetless")
     if arguments.serve:
         serve(time.process_time if arguments.cpu else time.perf_counter)
     elif arguments.against:

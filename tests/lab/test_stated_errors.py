@@ -119,7 +119,7 @@ def test_worst_cases_state_their_error(number):
 @pytest.mark.long
 @pytest.mark.parametrize("batch", range(10))
 def test_worst_cases_state_their_error_campaign(batch):
-    for number in range(1000 + 30 * batch, 1030 + 30 * batch):
+    for number in range(1000 + 60 * batch, 1060 + 60 * batch):
         check_worst_case(number)
 
 

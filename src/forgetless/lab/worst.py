@@ -25,7 +25,7 @@ from forgetless.lab.exact import LANES, expected
 from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
-from forgetless.lab.rounding import relative_errors
+from forgetless.lab.rounding import SAFETY, relative_errors
 from forgetless.metrics import average_loss
 from forgetless.orderings import OrderingLike
 from forgetless.tasks import TaskCollection
@@ -127,8 +127,9 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
 def _relative_error(problem: Problem, losses: Floats, teachers: Floats) -> float:
     """Return the largest error of the losses of these teachers, which are the worst up to rounding.
 
-    That of the loss of a given teacher, computed forwards, is also that of the largest: both sum
-    the same terms, and an eigenvector that is off by ε changes its eigenvalue by ε².
+    The loss of each teacher is computed forwards as well, where its error is known; what the form
+    lost on its way backwards is the difference. An eigenvector that is off by ε changes its
+    eigenvalue by ε².
     """
     found = 0.0
     for i, step in enumerate(problem.steps):
@@ -137,8 +138,13 @@ def _relative_error(problem: Problem, losses: Floats, teachers: Floats) -> float
             own = replace(
                 problem, tasks=taught, filters=[filter_], labels=(), steps=np.array([step])
             )
-            values = {"average_loss": losses[b, i : i + 1]}
-            found = max(found, relative_errors(own, [average_loss], values)["average_loss"])
+            forwards = expected(own, [average_loss])
+            values = {"average_loss": forwards["average_loss"][0]}
+            lost = SAFETY * abs(float(values["average_loss"][0] - losses[b, i]))
+            error = relative_errors(own, [average_loss], values)["average_loss"]
+            # Of a loss of zero that is not zero forwards no digit is certain.
+            share = 1.0 if lost > losses[b, i] else lost / (losses[b, i] or 1.0)
+            found = max(found, min(1.0, error + share))
     return found
 
 
