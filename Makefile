@@ -33,8 +33,8 @@ run: setup  ## the paper's figure and table, computed again: results/report.html
 	$(BIN)/forgetless reproduce --out results
 
 lint: setup  ## ruff and mypy
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check --no-cache .
+	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
 
 test: lint  ## lint, doctests and tests; TESTS=tests/estimators selects a part, ARGS=--cov counts lines

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import forgetless as fl
-from forgetless.lab.moments import Coordinates, Run, check_states
+from forgetless.lab.chain import Run, check_states
+from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.problem import Problem
 from harness import gemm_gflops, medians, ratio, table
 
