@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from forgetless._core.arrays import Floats, check_unmasked
-from forgetless._core.validate import check_memory
+from forgetless._validate import Floats, check_memory, check_unmasked
 
 _SHARED = -1
 

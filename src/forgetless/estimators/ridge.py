@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import few_threads, gram_work
+from forgetless._table import Table
+from forgetless._threads import few_threads, gram_work
+from forgetless._validate import Floats
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Remembering
 from forgetless.estimators.blocks import is_dask, rows_of
@@ -15,7 +16,6 @@ from forgetless.estimators.memory import Guard, Memory, Options
 from forgetless.estimators.mixture import PRIOR, Loss, Mixture
 from forgetless.estimators.moments import inverse_scale
 from forgetless.estimators.rows import Rows
-from forgetless.reporting.table import Table
 
 WAITING = 64
 """Rows of small tasks that may wait, if they are at most 1 % of all rows."""
