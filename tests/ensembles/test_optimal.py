@@ -17,7 +17,7 @@ def test_objective_and_gradient(objective, law):
     value, slopes = evaluate(np.log(coefficients))
     exact = ensemble.expect(fl.Ridge(coefficients), 4, metrics=objective).values[objective][0]
     assert np.exp(value) == pytest.approx(exact, rel=1e-12)
-    assert evaluate.of(fl.Ridge(coefficients))[0] == pytest.approx(exact, rel=1e-12)
+    assert evaluate.of(fl.Ridge(coefficients)) == pytest.approx(exact, rel=1e-12)
     for i in range(4):
         h = 1e-5 * np.eye(4)[i]
         assert slopes[i] == pytest.approx(

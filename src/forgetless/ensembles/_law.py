@@ -43,6 +43,14 @@ class StepMoments(NamedTuple):
     remaining: Floats  # 1 − 2a + a₂, a sum of squares, which does not cancel
 
 
+class Measured(NamedTuple):
+    """What a metric is: the mean of factor · ‖w − v_i‖² + floor over teachers i."""
+
+    teachers: NDArray[np.int64]
+    factor: float
+    floor: float
+
+
 class Law(ABC):
     """What is known of a fresh random task."""
 
@@ -50,7 +58,6 @@ class Law(ABC):
     n_rows: int
     noise: float
     teachers: Teachers
-    full_rank = False  # whether X has full rank with probability one
 
     @property
     @abstractmethod
@@ -76,35 +83,17 @@ class Law(ABC):
         xi = self.spectrum.singular_values**2
         return float(self.spectrum.sum(1.0 / (1.0 + coefficient / xi))) / self.n_features
 
-    def counted(self, metric: str, k: int, step: int) -> tuple[NDArray[np.int64], float, float]:
-        """Return the teachers i over which a metric after a step is the mean of c‖w − v_i‖² + b,
-        then c and b.
-        """
-        teachers = self.teachers.order(k + 1)
-        if metric == "distance":
-            step = max(step, 1) - 1  # the teacher of the last task, at step 0 of the first
-        one = metric in ("distance", "next_loss")
-        teachers = teachers[step : step + 1] if one else teachers[:k]
-        if "loss" not in metric:
-            return teachers, 1.0, 0.0
-        # A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over rows is E‖X‖_F²/d · I.
-        scale = self.spectrum.trace / self.n_features
-        return teachers, scale / 2.0, self.n_rows * self.noise**2 / 2.0
-
     def moments(self, filter_: Filter) -> StepMoments:
         """Return the moments of the steps of a filter; ValueError where the nodes have no means."""
         spectrum = self.spectrum
-        d = self.n_features
         xi = spectrum.singular_values**2
         factors = filter_.table(xi)
         residuals = np.atleast_2d(filter_.broadcast(xi).remaining(xi))
         strengths = np.atleast_1d(filter_.strength())
         left = residuals**2 * spectrum.weights
-        if not (np.isfinite(factors).all() and np.isfinite(left).all()):
-            raise ValueError(f"{filter_!r} has factors that are not finite on this ensemble")
+        remaining = left.sum(axis=1)
         # What lies beyond the nodes is less than what the outermost ones contribute.
         outer = np.abs(left[:, len(xi) - spectrum.outer :].sum(axis=1))
-        remaining = left.sum(axis=1)
         if (outer > _NEGLIGIBLE * np.abs(remaining)).any():
             raise ValueError(
                 f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
@@ -116,11 +105,24 @@ class Law(ABC):
                 f"λ must be 0 or at least {spectrum.weakest:g} for square tasks, got {weak[0]:.3g}"
             )
         return StepMoments(
-            learned=spectrum.sum(factors) / d,
-            squared=spectrum.sum(factors**2) / d,
+            learned=spectrum.sum(factors) / self.n_features,
+            squared=spectrum.sum(factors**2) / self.n_features,
             noise=np.where(strengths == 0, spectrum.mean_inverse, spectrum.sum(factors**2 / xi)),
-            remaining=(remaining + (d - spectrum.rank)) / d,
+            remaining=(remaining + (self.n_features - spectrum.rank)) / self.n_features,
         )
+
+    def measured(self, metric: str, k: int, step: int) -> Measured:
+        """Return what a metric is after a step of k."""
+        teachers = self.teachers.order(k + 1)
+        if metric == "distance":
+            step = max(step, 1) - 1  # the teacher of the last task, at step 0 of the first
+        one = metric in ("distance", "next_loss")
+        teachers = teachers[step : step + 1] if one else teachers[:k]
+        if "loss" not in metric:
+            return Measured(teachers, 1.0, 0.0)
+        # A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over rows is E‖X‖_F²/d · I.
+        scale = self.spectrum.trace / self.n_features
+        return Measured(teachers, scale / 2.0, self.n_rows * self.noise**2 / 2.0)
 
 
 def second_moments(law: Law, moments: StepMoments, k: int, last: int) -> Floats:
@@ -128,27 +130,25 @@ def second_moments(law: Law, moments: StepMoments, k: int, last: int) -> Floats:
 
     Column i = 0 is the distance to the start; the teachers are those of k tasks.
     """
-    distances = law.teachers.distances(k)
-    what = f"{last} steps and {len(distances)} teachers"
-    validate.check_memory(float(last + 1) * len(distances), what, "use fewer steps")
     order = law.teachers.order(k)
-    noise = np.zeros_like(moments.noise)
-    if law.noise:
-        noise = law.noise**2 * moments.noise
-    result = np.empty((last + 1, len(distances)))
+    n_points = int(order.max()) + 1
+    what = f"{last:,} steps and {n_points:,} teachers"
+    validate.check_memory((last + 2.0 * n_points) * n_points, what, "use fewer steps")
+    distances = law.teachers.distances(k)
+    result = np.empty((last + 1, n_points))
     result[0] = distances[0]
+    noise = law.noise**2 * moments.noise if law.noise else np.zeros_like(moments.noise)
     for t in range(last):
         s = t % len(noise)  # 0 for a fixed filter
         a = moments.learned[s]
-        teacher = order[t]
-        error = result[t, teacher]
-        if not (np.isfinite(noise[s]) and np.isfinite(error)):
-            result[t + 1] = np.inf  # square tasks with noisy labels, solved exactly
-            continue
-        own = a * error - moments.squared[s] * error
-        result[t + 1] = (1.0 - a) * result[t] + a * distances[teacher] - own + noise[s]
+        error = result[t, order[t]]
+        if not np.isfinite(error + noise[s]):
+            result[t + 1 :] = np.inf  # square tasks with noisy labels, solved exactly
+            break
+        own = (a - moments.squared[s]) * error
+        result[t + 1] = (1.0 - a) * result[t] + a * distances[order[t]] - own + noise[s]
         # the same without cancellation
-        result[t + 1, teacher] = moments.remaining[s] * error + noise[s]
+        result[t + 1, order[t]] = moments.remaining[s] * error + noise[s]
     return np.maximum(result, 0.0)
 
 
@@ -164,7 +164,7 @@ class Problem:
     filters: list[Filter]  # one for every schedule
     labels: Labels
     k: int
-    steps: NDArray[np.int64]
+    steps: list[int]
     metrics: tuple[str, ...]
 
     @classmethod
@@ -174,11 +174,11 @@ class Problem:
         schedules, labels = several(schedule, k)
         filters = [resolve(each, k, law.radius) for each in schedules]
         names = check_metrics(metrics, METRICS)
-        return cls(law, filters, labels, k, recorded_steps(record, k), names)
+        return cls(law, filters, labels, k, recorded_steps(record, k).tolist(), names)
 
-    def measured(self, metric: str, step: int, squares: Callable[[Any], Floats]) -> Floats:
+    def values(self, metric: str, step: int, squares: Callable[[Any], Floats]) -> Floats:
         """Return a metric after a step; ``squares`` takes m numbers i to ‖w − v_i‖² (..., m)."""
-        teachers, factor, floor = self.law.counted(metric, self.k, step)
+        teachers, factor, floor = self.law.measured(metric, self.k, step)
         values = factor * squares(teachers) + floor
         return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))
 

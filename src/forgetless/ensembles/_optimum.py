@@ -13,7 +13,6 @@ cover decades: from 1e-15 R², which is as good as none, to 1e9 k R², with whic
 import math
 
 import numpy as np
-import scipy
 
 from forgetless._progress import track
 from forgetless._validate import Floats
@@ -33,20 +32,27 @@ class Objective:
     def __init__(self, law: Law, k: int, name: str) -> None:
         self.law = law
         self.k = k
-        self.counted, self.factor, self.floor = law.counted(name, k, k)
-        self.distances = law.teachers.distances(k + 1)
+        self.measured = law.measured(name, k, k)
+        square = law.radius**2 or 1.0
+        self.low = math.log(1e-15 * square)
+        self.high = math.log(1e9 * k * square)
 
-    def of(self, filter_: Filter) -> tuple[float, Floats, StepMoments]:
-        """Return the objective of a filter, with E_0..E_k and the moments of its steps."""
+    def of(self, filter_: Filter) -> float:
+        """Return the objective of a filter."""
+        return self._computed(filter_)[0]
+
+    def _computed(self, filter_: Filter) -> tuple[float, Floats, StepMoments]:
+        """Return the objective, E_0..E_k and the moments of the steps."""
         moments = self.law.moments(filter_)
         errors = second_moments(self.law, moments, self.k + 1, self.k)
-        return self.factor * float(errors[-1, self.counted].mean()) + self.floor, errors, moments
+        counted, factor, floor = self.measured
+        return factor * float(errors[-1, counted].mean()) + floor, errors, moments
 
     def __call__(self, logarithms: Floats) -> tuple[float, Floats]:
         """Return ln(objective) and its derivative with respect to every ln λ_t."""
         law = self.law
         filter_ = Ridge(np.exp(logarithms))
-        loss, errors, moments = self.of(filter_)
+        loss, errors, moments = self._computed(filter_)
         xi = law.spectrum.singular_values**2
         factors = filter_.table(xi)
         slopes = factors * (factors - 1.0)  # ∂φ/∂ln λ
@@ -55,43 +61,41 @@ class Objective:
         by_noise = law.noise**2 * law.spectrum.sum(2.0 * factors * slopes / xi)
         gradient = np.empty(self.k)
         order = law.teachers.order(self.k)
-        V = np.bincount(self.counted, minlength=len(self.distances)) / len(self.counted)
+        distances = law.teachers.distances(self.k + 1)
+        counted = self.measured.teachers
+        V = np.bincount(counted, minlength=len(distances)) / len(counted)
         for t in range(self.k - 1, -1, -1):
             v = order[t]
             error = errors[t, v]
             total = V.sum()
-            along_a = V @ (self.distances[v] - errors[t]) - total * error
+            along_a = V @ (distances[v] - errors[t]) - total * error
             gradient[t] = by_a[t] * along_a + (by_a2[t] * error + by_noise[t]) * total
             V *= 1.0 - moments.learned[t]
             V[v] -= (moments.learned[t] - moments.squared[t]) * total
         loss = max(loss, 1e-290)  # a loss of 0 has no logarithm
-        return math.log(loss), gradient * (self.factor / loss)
+        return math.log(loss), gradient * (self.measured.factor / loss)
 
 
 def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     """Return the schedule of least objective, never worse than the best constant."""
     objective = Objective(law, k, name)
-    square = law.radius**2 or 1.0
-    low, high = math.log(1e-15 * square), math.log(1e9 * k * square)
-    constant, least = _best_constant(objective, low, high)
+    constant = _best_constant(objective)
     closed = closed_form(law, name)
     if closed is None:
-        # From λ = 0 nothing descends: its logarithm has no slope.
-        first = float(constant.strength()) or 1e-2 * square
-        found = np.exp(_descended(objective, low, high, [first, 1e-2 * square]))
+        found = _descended(objective, constant)
     else:
-        found = np.ravel(closed(k, law.radius).strength())
-    loss = objective.of(Ridge(found))[0]
+        found = closed(k, law.radius)
+    loss, least = objective.of(found), objective.of(constant)
+    coefficients = np.broadcast_to(found.strength(), (k,))
     if loss > (1 + _EQUAL) * least:
-        found = np.full(k, constant.strength())
-    loss = min(loss, least)
+        coefficients = np.full(k, constant.strength())
     # The projected gradient vanishes at a minimum.
-    x = np.log(np.clip(found, math.exp(low), math.exp(high)))
-    moved = np.clip(x - objective(x)[1], low, high)
+    x = np.log(np.clip(coefficients, math.exp(objective.low), math.exp(objective.high)))
+    moved = np.clip(x - objective(x)[1], objective.low, objective.high)
     return OptimalSchedule(
-        tuple(found.tolist()),
+        tuple(coefficients.tolist()),
         name,
-        loss,
+        min(loss, least),
         constant,
         least,
         float(np.max(np.abs(moved - x))),
@@ -100,49 +104,46 @@ def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     )
 
 
-def _best_constant(objective: Objective, low: float, high: float) -> tuple[Filter, float]:
-    """Return the best fixed filter and its objective."""
+def _best_constant(objective: Objective) -> Filter:
+    """Return the best fixed filter."""
+    from scipy.optimize import minimize_scalar
 
     def loss(logarithm: float) -> float:
-        return objective.of(Ridge(math.exp(logarithm)))[0]
+        return objective.of(Ridge(math.exp(logarithm)))
 
-    unregularized = objective.of(Projection())[0]
     # Near the best point of a grid the loss has one minimum.
-    grid = np.arange(low, high, 2.0)
+    grid = np.arange(objective.low, objective.high, 2.0)
     best = grid[np.argmin([loss(each) for each in grid])]
-    bounds = (max(best - 2.0, low), best + 2.0)
-    found = scipy.optimize.minimize_scalar(
-        loss, bounds=bounds, method="bounded", options={"xatol": 1e-7}
-    )
-    if unregularized <= (1 + _EQUAL) * found.fun:
-        return Projection(), unregularized
-    return Ridge(math.exp(found.x)), float(found.fun)
+    bounds = (max(best - 2.0, objective.low), best + 2.0)
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-7})
+    if objective.of(Projection()) <= (1 + _EQUAL) * found.fun:
+        return Projection()
+    return Ridge(math.exp(found.x))
 
 
-def _descended(objective: Objective, low: float, high: float, constants: list[float]) -> Floats:
-    """Return ln λ at the best end of descents: from constants, a rise, a fall and ``steady``."""
-    law = objective.law
-    k = objective.k
-    ramp = np.linspace(-1.5, 1.5, k)
-    starts = [np.full(k, math.log(each)) for each in constants]
-    starts += [starts[0] + ramp, starts[0] - ramp]
-    distance = math.sqrt(objective.distances[0, 1])
-    if law.noise and distance:
-        still = steady(law, law.noise, distance=distance)(k, law.radius)
-        starts.append(np.log(still.strength()))
+def _descended(objective: Objective, constant: Filter) -> Filter:
+    """Return the best end of descents: from constants, a rise and a fall."""
+    from scipy.optimize import minimize
+
+    # From λ = 0 nothing descends: its logarithm has no slope.
+    weak = 1e-2 * (objective.law.radius**2 or 1.0)
+    level = float(constant.strength()) or weak
+    ramp = np.geomspace(0.2, 5.0, objective.k)
+    starts = [level * ramp**0, weak * ramp**0, level * ramp, level / ramp]
+    bounds = (objective.low, objective.high)
     options = {"maxiter": 500, "maxfun": 1000, "maxcor": 30, "ftol": 1e-14, "gtol": 1e-9}
     ends = [
-        scipy.optimize.minimize(
+        minimize(
             objective,
-            np.clip(start, low, high),
+            np.clip(np.log(start), *bounds),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(low, high)] * k,
+            bounds=[bounds] * objective.k,
             options=options,
         )
         for start in track(starts, "starts")
     ]
-    return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
+    return Ridge(np.exp(min(ends, key=lambda end: float(end.fun)).x))
 
 
 def closed_form(law: Law, name: str) -> Named | None:
@@ -150,20 +151,23 @@ def closed_form(law: Law, name: str) -> Named | None:
     that walks where only its last position counts.
     """
     teachers = law.teachers
+    walk = 0.0
     if isinstance(teachers, Walk):
         walk = teachers.step
         known = name != "average_loss" or walk == 0
     elif isinstance(teachers, Exchangeable):
-        walk = 0.0
         known = teachers.n_teachers == 1 or teachers.similarity == 1
     else:
         return None
-    known = known and teachers.norm > 0
-    return steady(law, law.noise, walk, teachers.norm) if known else None
+    if not known or teachers.norm == 0:
+        return None
+    return steady(law, law.noise, walk, teachers.norm)
 
 
 def limit(law: Law, walk: float) -> float:
     """Return the λ that ``steady`` tends to, where a(λ)/λ = q²/(dσ²): infinite without a walk."""
+    from scipy.optimize import brentq
+
     if not law.noise or not walk:
         return math.inf if law.noise else 0.0
     target = 2.0 * math.log(walk / law.noise) - math.log(law.n_features)
@@ -173,4 +177,4 @@ def limit(law: Law, walk: float) -> float:
 
     if excess(-600.0) < 0:
         return 0.0
-    return math.exp(scipy.optimize.brentq(excess, -600.0, 600.0, xtol=1e-13))
+    return math.exp(brentq(excess, -600.0, 600.0, xtol=1e-13))

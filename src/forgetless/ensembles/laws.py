@@ -15,7 +15,7 @@ from forgetless.ensembles._law import Law, Problem, second_moments
 from forgetless.ensembles._optimum import optimal
 from forgetless.ensembles._trials import simulated
 from forgetless.ensembles.spectra import Spectrum, of_matrix, wishart
-from forgetless.ensembles.teachers import Normal, Teachers, matrix, one
+from forgetless.ensembles.teachers import Given, Normal, Teachers, matrix, one
 from forgetless.lab.results import Curves
 from forgetless.metrics import quantity
 
@@ -55,12 +55,12 @@ class Ensemble(Law):
         problem = Problem.of(self, schedule, k, metrics, record)
         if "weights" in problem.metrics:
             raise ValueError("metrics of expect are numbers, got 'weights'; use simulate")
-        steps = problem.steps.tolist()
         curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
         for filter_ in problem.filters:
-            every = second_moments(self, self.moments(filter_), problem.k + 1, steps[-1])
+            every = second_moments(self, self.moments(filter_), problem.k + 1, problem.steps[-1])
             for name, curve in curves.items():
-                curve.append([problem.measured(name, t, every[t].__getitem__) for t in steps])
+                points = [problem.values(name, t, every[t].__getitem__) for t in problem.steps]
+                curve.append(points)
         values = problem.alone({name: np.array(curve) for name, curve in curves.items()})
         error = self.spectrum.error + 8.0 * problem.k * float(np.finfo(float).eps)
         errors = dict.fromkeys(values, min(1.0, error))
@@ -138,7 +138,12 @@ class Ensemble(Law):
                 "teachers must be one of fl.ensembles.teachers, such as teachers.one(), got"
                 f" {self.teachers!r}"
             )
-        self.teachers.check(self.n_features)
+        d = len(self.teachers.start) if isinstance(self.teachers, Given) else self.n_features
+        if d != self.n_features:
+            raise ValueError(
+                f"teachers have {d} features, but the ensemble has {self.n_features}; give vectors"
+                f" of shape (n_teachers, {self.n_features})"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +171,6 @@ class Gaussian(Ensemble):
     n_rows: int
     noise: float = 0.0
     teachers: Teachers = field(default_factory=one)
-    full_rank = True
 
     def __post_init__(self) -> None:
         self._set(n_features=self.n_features, n_rows=self.n_rows)

@@ -23,6 +23,9 @@ __all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "w
 Normal = Callable[..., Floats]
 """A function of a shape that draws standard normal numbers (n_trials, *shape)."""
 
+_NEW = 2**62
+"""More teachers than tasks: every task has a new one."""
+
 
 class Teachers(ABC):
     """Base of all teachers."""
@@ -31,47 +34,49 @@ class Teachers(ABC):
     def order(self, k: int) -> NDArray[np.int64]:
         """Return the number of the teacher of each of k tasks, from 1 to P; 0 is the start."""
 
+    @abstractmethod
     def distances(self, k: int) -> Floats:
         """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
-        n_points = int(self.order(k).max()) + 1
-        what = f"distances of {n_points:,} teachers"
-        validate.check_memory(2.0 * n_points**2, what, "use fewer steps")
-        return self._distances(k)
-
-    @abstractmethod
-    def _distances(self, k: int) -> Floats:
-        """Return the same, for so many teachers that they fit into memory."""
 
     @abstractmethod
     def sample(self, k: int, d: int, normal: Normal) -> Floats:
         """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks."""
-
-    def check(self, n_features: int) -> None:  # noqa: B027
-        """Raise ValueError where the teachers do not have so many features."""
 
 
 @dataclass(frozen=True)
 class Exchangeable(Teachers):
     """Teachers of equal norm and similarity, in turn; with ``change_after`` the second one follows
     the first after so many tasks.
+
+    E⟨v_i, v_j⟩ = similarity · norm² for i ≠ j: a part of every teacher is common to all.
     """
 
-    norm: float = 1.0
+    norm: float
     similarity: float = 0.0
-    n_teachers: int | None = None
-    change_after: int | None = None
+    n_teachers: int = _NEW
+    change_after: int = _NEW
+
+    def __post_init__(self) -> None:
+        validate.number("norm", self.norm, "use 1")
+        validate.number("similarity", self.similarity, "use 0 for unrelated teachers")
+        if self.similarity > 1:
+            raise ValueError(
+                f"similarity must lie in [0, 1], got {self.similarity!r}; 1 is one teacher for all"
+                " tasks"
+            )
 
     def order(self, k: int) -> NDArray[np.int64]:
         tasks = np.arange(k)
-        if self.change_after is not None:
+        if self.change_after < _NEW:
             return 1 + (tasks >= self.change_after)
-        return 1 + (tasks if self.n_teachers is None else tasks % self.n_teachers)
+        return 1 + tasks % self.n_teachers
 
-    def _distances(self, k: int) -> Floats:
+    def distances(self, k: int) -> Floats:
+        n_points = self.order(k).max() + 1
         between = 2.0 * (1.0 - self.similarity) * self.norm**2
-        distances = np.full((self.order(k).max() + 1,) * 2, between)
-        distances[0] = distances[:, 0] = self.norm**2
-        np.fill_diagonal(distances, 0.0)
+        distances = between * (1.0 - np.eye(n_points))
+        distances[0, 1:] = self.norm**2
+        distances[1:, 0] = self.norm**2
         return distances
 
     def sample(self, k: int, d: int, normal: Normal) -> Floats:
@@ -83,19 +88,24 @@ class Exchangeable(Teachers):
 
 @dataclass(frozen=True)
 class Walk(Teachers):
-    """A random walk: E‖v_{t+1} − v_t‖² = step²."""
+    """A random walk: E‖v_1‖² = norm², E‖v_{t+1} − v_t‖² = step²."""
 
-    norm: float = 1.0
-    step: float = 0.0
+    norm: float
+    step: float
+
+    def __post_init__(self) -> None:
+        validate.number("norm", self.norm, "use 1")
+        validate.number("step", self.step, "use 0 for a teacher that stays")
 
     def order(self, k: int) -> NDArray[np.int64]:
         return np.arange(1, k + 1)
 
-    def _distances(self, k: int) -> Floats:
-        steps = np.arange(k)
-        distances = np.zeros((k + 1, k + 1))
-        distances[1:, 1:] = self.step**2 * np.abs(steps[:, None] - steps)
-        distances[0, 1:] = distances[1:, 0] = self.norm**2 + self.step**2 * steps
+    def distances(self, k: int) -> Floats:
+        numbers = np.arange(k + 1.0)
+        distances: Floats = self.step**2 * np.abs(np.subtract.outer(numbers, numbers))
+        from_start = self.norm**2 + self.step**2 * numbers[:-1]
+        distances[0, 1:] = from_start
+        distances[1:, 0] = from_start
         return distances
 
     def sample(self, k: int, d: int, normal: Normal) -> Floats:
@@ -116,21 +126,14 @@ class Given(Teachers):
     def _points(self, k: int) -> Floats:
         return np.vstack([self.start, self.vectors[: self.order(k).max()]])
 
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
-        points = self._points(k)
-        return np.broadcast_to(points, (len(normal(0)), *points.shape))
-
-    def _distances(self, k: int) -> Floats:
+    def distances(self, k: int) -> Floats:
         points = self._points(k)
         # Differences first: squares minus products would lose the digits of close teachers.
         return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])
 
-    def check(self, n_features: int) -> None:
-        if self.vectors.shape[1] != n_features:
-            raise ValueError(
-                f"teachers have {self.vectors.shape[1]} features, but the ensemble has"
-                f" {n_features}; give vectors of shape (n_teachers, {n_features})"
-            )
+    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+        points = self._points(k)
+        return np.broadcast_to(points, (len(normal(0)), *points.shape))
 
 
 def one(norm: float = 1.0) -> Teachers:
@@ -142,28 +145,28 @@ def one(norm: float = 1.0) -> Teachers:
     >>> fl.ensembles.teachers.one(2.0).distances(k=5).tolist()
     [[0.0, 4.0], [4.0, 0.0]]
     """
-    return _exchangeable(norm, 0.0, 1)
+    return Exchangeable(norm, n_teachers=1)
 
 
 def exchangeable(norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     """Return a new teacher for every task, E⟨v_s, v_t⟩ = similarity · norm² for s ≠ t; similarity
     in [0, 1].
     """
-    return _exchangeable(norm, similarity)
+    return Exchangeable(norm, similarity)
 
 
 def recurring(n_teachers: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     """Return exchangeable teachers that come in turn: task t has number t mod ``n_teachers``."""
-    number = validate.integer("n_teachers", n_teachers, 1, "use one() for a single one")
-    return _exchangeable(norm, similarity, number)
+    hint = "use one() for a single one"
+    return Exchangeable(norm, similarity, validate.integer("n_teachers", n_teachers, 1, hint))
 
 
 def change(after: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
     """Return one teacher for the first ``after`` tasks and another one, exchangeable with it, for
     the others.
     """
-    after = validate.integer("after", after, 1, "use one() for a teacher that stays")
-    return _exchangeable(norm, similarity, None, after)
+    hint = "use one() for a teacher that stays"
+    return Exchangeable(norm, similarity, change_after=validate.integer("after", after, 1, hint))
 
 
 def walk(norm: float = 1.0, step: float = 0.0) -> Teachers:
@@ -176,8 +179,7 @@ def walk(norm: float = 1.0, step: float = 0.0) -> Teachers:
     >>> fl.ensembles.teachers.walk(step=0.5).distances(k=3)[0].tolist()
     [0.0, 1.0, 1.25, 1.5]
     """
-    step = validate.number("step", step, "use 0 for a teacher that stays")
-    return Walk(validate.number("norm", norm, "use 1"), step)
+    return Walk(norm, step)
 
 
 def given(vectors: Any, start: Any = None) -> Teachers:
@@ -197,26 +199,7 @@ def given(vectors: Any, start: Any = None) -> Teachers:
 
 def matrix(name: str, values: Any) -> Floats:
     """Return a finite matrix with at least one row."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"{name} must be an array of numbers, got {type(values).__name__}"
-        ) from None
-    if array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
-        raise ValueError(
-            f"{name} must be a finite matrix with at least one row, got shape {array.shape}"
-        )
+    array = np.array(validate.as_float(name, values))
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(f"{name} must be a matrix with at least one row, got shape {array.shape}")
     return array
-
-
-def _exchangeable(
-    norm: float, similarity: float, n_teachers: int | None = None, change_after: int | None = None
-) -> Exchangeable:
-    norm = validate.number("norm", norm, "use 1")
-    similarity = validate.number("similarity", similarity, "use 0 for unrelated teachers")
-    if similarity > 1:
-        raise ValueError(
-            f"similarity must lie in [0, 1], got {similarity!r}; 1 is one teacher for all tasks"
-        )
-    return Exchangeable(norm, similarity, n_teachers, change_after)
