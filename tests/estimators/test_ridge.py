@@ -364,6 +364,7 @@ def test_coefficients_say_which_have_no_standard_error():
     table = fl.StreamingRidge().fit(frame, y).coefficients()
     assert table.columns["feature"] == ["a", "b", "constant"]
     assert np.isnan(table.columns["±"]).tolist() == [False, False, True]
+    np.testing.assert_allclose(table.columns["scale"], [*X.std(axis=0), 0.0])
     assert "±" not in fl.StreamingRidge(adaptive=True).fit(X, y).coefficients().columns
     assert "±" not in fl.StreamingRidge().fit(X, np.column_stack([y, y])).coefficients().columns
 

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from forgetless import io
 from forgetless._core import validate
 from forgetless._core.arrays import Floats, group_labels
 from forgetless.estimators import files, tasks
 from forgetless.estimators.memory import Memory, Options
 from forgetless.estimators.rows import Rows
+from forgetless.reporting.table import Table
 
 _SEEN = ("n_features_in_", "feature_names_in_")
 """What scikit-learn stores of the first task."""
@@ -183,7 +185,34 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
 
         Rows are not stored, but their statistics are: of a single row these are the row itself.
         """
-        files.save(self, path)
+        document = self.to_document()
+        io.write(path, document.kind, document.header, document.arrays)
+
+    def to_document(self) -> io.Document:
+        """Return the model as named arrays and plain values, for a file that holds more than a
+        model; ``forgetless.io.restored`` makes it again.
+        """
+        return files.to_document(self)
+
+    def coefficients(self) -> Table:
+        """Return a table of the coefficients by feature, one column for every target or class.
+
+        ``±`` is the standard error, where there is one, and ``scale`` the standard deviation of the
+        feature over all rows, where the model knows it: their product with a coefficient says how
+        much a feature moves predictions.
+        """
+        coef = np.atleast_2d(self.coef_)
+        names = getattr(self, "feature_names_in_", range(coef.shape[1]))
+        labels = getattr(self, "classes_", [f"target {i}" for i in range(len(coef))])
+        heads = ["coefficient"] if len(coef) == 1 else map(str, labels)
+        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
+        columns |= {head: row.tolist() for head, row in zip(heads, coef, strict=True)}
+        columns |= {name: each.tolist() for name, each in self._beside_coefficients().items()}
+        return Table("Coefficients", columns)
+
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        """Return what else is known about every feature; weights alone have no standard errors."""
+        return {}
 
     def to_sklearn(self) -> Any:
         """Return a fitted linear model of scikit-learn with the present coefficients:
@@ -212,6 +241,18 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     def n_tasks_seen_(self) -> int:
         """Number of tasks learned."""
         return int(self._fitted().n_tasks)
+
+    @property
+    def late_errors_(self) -> Floats:
+        """Mean errors of the last 20 tasks before they were learned, as of ``prequential_mse_`` or
+        ``prequential_error_``.
+        """
+        state = self._fitted()
+        n_targets = (
+            max(1, *self._y_shape) if isinstance(self, RegressorMixin) and self._y_shape else 1
+        )
+        before: Before = getattr(state, "before", Before())
+        return np.array(before.late) / n_targets
 
     @property
     def nbytes_(self) -> int:
@@ -294,6 +335,9 @@ class Remembering(Streaming):
         """The statistics of all rows."""
         rows: Rows = self._fitted().memory.rows
         return rows
+
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        return {"scale": self.rows_.scale}
 
     @property
     def retained_fraction_(self) -> float:

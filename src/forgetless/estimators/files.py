@@ -43,12 +43,6 @@ _FILTERS: dict[str, Any] = {
 """Filters that a file may name."""
 
 
-def save(model: Any, path: Any) -> None:
-    """Write a fitted model to a file."""
-    document = to_document(model)
-    io.write(path, document.kind, document.header, document.arrays)
-
-
 def to_document(model: Any) -> io.Document:
     """Return a fitted model as arrays and plain values."""
     arrays, plan = flatten(model._fitted())

@@ -155,6 +155,9 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
         )
         return self._commit(draft, wider)
 
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        return {"scale": self._fitted().plain.scale}
+
     def _check_state(self) -> None:
         state = self._state
         d = self.n_features_in_

@@ -15,7 +15,6 @@ from forgetless.estimators.memory import Guard, Memory, Options
 from forgetless.estimators.mixture import PRIOR, Loss, Mixture
 from forgetless.estimators.moments import inverse_scale
 from forgetless.estimators.rows import Rows
-from forgetless.reporting.table import Table
 
 WAITING = 64
 """Rows of small tasks that may wait, if they are at most 1 % of all rows."""
@@ -346,24 +345,11 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         typical = max(float(noise.mean()), 1e-300)
         return noise * max(1.0, late / typical)
 
-    def coefficients(self) -> Table:
-        """Return a table of the coefficients, with their standard errors for a single target.
-
-        The standard error is that of the posterior of ridge regression on all rows; there is none
-        for a mixture (``adaptive``), nor where a column has not varied.
-        """
-        state, memory = self._solved()
-        d = self.n_features_in_
-        names = getattr(self, "feature_names_in_", range(d))
-        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
-        coef, _ = _weights(memory, state.mixture)
-        if coef.shape[1] > 1:
-            columns |= {f"target {i}": column.tolist() for i, column in enumerate(coef.T)}
-        else:
-            columns["coefficient"] = coef[:, 0].tolist()
-            if state.mixture is None:
-                columns["±"] = self.standard_errors().tolist()
-        return Table("Coefficients", columns, number=".4g")
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        # A mixture has no standard errors, and several targets have several.
+        has_errors = not self.adaptive and self._y_shape in ((), (1,))
+        errors = {"±": self.standard_errors()} if has_errors else {}
+        return errors | super()._beside_coefficients()
 
     def standard_errors(self, combinations: Any = None) -> Floats:
         """Return the standard errors of combinations (m, d) of the coefficients of one target, of

@@ -20,7 +20,6 @@ from forgetless.equation import change, norm
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Streaming
 from forgetless.filters import Filter, GradientDescent, Ridge
-from forgetless.reporting.table import Table
 
 
 class SchemeState(NamedTuple):
@@ -200,17 +199,6 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
         d = self.n_features_in_
         values = X @ state.average[:d]
         return self._shaped(values + state.average[d] if self.fit_intercept else values)
-
-    def coefficients(self) -> Table:
-        """Return a table of the coefficients; weights alone have no standard errors."""
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
-        coef = self._fitted().average[: self.n_features_in_]
-        if coef.shape[1] == 1:
-            columns["coefficient"] = coef[:, 0].tolist()
-        else:
-            columns |= {f"target {i}": column.tolist() for i, column in enumerate(coef.T)}
-        return Table("Coefficients", columns, number=".4g")
 
     @property
     def coef_(self) -> Any:
