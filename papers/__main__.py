@@ -2,7 +2,7 @@
 
 import sys
 
-from forgetless.reporting.table import Noted, Table
+from forgetless._table import Noted, Table
 from papers import PAPERS, figure
 from papers.statement import Statement
 

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from forgetless import plots
-from forgetless.plots.results import look
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 from papers import goldfarb2024, karpel2026, lin2023, walking_teacher
 
 
@@ -42,7 +41,7 @@ def goldfarb(ax: Any) -> None:
 def karpel(ax: Any) -> None:
     """Draw the best constant λ and its limit against the number of tasks."""
     columns = karpel2026.curves().columns
-    ax.plot(columns["tasks"], columns["best constant"], label="exact", **look(0))
+    ax.plot(columns["tasks"], columns["best constant"], label="exact", **plots.look(0))
     derived = {"color": "0.5", "linestyle": "--", "label": "limit, derived"}
     ax.plot(columns["tasks"], columns["limit"], **derived)
     ax.set(xlabel="tasks", ylabel="best constant", xscale="log", yscale="log")
@@ -62,6 +61,6 @@ def _lines(ax: Any, table: Table, names: tuple[str, str], parameter: str) -> Non
     first = next(iter(table.columns))
     for i, value in enumerate(dict.fromkeys(table.columns[first])):
         part = table.where(**{first: value}).columns
-        ax.plot(part[x], part[y], label=f"{parameter} {value:g}", **look(i))
+        ax.plot(part[x], part[y], label=f"{parameter} {value:g}", **plots.look(i))
     ax.set(xlabel=x, ylabel=y)
     ax.legend(fontsize="small")

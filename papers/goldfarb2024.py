@@ -10,7 +10,7 @@ formula for large d is derived here (free compression).
 import numpy as np
 
 import forgetless as fl
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 from papers.statement import DERIVED, Floats, Statement, in_order
 
 PAPER = "Goldfarb et al. 2024"

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import forgetless as fl
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 from papers.statement import DERIVED, Statement
 
 PAPER = "Karpel et al. 2026"

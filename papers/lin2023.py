@@ -8,7 +8,7 @@ the start (0) and the teachers (1..k).
 import numpy as np
 
 import forgetless as fl
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 from papers.statement import CODE, MEMORY, Floats, Statement
 
 PAPER = "Lin et al. 2023"

@@ -3,7 +3,7 @@
 import numpy as np
 
 import forgetless as fl
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 
 
 def curves(k: int = 300) -> Table:

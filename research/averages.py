@@ -8,8 +8,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 import forgetless as fl
-from forgetless._core import validate
-from forgetless._core.threads import one_blas_thread
+from forgetless import _validate as validate
+from forgetless._threads import one_blas_thread
 from forgetless.schedules import ScheduleLike
 from forgetless.theory.majorants import INFLATION, PER_DECADE, Mesh, averaged
 from forgetless.theory.steps import steps_of

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 import forgetless as fl
-from forgetless._core import validate
-from forgetless._core.threads import one_blas_thread
+from forgetless import _validate as validate
 from forgetless._progress import track
+from forgetless._threads import one_blas_thread
 from forgetless.theory.majorants import Mesh, rising
 from forgetless.theory.steps import ridge_price
 from forgetless.theory.upper import UpperBound, half_supremum

@@ -35,7 +35,7 @@ def check_metadata(wheel):
         metadata = Metadata.from_email(archive.read(name), validate=True)
         assert "forgetless/py.typed" in archive.namelist()
         assert "forgetless/explorer/assets/page/app.js" in archive.namelist()
-        assert any(entry.startswith("forgetless/reporting/templates/") for entry in archive.namelist())
+        assert any(entry.startswith("forgetless/templates/") for entry in archive.namelist())
     assert (metadata.name, str(metadata.version)) == ("forgetless", fl.__version__)
     assert metadata.description.startswith("# forgetless")
     print(f"{Path(wheel).name}: valid metadata {metadata.metadata_version}")

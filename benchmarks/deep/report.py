@@ -12,8 +12,8 @@ from deep.language import LANGUAGES
 from deep.methods import METHODS, METRICS
 from deep.protocol import counted
 from deep.streams import STREAMS
+from forgetless._table import Table
 from forgetless.io import replace_file
-from forgetless.reporting.table import Table
 
 PAIRS = tuple(m.name for m in METHODS.values() if m.base and m.schedule in ("increasing", "decreasing"))
 """Schedules that are claimed to be better than the fixed one of the same kind; Holm's correction is over these."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from deep.methods import COMBINATIONS, METHODS, SINGLES
 from deep.protocol import N_RESAMPLED, choices, counted
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 
 OTHERS = ("finetune", "replay", "replay, lr decreasing", "joint")
 """Methods that are no answer: they do nothing, or see old data."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 
 Record = dict[str, Any]
 

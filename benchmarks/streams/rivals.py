@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.equation import step
 from forgetless.filters import Ridge
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.text import version
+from forgetless._text import version
 from forgetless.io import replace_file
 from streams.data import STREAMS, load_stream
 from streams.data.packaged import DataMissingError

@@ -7,6 +7,7 @@ markers: the reduction behind the theorems, exact to rounding.
 """
 
 from forgetless import plots, reproduce
+from forgetless.reproduce import figures
 
 with plots.publication():
-    plots.plot_reduction(reproduce.reduction())
+    figures.plot_reduction(reproduce.reduction())

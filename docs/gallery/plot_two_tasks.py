@@ -7,6 +7,7 @@ and drops to exactly zero later: the figure of the paper, from a closed form.
 """
 
 from forgetless import plots, reproduce
+from forgetless.reproduce import figures
 
 with plots.publication():
-    plots.plot_optimum(reproduce.optimum(256))
+    figures.plot_optimum(reproduce.optimum(256))

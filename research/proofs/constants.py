@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgetless._progress import track
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 from forgetless.theory.bounds import Constant, constants
 from research.proofs.horizons_numba import worst_horizon
 from research.proofs.induction import induction

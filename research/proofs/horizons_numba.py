@@ -3,15 +3,14 @@
 import math
 
 import numpy as np
-
-from forgetless._core.compiled import jit
+from numba import njit
 
 _INFLATE = 2.0**-44
 """More than fifty roundings of 2^-53, relative to what they round: each step adds this part of g
 and of α."""
 
 
-@jit()
+@njit(cache=True)
 def sup_over_two(n, eta, explicit, r):  # type: ignore[no-untyped-def]
     """Return an upper bound of E L after n − 1 steps at R = D = 1: ½ sup ρg, with g convex,
     falling, on nodes r.
@@ -42,7 +41,7 @@ def sup_over_two(n, eta, explicit, r):  # type: ignore[no-untyped-def]
     return alpha / 2
 
 
-@jit()
+@njit(cache=True)
 def worst_horizon(stop, eta, explicit, per_decade):  # type: ignore[no-untyped-def]
     """Return the largest n·½ sup f over 2 ≤ n < stop, and its n."""
     worst, where = 0.0, 0

@@ -22,7 +22,7 @@ from math import comb, factorial, lcm
 
 import numpy as np
 
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 
 CLAIMS = ((Fraction(2, 3), 7), (Fraction(63, 100), 161))
 """Constants c, with the K from which on the second argument is used."""

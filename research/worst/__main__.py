@@ -7,7 +7,7 @@ is the same search from random starts alone.
 
 import time
 
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 from research.worst.collection import WorstCollection
 from research.worst.search import find_worst_collection
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import forgetless as fl
-from forgetless.reporting.table import Table
+from forgetless._table import Table
 from research.arrays import Floats
 
 _RECORDED = Path(__file__).with_name("collections.json")

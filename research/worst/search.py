@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import forgetless as fl
-from forgetless._core import validate
-from forgetless._core.threads import one_blas_thread
+from forgetless import _validate as validate
+from forgetless._threads import one_blas_thread
 from forgetless.lab.problem import check_contraction
 from forgetless.orderings import Ordering, OrderingLike, as_ordering, name_of
 from forgetless.schedules import ScheduleLike

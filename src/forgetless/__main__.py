@@ -16,7 +16,7 @@ def run() -> None:
     try:
         from forgetless.cli.app import run as start
     except ImportError as error:
-        from forgetless._core.text import how
+        from forgetless._text import how
 
         sys.exit(f"Error: the command line needs {error.name}; install it with: {how('tables')}")
     signal.signal(signal.SIGINT, previous)

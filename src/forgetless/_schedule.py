@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless.filters import Filter, Projection, Ridge
 
 Schedule = Callable[[int, float], Filter]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import linalg
-from forgetless._core.arrays import Floats, as_float
+from forgetless import _linalg as linalg
+from forgetless._validate import Floats, as_float
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats
 from forgetless._core.frames import EXACT, columns_of, integers_of, values_of
+from forgetless._validate import Floats
 
 
 def arrays_of(

@@ -18,9 +18,9 @@ from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse.linalg import lsqr, svds
 
-from forgetless._core.arrays import Array, Floats, as_csr, as_float
-from forgetless._core.linalg import spectrum
-from forgetless._core.threads import few_threads, gram_work
+from forgetless._linalg import spectrum
+from forgetless._threads import few_threads, gram_work
+from forgetless._validate import Array, Floats, as_csr, as_float
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.tasks import Task

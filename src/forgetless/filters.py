@@ -26,8 +26,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats
+from forgetless import _validate as validate
+from forgetless._validate import Array, Floats
 
 __all__ = ["Filter", "GradientDescent", "Projection", "Ridge"]
 

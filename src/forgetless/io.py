@@ -23,7 +23,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from forgetless._core.text import printable, version
+from forgetless._text import printable, version
 from forgetless.errors import FileError
 
 VERSION = 1

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats, as_float
+from forgetless._validate import Floats, as_float
 from forgetless.tasks import TaskCollection
 
 __all__ = [

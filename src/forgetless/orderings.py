@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless._moves import Moves, drawn, epoch, single, unseen
 from forgetless._sampling import (
     BLOCK,

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
 from forgetless._schedule import (
     Named,
     Schedule,
@@ -38,6 +37,7 @@ from forgetless._schedule import (
     schedule,
     tasks_or_ensemble,
 )
+from forgetless._validate import Floats
 from forgetless.filters import Filter, GradientDescent, Ridge
 
 __all__ = [

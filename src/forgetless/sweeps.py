@@ -27,8 +27,8 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
-from forgetless._core.text import error_text, needs
 from forgetless._progress import track
+from forgetless._text import error_text, needs
 from forgetless.errors import StoreError
 
 __all__ = ["Results", "load", "run"]

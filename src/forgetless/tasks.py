@@ -13,10 +13,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core import linalg, validate
-from forgetless._core.arrays import Array, Floats, as_float, group_labels
+from forgetless import _linalg as linalg
+from forgetless import _validate as validate
 from forgetless._task import Task
 from forgetless._task_tables import arrays_of
+from forgetless._validate import Array, Floats, as_float, group_labels
 from forgetless.io import Document, Fields, write
 
 __all__ = ["Task", "TaskCollection"]

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from forgetless import cli
-from forgetless._core.text import figure_label, printable
-from forgetless.plots.results import plot_forgetting
+from forgetless._text import figure_label, printable
+from forgetless.plots import plot_forgetting
 
 HOSTILE = [
     "[/]",

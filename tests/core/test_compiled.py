@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from forgetless._core import compiled
+from forgetless import _threads
 
 
 @pytest.mark.parametrize(("n_items", "chunk", "threads"), [(10, 5, 2), (11, 3, 4), (1, 1, 2), (7, 7, 1)])
@@ -19,7 +19,7 @@ def test_every_item_is_worked_on_once(n_items, chunk, threads):
         for i in range(first, last):
             counts[i] += 1
 
-    compiled.spread(work, n_items, chunk, threads)
+    _threads.spread(work, n_items, chunk, threads)
     assert counts == [1] * n_items
 
 
@@ -32,20 +32,20 @@ def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
         ended.append(first)
 
     with pytest.raises(ValueError, match="part"):
-        compiled.spread(work, 4, 1, 2)
-    compiled.spread(lambda first, last: ended.append(-1), 1, 1, 1)
+        _threads.spread(work, 4, 1, 2)
+    _threads.spread(lambda first, last: ended.append(-1), 1, 1, 1)
     assert ended[-1] == -1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_has_threads_of_its_own():
-    compiled.spread(lambda first, last: None, 4, 1, 2)
+    _threads.spread(lambda first, last: None, 4, 1, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
         child = os.fork()
     if child == 0:  # pragma: no cover - the child
         seen = []
-        compiled.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
+        _threads.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
         os._exit(0 if len(seen) == 4 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -54,9 +54,9 @@ def test_parts_may_spread_work_themselves():
     done = []
 
     def work(first, last):
-        compiled.spread(lambda a, b: done.append((a, b)), 4, 1, 2)
+        _threads.spread(lambda a, b: done.append((a, b)), 4, 1, 2)
 
-    compiled.spread(work, 4, 1, 2)
+    _threads.spread(work, 4, 1, 2)
     assert sum(b - a for a, b in done) == 16
 
 
@@ -97,17 +97,6 @@ def test_cached_code_is_used_again(cache):
     before = {path: path.stat().st_mtime_ns for path in cache[0].rglob("*.nb[ic]")}
     assert in_a_process_of_its_own(cache[0]) == (cache[1], "")
     assert {path: path.stat().st_mtime_ns for path in cache[0].rglob("*.nb[ic]")} == before
-
-
-def test_without_a_folder_for_the_cache_code_is_compiled(monkeypatch):
-    caching = pytest.importorskip("numba.core.caching")
-    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
-
-    @compiled.jit(nogil=True)
-    def double(x):
-        return 2 * x
-
-    assert (double(3), double.stats.cache_hits) == (6, {})
 
 
 def test_a_cache_folder_that_cannot_be_written_does_not_fail_the_call(cache, tmp_path):

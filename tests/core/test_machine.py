@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless._core.validate import check_memory, readable
+from forgetless._validate import check_memory, readable
 
 GiB = 2**30
 

@@ -9,8 +9,8 @@ import threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
-from forgetless._core import linalg
-from forgetless._core.threads import few_threads, one_blas_thread
+from forgetless import _linalg as linalg
+from forgetless._threads import few_threads, one_blas_thread
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (1, 3, 2), (7, 0, 2), (5, 4, 3), (301, 200, 400)])

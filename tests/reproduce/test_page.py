@@ -13,7 +13,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli, plots, reproduce
-from forgetless.reproduce import page, repeated_row
+from forgetless.reproduce import figures, page, repeated_row
 from support import literal
 from support.cli import run
 
@@ -65,7 +65,7 @@ def test_curves_that_lie_on_each_other_are_drawn_differently():
 
     with plots.publication():
         _, ax = plt.subplots()
-        assert plots.plot_rates(reproduce.rates(range(2, 4)), "unseen task", ax) is ax
+        assert figures.plot_rates(reproduce.rates(range(2, 4)), "unseen task", ax) is ax
         drawn = {line.get_label(): line for line in ax.get_lines()}
         for name in ("fixed", "increasing"):
             below, above = drawn[name], drawn[f"{name} budget"]
@@ -149,14 +149,14 @@ def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
 HALF_WRITTEN = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from forgetless import plots
+from forgetless.reproduce import figures
 from forgetless.cli import run
 
 def stopped(*_):
     print("half-written", flush=True)
     sys.stdin.read()
 
-plots.plot_reduction = stopped
+figures.plot_reduction = stopped
 run()
 """
 

@@ -11,7 +11,7 @@ import pandas
 import pyarrow
 import pytest
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless.tables import TableEncoder, read_table, readers
 from forgetless.tables._numbers import ISO, format_of, number_of, parsed
 from forgetless.tables.readers import BadTableError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from streams.data.packaged import packaged, pandas, version_of
 
 WEATHER = ["temp", "humid", "wind_speed", "precip", "visib", "pressure"]

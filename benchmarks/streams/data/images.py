@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from streams.data.idx import read_idx
 from streams.data.packaged import DataMissingError
 from streams.data.stream import RandomFeatures, Stream, Task

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.text import needs
+from forgetless._text import needs
 from forgetless.io import replace_file
 
 Arrays = dict[str, NDArray[Any]]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from streams.data import images as _images
 from streams.data import packaged_tables as _tables
 from streams.data import text as _words

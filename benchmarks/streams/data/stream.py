@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 
 HELD_OUT = 0.2
 """Share of a task's rows that are never learned, where the data do not say which."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 
 DAY = 86_400e6
 """Microseconds of a day."""

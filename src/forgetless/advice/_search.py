@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless._core.arrays import Floats
 from forgetless._schedule import MAKERS, Named, ScheduleLike, as_schedule
+from forgetless._validate import Floats
 from forgetless.filters import Filter, Projection, Ridge
 
 Losses = Callable[[Sequence[Any]], Floats]

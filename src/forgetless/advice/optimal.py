@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import one_blas_thread
+from forgetless import _validate as validate
 from forgetless._progress import track
+from forgetless._threads import one_blas_thread
+from forgetless._validate import Floats
 from forgetless.advice._search import Coordinates, search
 from forgetless.advice.ranking import checked_objective, losses_on, name_of, standard_shapes
 from forgetless.advice.results import OptimalSchedule

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
 from forgetless._progress import track
+from forgetless._validate import Floats
 from forgetless.advice._search import Curve, Losses, Shape, own_shapes, search, shapes
 from forgetless.advice.results import Advice, Option
 from forgetless.filters import Projection

@@ -5,10 +5,9 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
+from forgetless._table import Table, titled
 from forgetless.filters import Filter, Ridge
 from forgetless.metrics import QUANTITIES
-from forgetless.reporting import html
-from forgetless.reporting.table import Table
 from forgetless.schedules import from_coefficients
 
 _COMPARED = {
@@ -122,7 +121,7 @@ class Advice:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape; returns the axes."""
-        from forgetless.plots.results import plot_advice
+        from forgetless.plots import plot_advice
 
         return plot_advice(self, ax)
 
@@ -139,7 +138,7 @@ class Advice:
         return f"{self._printed().text()}\n\n{textwrap.fill(self.why, 98)}"
 
     def _repr_html_(self) -> str:
-        return html.titled(self._printed())
+        return titled(self._printed())
 
 
 def _range(strengths: tuple[float, float]) -> str:
@@ -199,7 +198,7 @@ class OptimalSchedule:
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients over the steps beside the best constant; returns the axes."""
-        from forgetless.plots.results import plot_schedule
+        from forgetless.plots import plot_schedule
 
         constant = (
             float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None

@@ -13,10 +13,10 @@ from typing import Any
 import click
 from sklearn.base import is_classifier
 
-from forgetless._core.text import printable
+from forgetless._table import Table
+from forgetless._text import printable
 from forgetless.cli import fit, predict
 from forgetless.cli.shared import examples, print_json, print_lines, schedule_of, usage
-from forgetless.reporting.table import Table
 
 GROUPS = {
     "Models of tables": {

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from forgetless._core.frames import Values, columns_of, integers_of, read_once
-from forgetless._core.text import printable, readable_number
+from forgetless._text import printable, readable_number
 from forgetless.cli.shared import (
     COLUMNS,
     REPEAT,

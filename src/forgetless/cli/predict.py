@@ -9,6 +9,7 @@ import click
 import numpy as np
 from sklearn.base import is_classifier
 
+from forgetless._table import frame
 from forgetless.cli.shared import (
     REPEAT,
     check_outputs,
@@ -18,7 +19,6 @@ from forgetless.cli.shared import (
     print_lines,
     unreadable_notes,
 )
-from forgetless.reporting.table import frame
 
 
 @click.command(

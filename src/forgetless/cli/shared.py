@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from forgetless import schedules
-from forgetless._core.averages import LARGEST
-from forgetless._core.text import printable
+from forgetless._averages import LARGEST
 from forgetless._schedule import NAMES, as_schedule
+from forgetless._text import printable
 from forgetless.filters import Projection, Ridge
 from forgetless.io import check_target
 

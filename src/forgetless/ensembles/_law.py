@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
 from forgetless._schedule import Labels, several
+from forgetless._validate import Floats
 from forgetless.ensembles.spectra import Spectrum
 from forgetless.ensembles.teachers import Normal, Teachers
 from forgetless.filters import Filter

@@ -15,8 +15,8 @@ import math
 import numpy as np
 import scipy
 
-from forgetless._core.arrays import Floats
 from forgetless._progress import track
+from forgetless._validate import Floats
 from forgetless.advice.results import OptimalSchedule
 from forgetless.ensembles._law import Law, StepMoments, second_moments
 from forgetless.ensembles.teachers import Exchangeable, Walk

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import one_blas_thread
+from forgetless import _validate as validate
 from forgetless._progress import track
+from forgetless._threads import one_blas_thread
+from forgetless._validate import Floats
 from forgetless.ensembles._law import Problem
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 

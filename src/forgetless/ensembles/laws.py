@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
 from forgetless._sampling import shared_seed
 from forgetless._schedule import Schedules
+from forgetless._validate import Floats
 from forgetless.advice.results import OptimalSchedule
 from forgetless.ensembles._law import Law, Problem, second_moments
 from forgetless.ensembles._optimum import optimal

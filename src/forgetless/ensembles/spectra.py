@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
+from forgetless._validate import Floats
 
 _ORDER = 16
 """Gauss–Legendre nodes in one panel."""

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
+from forgetless._validate import Floats
 
 __all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "walk"]
 

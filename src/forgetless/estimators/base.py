@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from forgetless import _validate as validate
 from forgetless import io
-from forgetless._core import validate
-from forgetless._core.arrays import Floats, group_labels
+from forgetless._table import Table
+from forgetless._validate import Floats, group_labels
 from forgetless.estimators import files, tasks
 from forgetless.estimators.memory import Memory, Options
 from forgetless.estimators.rows import Rows
-from forgetless.reporting.table import Table
 
 _SEEN = ("n_features_in_", "feature_names_in_")
 """What scikit-learn stores of the first task."""

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import few_threads, gram_work
+from forgetless._threads import few_threads, gram_work
+from forgetless._validate import Floats
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Remembering
 from forgetless.estimators.labels import class_task

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from forgetless._core.arrays import Floats
 from forgetless._core.frames import read_once
 from forgetless._progress import track
+from forgetless._validate import Floats
 from forgetless.estimators.held_out import (
     HeldOut,
     Outcomes,

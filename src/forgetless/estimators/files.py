@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from forgetless import io, schedules
-from forgetless._core.arrays import Floats
 from forgetless._schedule import NAMES, Named
+from forgetless._validate import Floats
 from forgetless.filters import GradientDescent, Projection, Ridge
 
 _PARTS = {

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from forgetless._core.arrays import Floats
 from forgetless._core.frames import Columns
-from forgetless._core.threads import few_threads, gram_work
+from forgetless._threads import few_threads, gram_work
+from forgetless._validate import Floats
 
 
 class Outcomes(NamedTuple):

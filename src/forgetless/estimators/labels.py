@@ -7,7 +7,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from forgetless._core.arrays import Floats, check_unmasked
+from forgetless._validate import Floats, check_unmasked
 from forgetless.estimators import tasks
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import few_threads, gram_work
+from forgetless._threads import few_threads, gram_work
+from forgetless._validate import Floats
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Streaming
 from forgetless.estimators.labels import class_task

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.estimators.moments import Dense
 from forgetless.estimators.rows import DENSE, Fit, Rows, column_range
 

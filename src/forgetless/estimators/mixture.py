@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.estimators.memory import Memory, Options
 from forgetless.estimators.rows import Rows
 

@@ -11,7 +11,7 @@ from typing import Union
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.estimators.systems import Eigen, System, Woodbury
 
 EXACT = 1e-6

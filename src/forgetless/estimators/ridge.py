@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import few_threads, gram_work
+from forgetless._threads import few_threads, gram_work
+from forgetless._validate import Floats
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Remembering
 from forgetless.estimators.blocks import is_dask, rows_of

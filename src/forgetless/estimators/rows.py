@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
 
 STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)

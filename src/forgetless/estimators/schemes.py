@@ -13,9 +13,9 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import RegressorMixin
 
-from forgetless._core import averages
-from forgetless._core.arrays import Floats
+from forgetless import _averages as averages
 from forgetless._schedule import as_schedule
+from forgetless._validate import Floats
 from forgetless.equation import change, norm
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Streaming

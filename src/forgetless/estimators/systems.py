@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from forgetless._core.arrays import Floats, as_csr, check_unmasked
+from forgetless._validate import Floats, as_csr, check_unmasked
 
 
 def is_plain(model: Any, X: Any) -> bool:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 
 INVERSES = 2.0 ** np.arange(-2.0, 9.01, 0.5)
 """Values of 1/T at which the log-loss is known; in between it is interpolated."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless._schedule import as_schedule
 from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.io import replace_file

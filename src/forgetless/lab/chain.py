@@ -35,8 +35,7 @@ import warnings
 import numpy as np
 
 from forgetless import _kernels
-from forgetless._core.arrays import Floats
-from forgetless._core.validate import check_memory
+from forgetless._validate import Floats, check_memory
 from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.lab.problem import Problem
 from forgetless.orderings import Moves

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.tasks import TaskCollection
 
 _CANCELLED = 1e4

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
 from forgetless._progress import track
 from forgetless._schedule import Schedules
+from forgetless._validate import Floats
 from forgetless.lab.chain import Run
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.powers import Powers

@@ -16,9 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
-from forgetless._core.validate import check_memory
 from forgetless._schedule import ScheduleLike
+from forgetless._validate import Floats, check_memory
 from forgetless.filters import Filter
 from forgetless.lab.chain import Run, carry
 from forgetless.lab.coordinates import Coordinates

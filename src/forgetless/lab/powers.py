@@ -9,7 +9,7 @@ relative error of some k·eps is unavoidable: 1e-9 at a million steps.
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.lab.chain import carry
 from forgetless.lab.coordinates import Maps
 from forgetless.lab.problem import Problem

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core import averages, validate
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import few_threads
+from forgetless import _averages as averages
+from forgetless import _validate as validate
 from forgetless._schedule import Labels, several
+from forgetless._threads import few_threads
+from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import resolve
@@ -79,7 +80,7 @@ class Problem:
 
     @cached_property
     def gains(self) -> Floats:
-        """The gains of the running average, of shape (k,), see ``_core.averages``; empty without
+        """The gains of the running average, of shape (k,), see ``_averages``; empty without
         one.
         """
         return np.zeros(0) if self.average is None else averages.gains(self.average, self.k)

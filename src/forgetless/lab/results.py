@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats
 from forgetless._schedule import Labels
+from forgetless._table import Noted, Printed, Table, frame
+from forgetless._validate import Floats
 from forgetless.io import Document, Fields, write
 from forgetless.metrics import NAMED
-from forgetless.reporting.table import Noted, Printed, Table, frame
 
 AXES = ("schedule", "trial", "step", "task", "feature", "target")
 
@@ -217,7 +217,7 @@ class Curves(Printed):
         """Draw a metric, by default the first, against the steps, one line for every schedule;
         returns the axes.
         """
-        from forgetless.plots.results import plot_metric
+        from forgetless.plots import plot_metric
 
         return plot_metric(self, metric or self.scalars[0], ax)
 

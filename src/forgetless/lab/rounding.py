@@ -24,8 +24,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
 from forgetless._progress import track
+from forgetless._validate import Floats
 from forgetless.lab.chain import Run, carry
 from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.lab.powers import Powers

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.validate import check_memory
+from forgetless import _validate as validate
 from forgetless._sampling import shared_seed
 from forgetless._schedule import Schedules
+from forgetless._validate import check_memory
 from forgetless.lab.problem import Problem
 from forgetless.lab.results import Curves
 from forgetless.lab.trials import followed

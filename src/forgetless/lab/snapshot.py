@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.lab.chain import Run
 
 

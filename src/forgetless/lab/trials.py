@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from forgetless import _kernels
-from forgetless._core.arrays import Floats
-from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
 from forgetless._sampling import BLOCK, TRIALS, Indices, draws
+from forgetless._threads import one_blas_thread
+from forgetless._validate import Floats
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.metrics import Metric, Outputs
 

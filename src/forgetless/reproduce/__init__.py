@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless._core.arrays import Floats
 from forgetless._progress import track
+from forgetless._table import Table
+from forgetless._validate import Floats
 from forgetless.filters import Projection, Ridge
 from forgetless.lab.exact import expect
 from forgetless.lab.simulate import simulate
 from forgetless.lab.worst import worst_case
 from forgetless.metrics import METRICS
 from forgetless.orderings import FixedOrder, RandomReshuffling, WithoutReplacement, WithReplacement
-from forgetless.reporting.table import Table
 from forgetless.tasks import TaskCollection
 from forgetless.theory import constructions
 from forgetless.theory.bounds import catalogue

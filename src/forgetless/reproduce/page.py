@@ -15,9 +15,10 @@ from typing import Any
 
 from forgetless import io as files
 from forgetless import plots, reproduce
-from forgetless._core.text import version
-from forgetless.reporting.html import render
-from forgetless.reporting.table import Table
+from forgetless._page import render
+from forgetless._table import Table
+from forgetless._text import version
+from forgetless.reproduce import figures
 
 PARTS = ("figure", "table", "rates", "unregularized", "curves", "reduction", "optimal")
 
@@ -72,11 +73,11 @@ def sections(parts: Iterable[str]) -> list[Section]:
 
 
 def _draw_optimum(table: Table) -> Any:
-    return plots.plot_optimum(table).figure
+    return figures.plot_optimum(table).figure
 
 
 def _draw_reduction(table: Table) -> Any:
-    return plots.plot_reduction(table).figure
+    return figures.plot_reduction(table).figure
 
 
 SHOWN = (
@@ -95,7 +96,7 @@ def _draw_rates(table: Table) -> Any:
 
     figure, axes = plt.subplots(2, 3, figsize=(2.1 * plots.COLUMN, 4.4))
     for family, ax in zip(SHOWN, axes.ravel(), strict=True):
-        plots.plot_rates(table, family, ax, legend=False)
+        figures.plot_rates(table, family, ax, legend=False)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
     return figure
@@ -107,7 +108,7 @@ def _draw_curves(table: Table) -> Any:
     figure, axes = plt.subplots(2, 2, figsize=(2 * plots.COLUMN, 4.4), sharex=True, sharey="row")
     for row, metric in zip(axes, ("seen_loss", "forgetting"), strict=True):
         for ax, ordering in zip(row, ("with replacement", "without replacement"), strict=True):
-            plots.plot_curves(table, metric, ordering, ax)
+            figures.plot_curves(table, metric, ordering, ax)
     return figure
 
 
@@ -116,7 +117,7 @@ def _draw_optimal(table: Table) -> Any:
 
     figure, axes = plt.subplots(1, 2, figsize=(2 * plots.COLUMN, 2.8), sharey=True)
     for ax, ordering in zip(axes, ("without replacement", "with replacement"), strict=True):
-        plots.plot_optimal(table, ordering, ax, legend=False)
+        figures.plot_optimal(table, ordering, ax, legend=False)
     axes[1].set_ylabel("")
     handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
@@ -241,7 +242,7 @@ _RATES = tuple(
             " regularization, fixed and increasing strength, explicit and by step budget, and a"
             " guide of slope minus one."
         ),
-        lambda table, ax, family=family: plots.plot_rates(table, family, ax),
+        lambda table, ax, family=family: figures.plot_rates(table, family, ax),
     )
     for family in SHOWN
 )
@@ -253,7 +254,7 @@ _CURVES = tuple(
             f" against steps, {ordering}: exact lines run through the means of simulated runs,"
             " inside their bands."
         ),
-        lambda table, ax, metric=metric, ordering=ordering: plots.plot_curves(
+        lambda table, ax, metric=metric, ordering=ordering: figures.plot_curves(
             table, metric, ordering, ax
         ),
     )
@@ -268,7 +269,7 @@ _OPTIMUM = (
             " between two tasks: straight lines of slope one that break off and end at markers"
             " where the best coefficient becomes zero."
         ),
-        plots.plot_optimum,
+        figures.plot_optimum,
     ),
 )
 
@@ -279,7 +280,7 @@ _OPTIMAL = tuple(
             " bound computed for its schedule near 1, the minimax schedule's one half, the lower"
             " bound of any algorithm, and bad collections."
         ),
-        lambda table, ax, ordering=ordering: plots.plot_optimal(table, ordering, ax),
+        lambda table, ax, ordering=ordering: figures.plot_optimal(table, ordering, ax),
     )
     for ordering in ("without replacement", "with replacement")
 )
@@ -291,7 +292,7 @@ _REDUCTION = (
             " exactly by open markers of gradient descent on surrogate losses, moving from the"
             " origin to the common solution."
         ),
-        plots.plot_reduction,
+        figures.plot_reduction,
     ),
 )
 

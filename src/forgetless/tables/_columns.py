@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
 from forgetless._core.frames import DAY, Values, format_time
-from forgetless._core.text import readable_number
+from forgetless._text import readable_number
+from forgetless._validate import Floats
 from forgetless.tables._numbers import (
     SHARE,
     are_few,

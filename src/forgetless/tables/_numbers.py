@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
 from forgetless._core.frames import Values
+from forgetless._validate import Floats
 
 _PATTERNS = {
     sign: re.compile(

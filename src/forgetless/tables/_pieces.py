@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 
 
 class Given(NamedTuple):

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless._core.frames import Values, columns_of, values_of
-from forgetless._core.text import printable
-from forgetless.reporting.table import Table
+from forgetless._table import Table
+from forgetless._text import printable
 from forgetless.tables._columns import (
     KINDS,
     MISSING,

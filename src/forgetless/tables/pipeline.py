@@ -14,14 +14,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._core.frames import read_once
-from forgetless._core.text import printable, readable_number
+from forgetless._table import Table
+from forgetless._text import printable, readable_number
 from forgetless.estimators import files
 from forgetless.estimators.base import Streaming
 from forgetless.estimators.evaluation import WIDEST, ClassCounts, TargetMeans
 from forgetless.estimators.held_out import Outcomes
 from forgetless.estimators.ridge import StreamingRidge
 from forgetless.io import Document, write
-from forgetless.reporting.table import Table
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.task_files import Part
 

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from forgetless._core.text import needs
-from forgetless._core.validate import MEMORY_LIMIT, check_memory
-from forgetless._core.validate import readable as readable_bytes
+from forgetless._text import needs
+from forgetless._validate import MEMORY_LIMIT, check_memory
+from forgetless._validate import readable as readable_bytes
 from forgetless.errors import FileError
 from forgetless.io import check_source
 

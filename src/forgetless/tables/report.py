@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from forgetless._core.text import printable, readable_number
+from forgetless import plots
+from forgetless._page import render
+from forgetless._table import Table
+from forgetless._text import printable, readable_number
 from forgetless.estimators.evaluation import StreamResult
 from forgetless.estimators.held_out import Outcomes
 from forgetless.io import replace_file
-from forgetless.plots import results as plots
-from forgetless.reporting.html import render
-from forgetless.reporting.table import Table
 
 _SHOWN_TASKS = 6
 """How many single tasks are drawn, spread over the stream."""

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from forgetless._core.arrays import Floats
 from forgetless._core.frames import format_number, format_time, read_once, values_of
-from forgetless._core.text import printable
-from forgetless._core.validate import check_memory
 from forgetless._task_tables import check_roles, labels_of
+from forgetless._text import printable
+from forgetless._validate import Floats, check_memory
 from forgetless.errors import FileError
 from forgetless.io import Fields, check_source, file_errors, read
 from forgetless.tables._numbers import (

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from forgetless._core import validate
+from forgetless import _validate as validate
+from forgetless._table import Table, titled
 from forgetless.metrics import quantity
-from forgetless.reporting import html
-from forgetless.reporting.table import Table
 from forgetless.theory.hypotheses import Failure, Hypothesis
 from forgetless.theory.setting import Setting
 
@@ -148,4 +147,4 @@ class Catalogue(tuple[Bound, ...]):
         return Table("", {key: columns[key] for key in list(columns)[:5]}).text()
 
     def _repr_html_(self) -> str:
-        return html.titled(self.table())
+        return titled(self.table())

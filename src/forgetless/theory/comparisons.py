@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from forgetless._table import Noted, Printed, Table, frame
 from forgetless.io import Document, write
-from forgetless.reporting.table import Noted, Printed, Table, frame
 from forgetless.theory.hypotheses import REALIZABLE, Failure
 
 _FITTED = 1e-9
@@ -125,7 +125,7 @@ class BoundComparison(Printed):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact losses and every bound that applies on one axis; returns the axes."""
-        from forgetless.plots.results import plot_bounds
+        from forgetless.plots import plot_bounds
 
         return plot_bounds(self, ax)
 
@@ -284,6 +284,6 @@ class BoundComparisons(Printed, Mapping[str | int, BoundComparison]):
         """Draw the exact average loss of every schedule, and its smallest bound; returns the
         axes.
         """
-        from forgetless.plots.results import plot_comparisons
+        from forgetless.plots import plot_comparisons
 
         return plot_comparisons(self, ax)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.theory import exchangeable
 from forgetless.theory import hypotheses as h

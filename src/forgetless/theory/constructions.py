@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
+from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.theory.steps import ROUNDED, budgets_of, coefficients_of, ridge_share, steps_of
 

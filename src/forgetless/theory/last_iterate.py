@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 
 # A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1
 _Function = Callable[[Any, int, int], Any]

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
 from forgetless._progress import track
+from forgetless._validate import Floats
 from forgetless.theory.steps import Steps, least_m
 
 INFLATION = 2.0**-44

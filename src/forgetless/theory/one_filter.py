@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 
 _PIECES = 160
 """Pieces of the spectrum to each factor 2.718 of e: the constants are too large by about 5e-6."""

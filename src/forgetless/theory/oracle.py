@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
+from forgetless._validate import Floats
 from forgetless.filters import Filter, GradientDescent
 from forgetless.lab.problem import check_still, has_next
 from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.orderings import Ordering, WithoutReplacement
 from forgetless.tasks import TaskCollection

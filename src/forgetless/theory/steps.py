@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 
 ROUNDED = 2.0**-48

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Array, Floats, as_float
+from forgetless import _validate as validate
+from forgetless._validate import Array, Floats, as_float
 from forgetless.equation import check_single
 from forgetless.filters import Filter
 from forgetless.tasks import Task, TaskCollection

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from forgetless._core.arrays import Floats
+from forgetless._validate import Floats
 
 
 def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any:

@@ -10,8 +10,9 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from forgetless._core import averages, validate
-from forgetless._core.threads import one_blas_thread
+from forgetless import _averages as averages
+from forgetless import _validate as validate
+from forgetless._threads import one_blas_thread
 from forgetless.filters import Filter
 from forgetless.metrics import quantity as quantity_of
 from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless.torch.mechanism import (
     Mechanism,
     Tensors,

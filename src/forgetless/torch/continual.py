@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.optim import optimizer as optimizers
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless.torch.mechanism import Mechanism, Tensors, set_weights, unwrapped
 
 _ALIVE: "weakref.WeakSet[Continual]" = weakref.WeakSet()

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless.torch import _per_sample as per_sample
 from forgetless.torch._per_sample import POSITIONAL, Question, n_rows, rows_of
 from forgetless.torch.mechanism import Tensors, unwrapped

@@ -26,7 +26,7 @@ from typing import Any
 
 import torch
 
-from forgetless._core import validate
+from forgetless import _validate as validate
 from forgetless.torch.mechanism import Mechanism, Tensors, check_rates, name_of
 from forgetless.torch.schedules import Schedule, per_task
 

@@ -5,9 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
-from forgetless._core.arrays import Array, Floats
-from forgetless._core.compiled import n_threads, spread
-from forgetless._core.threads import few_threads, one_blas_thread
+from forgetless._threads import few_threads, n_threads, one_blas_thread, spread
+from forgetless._validate import Array, Floats
 
 _GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core import validate
-from forgetless._core.arrays import Floats
+from forgetless import _validate as validate
+from forgetless._validate import Floats
 
 LARGEST = 32.0
 """Largest power r: of an average that is all but the last iterate, and whose sums are still far
@@ -39,7 +39,7 @@ def gains(r: float, k: int) -> Floats:
 
     Examples
     --------
-    >>> from forgetless._core.averages import gains
+    >>> from forgetless._averages import gains
     >>> gains(0, 4).tolist(), gains(2, 3).tolist()
     ([1.0, 0.5, 0.3333333333333333, 0.25], [1.0, 0.8, 0.6428571428571429])
     """

@@ -6,8 +6,10 @@ microseconds of work, and on a busy machine every product waits for a thread tha
 
 import functools
 import importlib
+import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -83,3 +85,52 @@ def _controller() -> Any:
     # The controller knows the libraries that are loaded when it is made.
     importlib.import_module("scipy.linalg")
     return ThreadpoolController()
+
+
+_NAME = "forgetless"
+
+
+def n_threads() -> int:
+    """Return how many processors this process may use; FORGETLESS_THREADS in the environment limits
+    them further.
+    """
+    available = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    limit = os.environ.get("FORGETLESS_THREADS", "")
+    return min(available, max(1, int(limit))) if limit.isdecimal() else available
+
+
+def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: int) -> None:
+    """Call ``work(first, last)`` for consecutive ranges of at most ``chunk`` items, on ``threads``
+    threads.
+    """
+    # a part does not wait for other parts
+    if threads <= 1 or threading.current_thread().name.startswith(_NAME):
+        work(0, n_items)
+        return
+    parts = ((first, min(first + chunk, n_items)) for first in range(0, n_items, chunk))
+    lock = threading.Lock()
+
+    def drain() -> None:
+        while True:
+            with lock:
+                part = next(parts, None)
+            if part is None:
+                return
+            work(*part)
+
+    # The caller works too: of two threads only one has to be woken.
+    others = [_pool(os.getpid()).submit(drain) for _ in range(threads - 1)]
+    try:
+        drain()
+    finally:
+        wait(others)  # arrays are shared: the caller must not use them while a part is running
+    for other in others:
+        other.result()
+
+
+@functools.cache
+def _pool(_process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process, cached since starting them takes longer than many a call."""
+    return ThreadPoolExecutor(max(1, n_threads() - 1), thread_name_prefix=_NAME)

@@ -1,15 +1,17 @@
 """Tables of results: columns with a title, as text, HTML, plain values and data frames."""
 
+import html
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._core.text import label, needs, readable_number
+from forgetless._text import label, needs, printable, readable_number
 
 
 class Noted(NamedTuple):
@@ -44,7 +46,7 @@ class Table:
 
     Examples
     --------
-    >>> from forgetless.reporting.table import Noted, Table
+    >>> from forgetless._table import Noted, Table
     >>> table = Table("Fruit", {"fruit": ["plum", "fig"], "g": [31.5, None],
     ...     "a piece": [Noted(0.5, " €"), 12]})
     >>> print(table.text())
@@ -112,8 +114,6 @@ class Table:
         return frame(self.values())
 
     def _repr_html_(self) -> str:
-        from forgetless.reporting.html import titled  # html.py imports this module
-
         return titled(self)
 
     def __len__(self) -> int:
@@ -177,3 +177,41 @@ def frame(columns: Mapping[str, Any]) -> Any:
         for name, cells in columns.items()
     }
     return pandas.DataFrame(flat)
+
+
+def html_table(content: Table) -> str:
+    """Return an HTML table with the cells of the table's text, numbers aligned to the right."""
+    columns = content.printed()
+    head = "".join(f"<th>{html_text(column.name)}</th>" for column in columns)
+    cells = zip(
+        *([_html_cell(cell, column.numbers) for cell in column.cells] for column in columns),
+        strict=True,
+    )
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def titled(content: Table) -> str:
+    """Return a table between its title and its facts, as notebooks show it."""
+    return f"{paragraph([content.title])}{html_table(content)}{paragraph(content.facts)}"
+
+
+def paragraph(lines: Iterable[str]) -> str:
+    """Return a paragraph of lines of text; nothing if there are none."""
+    joined = "<br>".join(map(html_text, lines))
+    return f"<p>{joined}</p>" if joined else ""
+
+
+def formula(content: str) -> str:
+    """Return text with _{…} and ^{…} as subscripts and superscripts."""
+    low = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", html_text(content))
+    return re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", low)
+
+
+def html_text(content: str) -> str:
+    """Return text with markup and control codes escaped."""
+    return html.escape(printable(content))
+
+
+def _html_cell(content: str, number: bool) -> str:
+    return f'<td class="n">{html_text(content)}</td>' if number else f"<td>{formula(content)}</td>"

@@ -1,4 +1,4 @@
-"""The style of figures, and the figures of the paper; results draw themselves by ``.plot()``.
+"""The figures of the paper.
 
 Each function takes a table of ``reproduce`` and optional axes, and returns the axes.
 """
@@ -7,29 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from forgetless.plots.results import (
-    COLOURS,
-    COLUMN,
-    MARKERS,
-    STYLES,
-    axes_of,
-    look,
-    publication,
-)
-from forgetless.reporting.table import Table
-
-__all__ = [
-    "COLOURS",
-    "COLUMN",
-    "MARKERS",
-    "STYLES",
-    "plot_curves",
-    "plot_optimal",
-    "plot_optimum",
-    "plot_rates",
-    "plot_reduction",
-    "publication",
-]
+from forgetless._table import Table
+from forgetless.plots import COLOURS, COLUMN, MARKERS, axes_of, look
 
 
 def plot_optimum(table: Table, ax: Any = None) -> Any:

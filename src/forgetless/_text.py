@@ -91,7 +91,7 @@ def how(extra: str) -> str:
 
     Examples
     --------
-    >>> from forgetless._core.text import how
+    >>> from forgetless._text import how
     >>> how("plot")
     "pip install '.[plot]' in a checkout of forgetless, or pip install 'forgetless[plot]'"
     """

@@ -1,4 +1,4 @@
-"""Figures of results and streams, with one style.
+"""The style of figures, and figures of results, which draw themselves by ``.plot()``.
 
 Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ
 in grey.
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._core.text import figure_label, needs
+from forgetless._text import figure_label, needs
+
+__all__ = ["COLOURS", "COLUMN", "MARKERS", "STYLES", "look", "publication"]
 
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""

@@ -1,1 +1,0 @@
-"""Tables and HTML for people."""
