@@ -16,8 +16,8 @@ import numpy as np
 
 from forgetless import schedules
 from forgetless._core.arrays import Floats
-from forgetless._schedule import MAKERS, Named, ScheduleLike, as_schedule
 from forgetless.filters import Filter, Projection, Ridge
+from forgetless.schedules.named import MAKERS, Named, ScheduleLike, as_schedule
 
 Losses = Callable[[Sequence[Any]], Floats]
 """A function from schedules to their losses."""

@@ -15,9 +15,9 @@ import click
 from forgetless import schedules
 from forgetless._core.averages import LARGEST
 from forgetless._core.text import printable
-from forgetless._schedule import NAMES, as_schedule
 from forgetless.filters import Projection, Ridge
 from forgetless.io import check_target
+from forgetless.schedules.named import NAMES, as_schedule
 
 SCHEDULES: dict[str, Callable[..., Any]] = {
     "none": Projection,

@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless._schedule import Labels, several
 from forgetless.ensembles.spectra import Spectrum
 from forgetless.ensembles.teachers import Normal, Teachers
 from forgetless.filters import Filter
 from forgetless.lab.problem import recorded_steps
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
+from forgetless.schedules.named import Labels, several
 
 _NEGLIGIBLE = 1e-13
 """The part of a mean that the outermost nodes may contribute."""

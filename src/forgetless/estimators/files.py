@@ -8,8 +8,8 @@ import numpy as np
 
 from forgetless import io, schedules
 from forgetless._core.arrays import Floats
-from forgetless._schedule import NAMES, Named
 from forgetless.filters import GradientDescent, Projection, Ridge
+from forgetless.schedules.named import NAMES, Named
 
 _PARTS = {
     "Before": "base",

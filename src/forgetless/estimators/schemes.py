@@ -15,12 +15,12 @@ from sklearn.base import RegressorMixin
 
 from forgetless._core import averages
 from forgetless._core.arrays import Floats
-from forgetless._schedule import as_schedule
 from forgetless.equation import change, norm
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Streaming
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.reporting.table import Table
+from forgetless.schedules.named import as_schedule
 
 
 class SchemeState(NamedTuple):

@@ -10,7 +10,6 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
-from forgetless._schedule import Schedules
 from forgetless.lab.chain import Run
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.powers import Powers
@@ -21,6 +20,7 @@ from forgetless.lab.snapshot import Snapshot
 from forgetless.lab.trials import followed
 from forgetless.metrics import Metric, check_metrics_of, resolve
 from forgetless.orderings import OrderingLike
+from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 
 LANES = 32

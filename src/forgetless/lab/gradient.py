@@ -18,7 +18,6 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._core.validate import check_memory
-from forgetless._schedule import ScheduleLike
 from forgetless.filters import Filter
 from forgetless.lab.chain import Run, carry
 from forgetless.lab.coordinates import Coordinates
@@ -26,6 +25,7 @@ from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.worst import backward
 from forgetless.metrics import quantity
 from forgetless.orderings import Moves, OrderingLike
+from forgetless.schedules.named import ScheduleLike
 from forgetless.tasks import TaskCollection
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from forgetless._core import averages, validate
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import few_threads
-from forgetless._schedule import Labels, several
 from forgetless.filters import Filter
 from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import resolve
+from forgetless.schedules.named import Labels, several
 from forgetless.tasks import TaskCollection
 
 _FACTORS_AT_ONCE = 2**20

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._core.arrays import Floats
-from forgetless._schedule import Labels
 from forgetless.io import Document, Fields, write
 from forgetless.metrics import NAMED
 from forgetless.reporting.table import Noted, Printed, Table, frame
+from forgetless.schedules.named import Labels
 
 AXES = ("schedule", "trial", "step", "task", "feature", "target")
 

@@ -7,13 +7,13 @@ import numpy as np
 
 from forgetless._core import validate
 from forgetless._core.validate import check_memory
-from forgetless._sampling import shared_seed
-from forgetless._schedule import Schedules
 from forgetless.lab.problem import Problem
 from forgetless.lab.results import Curves
 from forgetless.lab.trials import followed
 from forgetless.metrics import METRICS, Metric, check_metrics_of, resolve
 from forgetless.orderings import OrderingLike
+from forgetless.orderings.sampling import shared_seed
+from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 
 

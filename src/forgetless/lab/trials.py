@@ -15,9 +15,9 @@ from forgetless import _kernels
 from forgetless._core.arrays import Floats
 from forgetless._core.threads import one_blas_thread
 from forgetless._progress import track
-from forgetless._sampling import BLOCK, TRIALS, Indices, draws
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.metrics import Metric, Outputs
+from forgetless.orderings.sampling import BLOCK, TRIALS, Indices, draws
 
 _FACTORS = 2**17
 """Filter factors evaluated at once: they stay in the cache until the steps that use them."""

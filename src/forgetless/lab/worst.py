@@ -18,7 +18,6 @@ import numpy as np
 
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
-from forgetless._schedule import Schedules
 from forgetless.lab.chain import averaging, carry, carry_often, check_states, conjugate
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.exact import LANES, expected
@@ -28,6 +27,7 @@ from forgetless.lab.results import Curves
 from forgetless.lab.rounding import SAFETY, relative_errors
 from forgetless.metrics import average_loss
 from forgetless.orderings import OrderingLike
+from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 
 

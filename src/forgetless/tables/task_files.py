@@ -17,7 +17,6 @@ from forgetless._core.arrays import Floats
 from forgetless._core.frames import format_number, format_time, read_once, values_of
 from forgetless._core.text import printable
 from forgetless._core.validate import check_memory
-from forgetless._task_tables import check_roles, labels_of
 from forgetless.errors import FileError
 from forgetless.io import Fields, check_source, file_errors, read
 from forgetless.tables._numbers import (
@@ -41,7 +40,9 @@ from forgetless.tables.readers import (
     read_chunks,
     read_table,
 )
-from forgetless.tasks import TaskCollection, arrays_from
+from forgetless.tasks import TaskCollection
+from forgetless.tasks.files import arrays_from
+from forgetless.tasks.rows import check_roles, labels_of
 
 
 def read_tasks(

@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike
 
 from forgetless._core import validate
 from forgetless._core.arrays import Floats
-from forgetless._schedule import (
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.schedules.named import (
     Named,
     Schedule,
     ScheduleLike,
@@ -38,7 +39,6 @@ from forgetless._schedule import (
     schedule,
     tasks_or_ensemble,
 )
-from forgetless.filters import Filter, GradientDescent, Ridge
 
 __all__ = [
     "Named",
