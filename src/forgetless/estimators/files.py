@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from forgetless import io, schedules
-from forgetless._schedule import NAMES, Named
 from forgetless._validate import Floats
 from forgetless.filters import GradientDescent, Projection, Ridge
+from forgetless.schedules.named import NAMES, Named
 
 _PARTS = {
     "Before": "base",

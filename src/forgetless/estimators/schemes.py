@@ -14,12 +14,12 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 
 from forgetless import _averages as averages
-from forgetless._schedule import as_schedule
 from forgetless._validate import Floats
 from forgetless.equation import change, norm
 from forgetless.estimators import files, tasks
 from forgetless.estimators.base import Before, Streaming
 from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.schedules.named import as_schedule
 
 
 class SchemeState(NamedTuple):
