@@ -71,6 +71,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     _state: Any = None
     _cache: list[Any]
     _y_shape: tuple[int, ...] = ()
+    _states: type
     _fixed: tuple[str, ...] = ()
     """Parameters that cannot change within a stream."""
 
@@ -156,15 +157,21 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
             elif name in ("alpha", "guard", "radius", "step_size"):
                 validate.number(name, value, "the default is a good start")
 
-    def _check_state(self) -> None:
-        """Raise ValueError unless a state that was read from a file is valid."""
-
     def _fitted(self) -> Any:
         check_is_fitted(self)
         return self._state
 
-    def _with_features(self, count: int, names: Any) -> Any:
-        """Return a copy that has ``count`` more features, with names where features have some."""
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind the present ones, as if they had been there from the start, zero in
+        every row.
+
+        Parameters
+        ----------
+        count : int
+        names : sequence of str, optional
+            Their names, where features have names.
+        """
+        state = self._fitted()
         validate.integer("count", count, 1, "pass the number of new features")
         draft = copy.copy(self)
         draft.n_features_in_ = self.n_features_in_ + count
@@ -174,7 +181,11 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
                     f"names must be {count} names, since features have names, got {names!r}"
                 )
             draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
-        return draft
+        return self._commit(draft, state._replace(**self._widened(state, count)))
+
+    def _widened(self, state: Any, count: int) -> dict[str, Any]:
+        """Return the parts of a state that change with ``count`` more features."""
+        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
 
     def _shaped(self, values: Floats) -> NDArray[Any]:
         """Return predictions (n, c) in the shape of the targets."""
@@ -251,8 +262,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         n_targets = (
             max(1, *self._y_shape) if isinstance(self, RegressorMixin) and self._y_shape else 1
         )
-        before: Before = getattr(state, "before", Before())
-        return np.array(before.late) / n_targets
+        return np.array(state.before.late) / n_targets
 
     @property
     def nbytes_(self) -> int:

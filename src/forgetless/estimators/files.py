@@ -5,27 +5,34 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from forgetless import io, schedules
-from forgetless._core.arrays import Floats
 from forgetless._schedule import NAMES, Named
+from forgetless.estimators.mixture import PRIOR
+from forgetless.estimators.temperature import INVERSES
 from forgetless.filters import GradientDescent, Projection, Ridge
 
-_PARTS = {
-    "Before": "base",
-    "ClassState": "classifier",
-    "Dense": "moments",
-    "Fit": "rows",
-    "LogisticState": "logistic",
-    "LowRank": "moments",
-    "Memory": "memory",
-    "Mixture": "mixture",
-    "Rows": "rows",
-    "SchemeState": "schemes",
-    "State": "ridge",
-    "Temperature": "temperature",
+_PARTS: dict[str, tuple[str, dict[str, str]]] = {
+    "Before": ("base", {}),
+    "ClassState": ("classifier", {"classes": "c", "counts": "c"}),
+    "Dense": ("moments", {"matrix": "dd"}),
+    "Fit": ("rows", {"coef": "dc", "intercept": "c", "scale": "d", "minimum": "c", "noise": "c"}),
+    "LogisticState": ("logistic", {}),
+    "LowRank": ("moments", {"vectors": "*d", "rest": "d"}),
+    "Memory": ("memory", {}),
+    "Mixture": ("mixture", {"shares": "m"}),
+    "Rows": (
+        "rows",
+        {"mean": "d", "target": "c", "cross": "dc", "squares": "c", "low": "d", "high": "d"},
+    ),
+    "SchemeState": ("schemes", {"last": "wc", "average": "wc"}),
+    "State": ("ridge", {}),
+    "Temperature": ("temperature", {"losses": "t"}),
 }
-"""Module of every class that a state is made of."""
+"""Module of every class that a state is made of, and the shapes of its arrays: d features, c
+targets, w weights with the intercept, m parts of a mixture, t temperatures, and any number (*).
+"""
 
 MODELS = {
     "ContinualGD": "schemes",
@@ -72,18 +79,22 @@ def from_document(document: io.Document) -> Any:
     model = _class(MODELS[header["model"]], header["model"])(**parameters)
     model._check_parameters()
     arrays = dict(document.arrays)
-    model._state = _built(header["state"], arrays)
+    d = header["features"]
+    w = d + 1 if getattr(model, "fit_intercept", False) else d
+    sizes = {"d": d, "w": w, "m": len(PRIOR), "t": len(INVERSES)}
+    model._state = _built(header["state"], arrays, sizes)
+    _check(type(model._state) is model._states, "type of its state")
+    _check(is_classifier(model) or header["targets"] in ([], [sizes["c"]]), "number of targets")
     if arrays:
         raise ValueError(f"{next(iter(arrays))} does not belong there")
     model._cache = []
     model._y_shape = tuple(header["targets"])
-    model.n_features_in_ = header["features"]
+    model.n_features_in_ = d
     if header["groups"] is not None:
         model._n_groups = int(header["groups"])
     if header["names"]:
         model.feature_names_in_ = np.array(header["names"], dtype=object)
-        _check(len(header["names"]) == model.n_features_in_, "names of features")
-    model._check_state()
+        _check(len(header["names"]) == d, "names of features")
     return model
 
 
@@ -112,8 +123,10 @@ def flatten(
     return arrays, {"type": type(value).__name__, "parts": parts}
 
 
-def _built(plan: Any, arrays: dict[str, Any]) -> Any:
-    """Return the value of a plan, and take its arrays out."""
+def _built(plan: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> Any:
+    """Return the value of a plan, and take its arrays out; ValueError where one has not the
+    ``sizes`` of its axes.
+    """
     if not isinstance(plan, dict) or len(plan) not in (1, 2):
         raise ValueError("its plan is not one")
     if "array" in plan:
@@ -127,56 +140,29 @@ def _built(plan: Any, arrays: dict[str, Any]) -> Any:
         return np.array(plan["times"], dtype=np.int64).astype(plan["dtype"])
     if "value" in plan:
         return plan["value"]
-    parts = [_built(part, arrays) for part in plan["parts"]]
+    parts = [_built(part, arrays, sizes) for part in plan["parts"]]
     if plan["type"] == "tuple":
         return tuple(parts)
-    kind = _class(_PARTS[plan["type"]], plan["type"])
+    module, shapes = _PARTS[plan["type"]]
+    kind = _class(module, plan["type"])
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
     _check(len(parts) == len(names), f"number of parts of {plan['type']}")
+    for name, part in zip(names, parts, strict=True):
+        if name in shapes:
+            _check_array(part, shapes[name], sizes, name)
     return kind(*parts)
 
 
-def check_rows(rows: Any, d: int, c: int) -> None:
-    """Raise ValueError unless the statistics of rows in a file are valid ones."""
-    _check(type(rows).__name__ == "Rows" and rows.n > 0, "number of rows")
-    for name, shape in {"mean": (d,), "low": (d,), "high": (d,), "target": (c,)}.items():
-        check_array(getattr(rows, name), shape, name)
-    check_array(rows.cross, (d, c), "cross")
-    check_array(rows.squares, (c,), "squares", low=0.0)
-    _check(bool((rows.low <= rows.high).all()), "ranges of columns")
-    if type(rows.gram).__name__ == "Dense":
-        matrix = rows.gram.matrix
-        check_array(matrix, (d, d), "matrix")
-        largest = float(np.abs(matrix).max(initial=0.0))
-        _check(bool((np.abs(matrix - matrix.T) <= 1e-9 * largest).all()), "symmetry of its matrix")
-        _check(bool((matrix.diagonal() >= -1e-9 * largest).all()), "diagonal of its matrix")
-    else:
-        _check(type(rows.gram).__name__ == "LowRank", "second moments")
-        check_array(rows.gram.vectors, (len(rows.gram.vectors), d), "vectors")
-        check_array(rows.gram.rest, (d,), "rest", low=0.0)
-
-
-def check_memory(memory: Any, d: int, c: int) -> None:
-    """Raise ValueError unless a memory in a file is a valid one."""
-    check_rows(memory.rows, d, c)
-    check_fit(memory.fit, d, c)
-
-
-def check_fit(fit: Any, d: int, c: int) -> None:
-    """Raise ValueError unless a solution in a file is a valid one."""
-    _check(type(fit).__name__ == "Fit" and fit.strength > 0, "strength of its solution")
-    check_array(fit.coef, (d, c), "coef")
-    check_array(fit.intercept, (c,), "intercept")
-    check_array(fit.scale, (d,), "scale", low=0.0)
-    check_array(fit.minimum, (c,), "minimum", low=0.0)
-    check_array(fit.noise, (c,), "noise", low=0.0)
-
-
-def check_array(array: Any, shape: tuple[int, ...], name: str, low: float = -np.inf) -> Floats:
-    """Return an array of a file; ValueError unless it has the shape and is finite."""
-    _check(isinstance(array, np.ndarray) and array.shape == shape, f"shape of {name}")
-    _check(bool(np.isfinite(array).all()) and bool((array >= low).all()), f"range of {name}")
-    return np.asarray(array, dtype=np.float64)
+def _check_array(array: Any, axes: str, sizes: dict[str, int], name: str) -> None:
+    """Raise ValueError unless an array is finite and has the sizes of its axes; the first array
+    with targets says how many there are.
+    """
+    is_array = isinstance(array, np.ndarray) and array.ndim == len(axes)
+    _check(is_array, f"shape of {name}")
+    expected = [sizes.setdefault(axis, n) for axis, n in zip(axes, array.shape, strict=True)]
+    sizes.pop("*", None)
+    _check(list(array.shape) == expected, f"shape of {name}")
+    _check(array.dtype.kind != "f" or bool(np.isfinite(array).all()), f"range of {name}")
 
 
 def _check(valid: bool, what: str) -> None:

@@ -1,6 +1,6 @@
 """All rows so far and the ridge solution on them, learned block by block; and the guard."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,6 +136,14 @@ class Memory(NamedTuple):
     def widened(self, count: int, options: Options) -> "Memory":
         """Return the memory with ``count`` more columns, zero so far."""
         return Memory(self.rows.widened(count, options.dense), self.fit.widened(count))
+
+
+def learned(memory: Memory | None, blocks: Iterable[Rows], options: Options) -> Memory:
+    """Return the memory after the blocks of a task; the first task has none before it."""
+    for block in blocks:
+        memory = Memory.starting(block, options) if memory is None else memory.plus(block, options)
+    assert memory is not None, "a task has rows"
+    return memory
 
 
 class Guard(NamedTuple):
