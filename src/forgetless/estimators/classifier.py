@@ -10,7 +10,8 @@ from forgetless._core.threads import few_threads, gram_work
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Remembering
 from forgetless.estimators.labels import StreamingClassifier
-from forgetless.estimators.memory import Guard, Memory, Options, learned
+from forgetless.estimators.memory import Memory, Options, learned
+from forgetless.estimators.ranges import Guard
 from forgetless.estimators.temperature import MOST, Temperature, softmax
 
 

@@ -21,7 +21,7 @@ from forgetless._core.threads import few_threads, gram_work
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
-from forgetless.estimators.memory import Guard
+from forgetless.estimators.ranges import Guard
 from forgetless.estimators.rows import Fit, Rows
 
 NEWTON = 25

@@ -10,10 +10,11 @@ from forgetless._core.arrays import Floats
 from forgetless._core.threads import few_threads, gram_work
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Remembering
-from forgetless.estimators.blocks import is_dask, rows_of
-from forgetless.estimators.memory import Guard, Memory, Options, learned
+from forgetless.estimators.blocks import rows_of
+from forgetless.estimators.memory import Memory, Options, learned
 from forgetless.estimators.mixture import Loss, Mixture
 from forgetless.estimators.moments import inverse_scale
+from forgetless.estimators.ranges import Guard
 from forgetless.estimators.rows import Rows
 
 WAITING = 64
@@ -138,7 +139,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weights; a weight of 2 is the same as the row twice.
         """
-        if is_dask(X):
+        if tasks.is_dask(X):
             center = bool(self.fit_intercept)
             rows = rows_of(X, y, sample_weight, center=center, dense=self._options().dense)
             return self.partial_fit_rows(rows)
