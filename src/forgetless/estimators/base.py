@@ -88,26 +88,13 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weight of every row.
         """
-        X = tasks.array_of(X)
         blank = self._blank()
-        if groups is None:
-            blank._n_groups = 1
-            return self._adopt(blank.partial_fit(X, y, sample_weight=sample_weight))
-        if not hasattr(X, "iloc"):  # a data frame keeps the names of its features
-            X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
-        y = np.asarray(y)
-        labels = group_labels(groups)
-        if labels.ndim != 1:
-            raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
-        check_consistent_length(X, y, labels)
-        order = list(dict.fromkeys(labels.tolist()))
-        blank._n_groups = len(order)
-        for label in order:
-            at = np.flatnonzero(labels == label)
-            part = X.iloc[at] if hasattr(X, "iloc") else X[at]  # names of features stay
-            weight = None if sample_weight is None else np.asarray(sample_weight)[at]
-            blank.partial_fit(part, y[at], sample_weight=weight)
-        return self._adopt(blank)
+        parts = _parts(tasks.array_of(X), y, groups, sample_weight)
+        blank._n_groups = len(parts)
+        for X, y, weight in parts:
+            blank.partial_fit(X, y, sample_weight=weight)
+        self.__dict__ = blank.__dict__
+        return self
 
     def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn one task."""
@@ -119,11 +106,6 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         for name in ("_state", "_cache", "_n_groups", "_y_shape", *_SEEN):
             other.__dict__.pop(name, None)
         return other
-
-    def _adopt(self, other: Any) -> Self:
-        """Take everything from another estimator of the same parameters: one assignment."""
-        self.__dict__ = other.__dict__
-        return self
 
     def _commit(self, draft: Any, state: Any) -> Self:
         """Adopt a draft with its new state: the only place where a model learns."""
@@ -196,14 +178,8 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
 
         Rows are not stored, but their statistics are: of a single row these are the row itself.
         """
-        document = self.to_document()
+        document = files.to_document(self)
         io.write(path, document.kind, document.header, document.arrays)
-
-    def to_document(self) -> io.Document:
-        """Return the model as named arrays and plain values, for a file that holds more than a
-        model; ``forgetless.io.restored`` makes it again.
-        """
-        return files.to_document(self)
 
     def coefficients(self) -> Table:
         """Return a table of the coefficients by feature, one column for every target or class.
@@ -296,6 +272,25 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     intercept_: Any
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+
+
+def _parts(X: Any, y: Any, groups: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the task (X, y, weight) of every group, in the order in which they first appear."""
+    if groups is None:
+        return [(X, y, weight)]
+    if not hasattr(X, "iloc"):  # a data frame keeps the names of its features
+        X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+    y = np.asarray(y)
+    labels = group_labels(groups)
+    if labels.ndim != 1:
+        raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
+    check_consistent_length(X, y, labels)
+    parts = []
+    for label in dict.fromkeys(labels.tolist()):
+        at = np.flatnonzero(labels == label)
+        part = X.iloc[at] if hasattr(X, "iloc") else X[at]
+        parts.append((part, y[at], None if weight is None else np.asarray(weight)[at]))
+    return parts
 
 
 class Remembering(Streaming):

@@ -11,7 +11,7 @@ from forgetless import io, schedules
 from forgetless._schedule import NAMES, Named
 from forgetless.estimators.mixture import PRIOR
 from forgetless.estimators.temperature import INVERSES
-from forgetless.filters import GradientDescent, Projection, Ridge
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 
 _PARTS: dict[str, tuple[str, dict[str, str]]] = {
     "Before": ("base", {}),
@@ -42,23 +42,19 @@ MODELS = {
     "StreamingRidgeClassifier": "classifier",
 }
 
-_FILTERS: dict[str, Any] = {
-    "GradientDescent": GradientDescent,
-    "Projection": Projection,
-    "Ridge": Ridge,
+_SCHEDULES: dict[str, Any] = {
+    **{filter_.__name__: filter_ for filter_ in (GradientDescent, Projection, Ridge)},
+    **{name: getattr(schedules, name) for name in (*NAMES, "constant")},
 }
-"""Filters that a file may name."""
+"""Filters and schedules that a file may name."""
 
 
 def to_document(model: Any) -> io.Document:
-    """Return a fitted model as arrays and plain values."""
+    """Return a fitted model as arrays and plain values, which a file may hold beside others."""
     arrays, plan = flatten(model._fitted())
-    parameters = model.get_params(deep=False)
-    if "schedule" in parameters:
-        parameters["schedule"] = _plain_schedule(parameters["schedule"])
     header = {
         "model": type(model).__name__,
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": _plain(model.get_params(deep=False)),
         "features": model.n_features_in_,
         "names": [str(name) for name in getattr(model, "feature_names_in_", ())],
         "targets": list(model._y_shape),
@@ -73,9 +69,7 @@ def from_document(document: io.Document) -> Any:
     header = document.header
     if header["model"] not in MODELS:
         raise ValueError(f"it holds no known model, but {header['model']!r}")
-    parameters = dict(header["parameters"])
-    if "schedule" in parameters:
-        parameters["schedule"] = _schedule(parameters["schedule"])
+    parameters = {name: _restored(value) for name, value in header["parameters"].items()}
     model = _class(MODELS[header["model"]], header["model"])(**parameters)
     model._check_parameters()
     arrays = dict(document.arrays)
@@ -176,42 +170,27 @@ def _class(module: str, name: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return a value as one of JSON; TypeError for anything else."""
-    value = value.item() if isinstance(value, np.generic) else value
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, dict):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_plain(part) for part in value]
+    if isinstance(value, Filter):
+        return _plain({"name": type(value).__name__, "arguments": value.parameters})
+    if isinstance(value, Named) and value.name in _SCHEDULES:
+        return _plain({"name": value.name, "arguments": value.arguments})
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(
-        f"{value!r} cannot be stored in a file; use plain values, or joblib.dump for this model"
+        f"{value!r} cannot be stored in a file; use plain values and schedules of"
+        " forgetless.schedules, or joblib.dump for this model"
     )
 
 
-def _plain_schedule(schedule: Any) -> Any:
-    """Return a schedule of this package by its name and its arguments, a filter by its fields."""
-    if schedule is None or isinstance(schedule, str | int | float):
-        return schedule
-    if isinstance(schedule, Named) and schedule.name in (*NAMES, "constant"):
-        arguments = {name: _plain_schedule(each) for name, each in schedule.arguments.items()}
-        return {"name": schedule.name, "arguments": arguments}
-    if type(schedule) in _FILTERS.values():
-        fields_ = {name: np.asarray(each).tolist() for name, each in schedule.parameters.items()}
-        return {"name": type(schedule).__name__, "arguments": fields_}
-    if isinstance(schedule, list):
-        return schedule
-    raise TypeError(
-        f"schedule {schedule!r} cannot be stored in a file; use one of forgetless.schedules, or"
-        " joblib.dump for this model"
-    )
-
-
-def _schedule(plain: Any) -> Any:
-    """Return the schedule of plain values."""
+def _restored(plain: Any) -> Any:
+    """Return the value of a parameter: a schedule where it names one."""
     if not isinstance(plain, dict):
         return plain
-    makers = {**_FILTERS, **{name: getattr(schedules, name) for name in (*NAMES, "constant")}}
-    _check(plain["name"] in makers, "name of its schedule")
-    return makers[plain["name"]](
-        **{name: _schedule(each) for name, each in plain["arguments"].items()}
-    )
+    _check(plain["name"] in _SCHEDULES, "name of its schedule")
+    arguments = {name: _restored(each) for name, each in plain["arguments"].items()}
+    return _SCHEDULES[plain["name"]](**arguments)
