@@ -84,16 +84,9 @@ def load(path: str | Path) -> Any:
             f"{path} holds {printable(document.kind, 60)!r}, which this forgetless cannot load;"
             " upgrade forgetless"
         )
-    with file_errors(path):
-        return restored(document)
-
-
-def restored(document: Document) -> Any:
-    """Return the object in a document, which may be a part of another one, as the model in the file
-    of a pipeline; ValueError, KeyError or TypeError where a value is not valid.
-    """
     module, function = KINDS[document.kind].split(":")
-    return getattr(import_module(f"forgetless.{module}"), function)(document)
+    with file_errors(path):
+        return getattr(import_module(f"forgetless.{module}"), function)(document)
 
 
 def write(path: str | Path, kind: str, header: Mapping[str, Any], arrays: Arrays) -> None:

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
-from forgetless.estimators.rows import STRENGTHS
+from forgetless.estimators.systems import STRENGTHS
 from golden.inputs import stream
 from support.streams import learned
 
@@ -307,7 +307,7 @@ def test_many_rows_are_predicted_as_few(monkeypatch):
     model = fl.StreamingRidge().fit(X[:100], y[:100])
     X[::7] *= 100
     one = np.array([model.predict(x[None])[0] for x in X])
-    monkeypatch.setattr("forgetless.estimators.memory._BLOCK", 2000)
+    monkeypatch.setattr("forgetless.estimators.ranges._BLOCK", 2000)
     np.testing.assert_allclose(model.predict(X), one, rtol=1e-12)
     np.testing.assert_allclose(model.predict(np.asfortranarray(X)), one, rtol=1e-12)
     for bad in (np.nan, np.inf):
