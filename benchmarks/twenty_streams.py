@@ -1,6 +1,6 @@
 """Streaming estimators on twenty made and real streams, next to the best constant in hindsight; classes; cost.
 
-    python benchmarks/twenty_streams.py                 # twenty streams (``make bench SUITE=streams`` installs flights)
+    python benchmarks/twenty_streams.py                 # twenty streams (``make bench SUITE=data`` installs flights)
     python benchmarks/twenty_streams.py --classes       # ridge and logistic regression on streams of classes
     python benchmarks/twenty_streams.py --memory        # digits, class after class, with r vectors
     python benchmarks/twenty_streams.py --cost          # microseconds of a task, beside SGDRegressor
@@ -66,11 +66,11 @@ def walked(seed, load, n, noise, drift):
 
 def flights(column):
     """Return the flights of the example, with an intercept as a feature."""
-    from streams.data.flights import features, read_flights
+    from flights import features, read_flights
 
-    rows, _ = read_flights(0.2)
+    rows = read_flights(0.2)
     labels = rows[column].to_numpy()
-    X, _ = features(rows, labels == labels[0])
+    X = features(rows, labels == labels[0])
     X = np.hstack([X, np.ones((len(X), 1))])
     y = rows["arr_delay"].to_numpy(dtype=float)
     return [(X[labels == label], y[labels == label]) for label in dict.fromkeys(labels)]

@@ -16,9 +16,8 @@ SOURCE = Path(fl.__file__).parent
 LAYERS = [
     {"errors", "_progress", "_text", "_threads", "_validate"},
     {"_averages", "_core", "_linalg", "_table"},
-    {"_page", "io", "sweeps", "_task", "_task_tables", "_moves", "_sampling"},
+    {"_page", "io", "sweeps"},
     {"tasks", "filters", "orderings", "plots"},
-    {"_schedule"},
     {"schedules", "metrics"},
     {"equation"},
     {"_kernels"},
@@ -70,7 +69,6 @@ def test_the_deep_part_stands_alone():
             assert there[0] in {
                 "equation",
                 "schedules",
-                "_schedule",
                 "filters",
                 "plots",
                 "errors",

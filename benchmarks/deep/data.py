@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deep.idx import read_idx
 from forgetless.cli.shared import print_lines
 from forgetless.io import replace_file
-from streams.data.idx import read_idx
 
 Array = NDArray[Any]
 

@@ -34,7 +34,7 @@ KINDS = {
     "curves": "lab.results:from_document",
     "model": "estimators.files:from_document",
     "pipeline": "tables.pipeline:from_document",
-    "tasks": "tasks:from_document",
+    "tasks": "tasks.files:from_document",
 }
 """Module and function that build the object in a document of this kind."""
 

@@ -142,6 +142,15 @@ def test_a_model_of_scikit_learn_has_the_same_probabilities(rng):
         assert model.to_sklearn().predict(X).tolist() == model.predict(X).tolist()
 
 
+def test_coefficients_have_the_names_of_classes(rng):
+    X, y = rows_of(rng, [0, 1, 2])
+    for model in (fl.StreamingRidgeClassifier(), fl.StreamingLogistic()):
+        columns = model.fit(X, y).coefficients().columns
+        assert list(columns) == ["feature", "b", "d", "e", "scale"]
+        np.testing.assert_array_equal(columns["d"], model.coef_[1])
+        np.testing.assert_allclose(columns["scale"], X.std(axis=0))
+
+
 # --- probabilities ---
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
-from forgetless.estimators.rows import STRENGTHS
+from forgetless.estimators.systems import STRENGTHS
 from golden.inputs import stream
 from support.streams import learned
 
@@ -307,7 +307,7 @@ def test_many_rows_are_predicted_as_few(monkeypatch):
     model = fl.StreamingRidge().fit(X[:100], y[:100])
     X[::7] *= 100
     one = np.array([model.predict(x[None])[0] for x in X])
-    monkeypatch.setattr("forgetless.estimators.memory._BLOCK", 2000)
+    monkeypatch.setattr("forgetless.estimators.ranges._BLOCK", 2000)
     np.testing.assert_allclose(model.predict(X), one, rtol=1e-12)
     np.testing.assert_allclose(model.predict(np.asfortranarray(X)), one, rtol=1e-12)
     for bad in (np.nan, np.inf):
@@ -364,6 +364,7 @@ def test_coefficients_say_which_have_no_standard_error():
     table = fl.StreamingRidge().fit(frame, y).coefficients()
     assert table.columns["feature"] == ["a", "b", "constant"]
     assert np.isnan(table.columns["±"]).tolist() == [False, False, True]
+    np.testing.assert_allclose(table.columns["scale"], [*X.std(axis=0), 0.0])
     assert "±" not in fl.StreamingRidge(adaptive=True).fit(X, y).coefficients().columns
     assert "±" not in fl.StreamingRidge().fit(X, np.column_stack([y, y])).coefficients().columns
 

@@ -8,7 +8,9 @@ from scipy import sparse
 
 import forgetless as fl
 from forgetless.estimators.moments import Dense, LowRank
-from forgetless.estimators.rows import STRENGTHS, Rows, column_range
+from forgetless.estimators.ranges import column_range
+from forgetless.estimators.rows import Rows
+from forgetless.estimators.systems import STRENGTHS
 
 STORES = pytest.mark.parametrize("dense", [500, 2], ids=["matrix", "vectors"])
 

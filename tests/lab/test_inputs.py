@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless._schedule import as_schedule
 from forgetless.orderings import as_ordering
+from forgetless.schedules.named import as_schedule
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless._schedule import MAKERS, Named, ScheduleLike, as_schedule
 from forgetless._validate import Floats
 from forgetless.filters import Filter, Projection, Ridge
+from forgetless.schedules.named import MAKERS, Named, ScheduleLike, as_schedule
 
 Losses = Callable[[Sequence[Any]], Floats]
 """A function from schedules to their losses."""

@@ -14,10 +14,10 @@ import click
 
 from forgetless import schedules
 from forgetless._averages import LARGEST
-from forgetless._schedule import NAMES, as_schedule
 from forgetless._text import printable
 from forgetless.filters import Projection, Ridge
 from forgetless.io import check_target
+from forgetless.schedules.named import NAMES, as_schedule
 
 SCHEDULES: dict[str, Callable[..., Any]] = {
     "none": Projection,

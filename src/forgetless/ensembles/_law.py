@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless import _validate as validate
-from forgetless._schedule import Labels, several
 from forgetless._validate import Floats
 from forgetless.ensembles.spectra import Spectrum
 from forgetless.ensembles.teachers import Normal, Teachers
@@ -29,6 +28,7 @@ from forgetless.filters import Filter
 from forgetless.lab.problem import recorded_steps
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
+from forgetless.schedules.named import Labels, several
 
 _NEGLIGIBLE = 1e-13
 """The part of a mean that the outermost nodes may contribute."""

@@ -7,8 +7,6 @@ from typing import Any, Literal
 import numpy as np
 
 from forgetless import _validate as validate
-from forgetless._sampling import shared_seed
-from forgetless._schedule import Schedules
 from forgetless._validate import Floats
 from forgetless.advice.results import OptimalSchedule
 from forgetless.ensembles._law import Law, Problem, second_moments
@@ -18,6 +16,8 @@ from forgetless.ensembles.spectra import Spectrum, of_matrix, wishart
 from forgetless.ensembles.teachers import Given, Normal, Teachers, matrix, one
 from forgetless.lab.results import Curves
 from forgetless.metrics import quantity
+from forgetless.orderings.sampling import shared_seed
+from forgetless.schedules.named import Schedules
 
 
 class Ensemble(Law):

@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from forgetless import _validate as validate
+from forgetless import io
+from forgetless._table import Table
 from forgetless._validate import Floats, group_labels
 from forgetless.estimators import files, tasks
 from forgetless.estimators.memory import Memory, Options
@@ -69,6 +71,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     _state: Any = None
     _cache: list[Any]
     _y_shape: tuple[int, ...] = ()
+    _states: type
     _fixed: tuple[str, ...] = ()
     """Parameters that cannot change within a stream."""
 
@@ -85,26 +88,13 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weight of every row.
         """
-        X = tasks.array_of(X)
         blank = self._blank()
-        if groups is None:
-            blank._n_groups = 1
-            return self._adopt(blank.partial_fit(X, y, sample_weight=sample_weight))
-        if not hasattr(X, "iloc"):  # a data frame keeps the names of its features
-            X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
-        y = np.asarray(y)
-        labels = group_labels(groups)
-        if labels.ndim != 1:
-            raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
-        check_consistent_length(X, y, labels)
-        order = list(dict.fromkeys(labels.tolist()))
-        blank._n_groups = len(order)
-        for label in order:
-            at = np.flatnonzero(labels == label)
-            part = X.iloc[at] if hasattr(X, "iloc") else X[at]  # names of features stay
-            weight = None if sample_weight is None else np.asarray(sample_weight)[at]
-            blank.partial_fit(part, y[at], sample_weight=weight)
-        return self._adopt(blank)
+        parts = _parts(tasks.array_of(X), y, groups, sample_weight)
+        blank._n_groups = len(parts)
+        for X, y, weight in parts:
+            blank.partial_fit(X, y, sample_weight=weight)
+        self.__dict__ = blank.__dict__
+        return self
 
     def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn one task."""
@@ -116,11 +106,6 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         for name in ("_state", "_cache", "_n_groups", "_y_shape", *_SEEN):
             other.__dict__.pop(name, None)
         return other
-
-    def _adopt(self, other: Any) -> Self:
-        """Take everything from another estimator of the same parameters: one assignment."""
-        self.__dict__ = other.__dict__
-        return self
 
     def _commit(self, draft: Any, state: Any) -> Self:
         """Adopt a draft with its new state: the only place where a model learns."""
@@ -154,15 +139,21 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
             elif name in ("alpha", "guard", "radius", "step_size"):
                 validate.number(name, value, "the default is a good start")
 
-    def _check_state(self) -> None:
-        """Raise ValueError unless a state that was read from a file is valid."""
-
     def _fitted(self) -> Any:
         check_is_fitted(self)
         return self._state
 
-    def _with_features(self, count: int, names: Any) -> Any:
-        """Return a copy that has ``count`` more features, with names where features have some."""
+    def widen(self, count: int, names: Any = None) -> Self:
+        """Add features behind the present ones, as if they had been there from the start, zero in
+        every row.
+
+        Parameters
+        ----------
+        count : int
+        names : sequence of str, optional
+            Their names, where features have names.
+        """
+        state = self._fitted()
         validate.integer("count", count, 1, "pass the number of new features")
         draft = copy.copy(self)
         draft.n_features_in_ = self.n_features_in_ + count
@@ -172,7 +163,11 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
                     f"names must be {count} names, since features have names, got {names!r}"
                 )
             draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
-        return draft
+        return self._commit(draft, state._replace(**self._widened(state, count)))
+
+    def _widened(self, state: Any, count: int) -> dict[str, Any]:
+        """Return the parts of a state that change with ``count`` more features."""
+        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
 
     def _shaped(self, values: Floats) -> NDArray[Any]:
         """Return predictions (n, c) in the shape of the targets."""
@@ -183,7 +178,28 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
 
         Rows are not stored, but their statistics are: of a single row these are the row itself.
         """
-        files.save(self, path)
+        document = files.to_document(self)
+        io.write(path, document.kind, document.header, document.arrays)
+
+    def coefficients(self) -> Table:
+        """Return a table of the coefficients by feature, one column for every target or class.
+
+        ``±`` is the standard error, where there is one, and ``scale`` the standard deviation of the
+        feature over all rows, where the model knows it: their product with a coefficient says how
+        much a feature moves predictions.
+        """
+        coef = np.atleast_2d(self.coef_)
+        names = getattr(self, "feature_names_in_", range(coef.shape[1]))
+        labels = getattr(self, "classes_", [f"target {i}" for i in range(len(coef))])
+        heads = ["coefficient"] if len(coef) == 1 else map(str, labels)
+        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
+        columns |= {head: row.tolist() for head, row in zip(heads, coef, strict=True)}
+        columns |= {name: each.tolist() for name, each in self._beside_coefficients().items()}
+        return Table("Coefficients", columns)
+
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        """Return what else is known about every feature; weights alone have no standard errors."""
+        return {}
 
     def to_sklearn(self) -> Any:
         """Return a fitted linear model of scikit-learn with the present coefficients:
@@ -212,6 +228,17 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     def n_tasks_seen_(self) -> int:
         """Number of tasks learned."""
         return int(self._fitted().n_tasks)
+
+    @property
+    def late_errors_(self) -> Floats:
+        """Mean errors of the last 20 tasks before they were learned, as of ``prequential_mse_`` or
+        ``prequential_error_``.
+        """
+        state = self._fitted()
+        n_targets = (
+            max(1, *self._y_shape) if isinstance(self, RegressorMixin) and self._y_shape else 1
+        )
+        return np.array(state.before.late) / n_targets
 
     @property
     def nbytes_(self) -> int:
@@ -245,6 +272,25 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     intercept_: Any
     n_features_in_: int
     feature_names_in_: NDArray[Any]
+
+
+def _parts(X: Any, y: Any, groups: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the task (X, y, weight) of every group, in the order in which they first appear."""
+    if groups is None:
+        return [(X, y, weight)]
+    if not hasattr(X, "iloc"):  # a data frame keeps the names of its features
+        X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
+    y = np.asarray(y)
+    labels = group_labels(groups)
+    if labels.ndim != 1:
+        raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
+    check_consistent_length(X, y, labels)
+    parts = []
+    for label in dict.fromkeys(labels.tolist()):
+        at = np.flatnonzero(labels == label)
+        part = X.iloc[at] if hasattr(X, "iloc") else X[at]
+        parts.append((part, y[at], None if weight is None else np.asarray(weight)[at]))
+    return parts
 
 
 class Remembering(Streaming):
@@ -294,6 +340,9 @@ class Remembering(Streaming):
         """The statistics of all rows."""
         rows: Rows = self._fitted().memory.rows
         return rows
+
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        return {"scale": self.rows_.scale}
 
     @property
     def retained_fraction_(self) -> float:

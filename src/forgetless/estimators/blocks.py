@@ -6,12 +6,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_X_y
 
 from forgetless.estimators.rows import DENSE, Rows
-from forgetless.estimators.tasks import array_of
-
-
-def is_dask(X: Any) -> bool:
-    """Return whether X is a dask collection."""
-    return hasattr(X, "__dask_graph__")
+from forgetless.estimators.tasks import array_of, is_dask
 
 
 def rows_of(

@@ -1,19 +1,18 @@
 """Classification on a stream: ridge regression on one-hot targets, with fitted probabilities."""
 
-import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 
 from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Floats
-from forgetless.estimators import files, tasks
+from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Remembering
-from forgetless.estimators.labels import class_task
-from forgetless.estimators.memory import Guard, Memory, Options
-from forgetless.estimators.temperature import INVERSES, MOST, Temperature, softmax
+from forgetless.estimators.labels import StreamingClassifier
+from forgetless.estimators.memory import Memory, Options, learned
+from forgetless.estimators.ranges import Guard
+from forgetless.estimators.temperature import MOST, Temperature, softmax
 
 
 class ClassState(NamedTuple):
@@ -28,7 +27,7 @@ class ClassState(NamedTuple):
     before: Before
 
 
-class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[misc]
+class StreamingRidgeClassifier(StreamingClassifier, Remembering):
     """Classification on a stream by ridge regression on one-hot targets of all rows so far.
 
     Classes may come at any time: in rows before, targets of a new class were zero. Take
@@ -63,6 +62,7 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     ['a', 'c']
     """
 
+    _states = ClassState
     _fixed = ("rank", "standardize")
 
     def __init__(
@@ -78,31 +78,8 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         self.standardize = standardize
         self.guard = guard
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn one task.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : array of shape (n,)
-            Labels.
-        classes : array, optional
-            Classes of later tasks, which may be declared but need not be.
-        sample_weight : array of shape (n,), optional
-        """
-        state = self._state
-        fixed = self._checked_fixed()
-        draft = copy.copy(self)
-        known = None if state is None else state.classes
-        X, targets, weight, every = class_task(draft, X, y, classes, sample_weight, known)
-        return self._commit(draft, self._learned(X, targets, weight, every, fixed))
-
-    def widen(self, count: int, names: Any = None) -> Self:
-        """Add features behind the present ones, zero in every row so far."""
-        state = self._fitted()
-        draft = self._with_features(count, names)
-        memory = state.memory.widened(count, self._options())
-        return self._commit(draft, state._replace(memory=memory))
+    def _widened(self, state: ClassState, count: int) -> dict[str, Any]:
+        return {"memory": state.memory.widened(count, self._options())}
 
     def _options(self) -> Options:
         return Options(self._strength(), self.rank, True, bool(self.standardize))
@@ -111,7 +88,6 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     def _learned(
         self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
     ) -> ClassState:
-        """Return the state after a task of one-hot targets of the classes ``every``."""
         state = self._state
         options = self._options()
         weights = np.ones(len(targets)) if weight is None else weight
@@ -138,11 +114,7 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
             temperature = temperature.plus(
                 scores[some][seen], targets[some][seen], weights[some][seen]
             )
-        for block in options.blocks(X, targets, weight):
-            memory = (
-                Memory.starting(block, options) if memory is None else memory.plus(block, options)
-            )
-        assert memory is not None, "a task has rows"
+        memory = learned(memory, options.blocks(X, targets, weight), options)
         after = _scores(X[some], memory, self.guard)
         # A residual as if its row had been left out (GCV).
         freedom = 1.0 + memory.rows.freedom(memory.fit)
@@ -158,22 +130,10 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         state: ClassState = self._state
         return state, state.memory.current(self._options())
 
-    def _check_state(self) -> None:
-        state = self._state
-        k = len(state.classes)
-        files.check_memory(state.memory, self.n_features_in_, k)
-        files.check_array(state.counts, (k,), "counts", low=0.0)
-        files.check_array(state.temperature.losses, INVERSES.shape, "losses")
-
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the scores (n, k); for two classes the second minus the first, (n,)."""
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class with the largest score."""
-        scores = self._scores(X)
-        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Floats:
         """Return softmax(scores/T), of shape (n, k)."""
@@ -193,12 +153,6 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
         return {"coef_": coef, "intercept_": intercept, "classes_": self.classes_}
 
     @property
-    def classes_(self) -> NDArray[Any]:
-        """Classes, sorted."""
-        classes: NDArray[Any] = self._fitted().classes
-        return classes
-
-    @property
     def class_counts_(self) -> Floats:
         """Sum of the weights of the rows of each class."""
         counts: Floats = self._fitted().counts
@@ -208,11 +162,6 @@ class StreamingRidgeClassifier(ClassifierMixin, Remembering):  # type: ignore[mi
     def temperature_(self) -> float:
         """T of the probabilities."""
         return float(self._fitted().temperature.value)
-
-    @property
-    def prequential_error_(self) -> float:
-        """Fraction of rows predicted wrongly before they were learned."""
-        return float(self._fitted().before.mean)
 
     @property
     def coef_(self) -> Floats:

@@ -366,9 +366,7 @@ def _past(model: Any) -> tuple[int, Floats]:
     state = getattr(last_step(model), "_state", None)
     if state is None:
         return 0, np.zeros(0)
-    late = np.array(getattr(getattr(state, "before", None), "late", ()))
-    n_targets = 1 if is_classifier(last_step(model)) else max(1, *last_step(model)._y_shape, 1)
-    return int(state.n_tasks), late / n_targets
+    return int(state.n_tasks), last_step(model).late_errors_
 
 
 def _constant(value: Any, like: Any) -> Any:

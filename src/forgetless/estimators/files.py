@@ -5,27 +5,34 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from forgetless import io, schedules
-from forgetless._schedule import NAMES, Named
-from forgetless._validate import Floats
-from forgetless.filters import GradientDescent, Projection, Ridge
+from forgetless.estimators.mixture import PRIOR
+from forgetless.estimators.temperature import INVERSES
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless.schedules.named import NAMES, Named
 
-_PARTS = {
-    "Before": "base",
-    "ClassState": "classifier",
-    "Dense": "moments",
-    "Fit": "rows",
-    "LogisticState": "logistic",
-    "LowRank": "moments",
-    "Memory": "memory",
-    "Mixture": "mixture",
-    "Rows": "rows",
-    "SchemeState": "schemes",
-    "State": "ridge",
-    "Temperature": "temperature",
+_PARTS: dict[str, tuple[str, dict[str, str]]] = {
+    "Before": ("base", {}),
+    "ClassState": ("classifier", {"classes": "c", "counts": "c"}),
+    "Dense": ("moments", {"matrix": "dd"}),
+    "Fit": ("rows", {"coef": "dc", "intercept": "c", "scale": "d", "minimum": "c", "noise": "c"}),
+    "LogisticState": ("logistic", {}),
+    "LowRank": ("moments", {"vectors": "*d", "rest": "d"}),
+    "Memory": ("memory", {}),
+    "Mixture": ("mixture", {"shares": "m"}),
+    "Rows": (
+        "rows",
+        {"mean": "d", "target": "c", "cross": "dc", "squares": "c", "low": "d", "high": "d"},
+    ),
+    "SchemeState": ("schemes", {"last": "wc", "average": "wc"}),
+    "State": ("ridge", {}),
+    "Temperature": ("temperature", {"losses": "t"}),
 }
-"""Module of every class that a state is made of."""
+"""Module of every class that a state is made of, and the shapes of its arrays: d features, c
+targets, w weights with the intercept, m parts of a mixture, t temperatures, and any number (*).
+"""
 
 MODELS = {
     "ContinualGD": "schemes",
@@ -35,29 +42,19 @@ MODELS = {
     "StreamingRidgeClassifier": "classifier",
 }
 
-_FILTERS: dict[str, Any] = {
-    "GradientDescent": GradientDescent,
-    "Projection": Projection,
-    "Ridge": Ridge,
+_SCHEDULES: dict[str, Any] = {
+    **{filter_.__name__: filter_ for filter_ in (GradientDescent, Projection, Ridge)},
+    **{name: getattr(schedules, name) for name in (*NAMES, "constant")},
 }
-"""Filters that a file may name."""
-
-
-def save(model: Any, path: Any) -> None:
-    """Write a fitted model to a file."""
-    document = to_document(model)
-    io.write(path, document.kind, document.header, document.arrays)
+"""Filters and schedules that a file may name."""
 
 
 def to_document(model: Any) -> io.Document:
-    """Return a fitted model as arrays and plain values."""
+    """Return a fitted model as arrays and plain values, which a file may hold beside others."""
     arrays, plan = flatten(model._fitted())
-    parameters = model.get_params(deep=False)
-    if "schedule" in parameters:
-        parameters["schedule"] = _plain_schedule(parameters["schedule"])
     header = {
         "model": type(model).__name__,
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": _plain(model.get_params(deep=False)),
         "features": model.n_features_in_,
         "names": [str(name) for name in getattr(model, "feature_names_in_", ())],
         "targets": list(model._y_shape),
@@ -72,24 +69,26 @@ def from_document(document: io.Document) -> Any:
     header = document.header
     if header["model"] not in MODELS:
         raise ValueError(f"it holds no known model, but {header['model']!r}")
-    parameters = dict(header["parameters"])
-    if "schedule" in parameters:
-        parameters["schedule"] = _schedule(parameters["schedule"])
+    parameters = {name: _restored(value) for name, value in header["parameters"].items()}
     model = _class(MODELS[header["model"]], header["model"])(**parameters)
     model._check_parameters()
     arrays = dict(document.arrays)
-    model._state = _built(header["state"], arrays)
+    d = header["features"]
+    w = d + 1 if getattr(model, "fit_intercept", False) else d
+    sizes = {"d": d, "w": w, "m": len(PRIOR), "t": len(INVERSES)}
+    model._state = _built(header["state"], arrays, sizes)
+    _check(type(model._state) is model._states, "type of its state")
+    _check(is_classifier(model) or header["targets"] in ([], [sizes["c"]]), "number of targets")
     if arrays:
         raise ValueError(f"{next(iter(arrays))} does not belong there")
     model._cache = []
     model._y_shape = tuple(header["targets"])
-    model.n_features_in_ = header["features"]
+    model.n_features_in_ = d
     if header["groups"] is not None:
         model._n_groups = int(header["groups"])
     if header["names"]:
         model.feature_names_in_ = np.array(header["names"], dtype=object)
-        _check(len(header["names"]) == model.n_features_in_, "names of features")
-    model._check_state()
+        _check(len(header["names"]) == d, "names of features")
     return model
 
 
@@ -118,8 +117,10 @@ def flatten(
     return arrays, {"type": type(value).__name__, "parts": parts}
 
 
-def _built(plan: Any, arrays: dict[str, Any]) -> Any:
-    """Return the value of a plan, and take its arrays out."""
+def _built(plan: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> Any:
+    """Return the value of a plan, and take its arrays out; ValueError where one has not the
+    ``sizes`` of its axes.
+    """
     if not isinstance(plan, dict) or len(plan) not in (1, 2):
         raise ValueError("its plan is not one")
     if "array" in plan:
@@ -133,56 +134,29 @@ def _built(plan: Any, arrays: dict[str, Any]) -> Any:
         return np.array(plan["times"], dtype=np.int64).astype(plan["dtype"])
     if "value" in plan:
         return plan["value"]
-    parts = [_built(part, arrays) for part in plan["parts"]]
+    parts = [_built(part, arrays, sizes) for part in plan["parts"]]
     if plan["type"] == "tuple":
         return tuple(parts)
-    kind = _class(_PARTS[plan["type"]], plan["type"])
+    module, shapes = _PARTS[plan["type"]]
+    kind = _class(module, plan["type"])
     names = [field.name for field in fields(kind)] if is_dataclass(kind) else kind._fields
     _check(len(parts) == len(names), f"number of parts of {plan['type']}")
+    for name, part in zip(names, parts, strict=True):
+        if name in shapes:
+            _check_array(part, shapes[name], sizes, name)
     return kind(*parts)
 
 
-def check_rows(rows: Any, d: int, c: int) -> None:
-    """Raise ValueError unless the statistics of rows in a file are valid ones."""
-    _check(type(rows).__name__ == "Rows" and rows.n > 0, "number of rows")
-    for name, shape in {"mean": (d,), "low": (d,), "high": (d,), "target": (c,)}.items():
-        check_array(getattr(rows, name), shape, name)
-    check_array(rows.cross, (d, c), "cross")
-    check_array(rows.squares, (c,), "squares", low=0.0)
-    _check(bool((rows.low <= rows.high).all()), "ranges of columns")
-    if type(rows.gram).__name__ == "Dense":
-        matrix = rows.gram.matrix
-        check_array(matrix, (d, d), "matrix")
-        largest = float(np.abs(matrix).max(initial=0.0))
-        _check(bool((np.abs(matrix - matrix.T) <= 1e-9 * largest).all()), "symmetry of its matrix")
-        _check(bool((matrix.diagonal() >= -1e-9 * largest).all()), "diagonal of its matrix")
-    else:
-        _check(type(rows.gram).__name__ == "LowRank", "second moments")
-        check_array(rows.gram.vectors, (len(rows.gram.vectors), d), "vectors")
-        check_array(rows.gram.rest, (d,), "rest", low=0.0)
-
-
-def check_memory(memory: Any, d: int, c: int) -> None:
-    """Raise ValueError unless a memory in a file is a valid one."""
-    check_rows(memory.rows, d, c)
-    check_fit(memory.fit, d, c)
-
-
-def check_fit(fit: Any, d: int, c: int) -> None:
-    """Raise ValueError unless a solution in a file is a valid one."""
-    _check(type(fit).__name__ == "Fit" and fit.strength > 0, "strength of its solution")
-    check_array(fit.coef, (d, c), "coef")
-    check_array(fit.intercept, (c,), "intercept")
-    check_array(fit.scale, (d,), "scale", low=0.0)
-    check_array(fit.minimum, (c,), "minimum", low=0.0)
-    check_array(fit.noise, (c,), "noise", low=0.0)
-
-
-def check_array(array: Any, shape: tuple[int, ...], name: str, low: float = -np.inf) -> Floats:
-    """Return an array of a file; ValueError unless it has the shape and is finite."""
-    _check(isinstance(array, np.ndarray) and array.shape == shape, f"shape of {name}")
-    _check(bool(np.isfinite(array).all()) and bool((array >= low).all()), f"range of {name}")
-    return np.asarray(array, dtype=np.float64)
+def _check_array(array: Any, axes: str, sizes: dict[str, int], name: str) -> None:
+    """Raise ValueError unless an array is finite and has the sizes of its axes; the first array
+    with targets says how many there are.
+    """
+    is_array = isinstance(array, np.ndarray) and array.ndim == len(axes)
+    _check(is_array, f"shape of {name}")
+    expected = [sizes.setdefault(axis, n) for axis, n in zip(axes, array.shape, strict=True)]
+    sizes.pop("*", None)
+    _check(list(array.shape) == expected, f"shape of {name}")
+    _check(array.dtype.kind != "f" or bool(np.isfinite(array).all()), f"range of {name}")
 
 
 def _check(valid: bool, what: str) -> None:
@@ -196,42 +170,27 @@ def _class(module: str, name: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return a value as one of JSON; TypeError for anything else."""
-    value = value.item() if isinstance(value, np.generic) else value
+    value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     if isinstance(value, dict):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list):
         return [_plain(part) for part in value]
+    if isinstance(value, Filter):
+        return _plain({"name": type(value).__name__, "arguments": value.parameters})
+    if isinstance(value, Named) and value.name in _SCHEDULES:
+        return _plain({"name": value.name, "arguments": value.arguments})
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(
-        f"{value!r} cannot be stored in a file; use plain values, or joblib.dump for this model"
+        f"{value!r} cannot be stored in a file; use plain values and schedules of"
+        " forgetless.schedules, or joblib.dump for this model"
     )
 
 
-def _plain_schedule(schedule: Any) -> Any:
-    """Return a schedule of this package by its name and its arguments, a filter by its fields."""
-    if schedule is None or isinstance(schedule, str | int | float):
-        return schedule
-    if isinstance(schedule, Named) and schedule.name in (*NAMES, "constant"):
-        arguments = {name: _plain_schedule(each) for name, each in schedule.arguments.items()}
-        return {"name": schedule.name, "arguments": arguments}
-    if type(schedule) in _FILTERS.values():
-        fields_ = {name: np.asarray(each).tolist() for name, each in schedule.parameters.items()}
-        return {"name": type(schedule).__name__, "arguments": fields_}
-    if isinstance(schedule, list):
-        return schedule
-    raise TypeError(
-        f"schedule {schedule!r} cannot be stored in a file; use one of forgetless.schedules, or"
-        " joblib.dump for this model"
-    )
-
-
-def _schedule(plain: Any) -> Any:
-    """Return the schedule of plain values."""
+def _restored(plain: Any) -> Any:
+    """Return the value of a parameter: a schedule where it names one."""
     if not isinstance(plain, dict):
         return plain
-    makers = {**_FILTERS, **{name: getattr(schedules, name) for name in (*NAMES, "constant")}}
-    _check(plain["name"] in makers, "name of its schedule")
-    return makers[plain["name"]](
-        **{name: _schedule(each) for name, each in plain["arguments"].items()}
-    )
+    _check(plain["name"] in _SCHEDULES, "name of its schedule")
+    arguments = {name: _restored(each) for name, each in plain["arguments"].items()}
+    return _SCHEDULES[plain["name"]](**arguments)

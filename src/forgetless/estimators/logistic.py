@@ -10,20 +10,18 @@ and stored with its last z and h. Several classes are one against the rest, each
 its own.
 """
 
-import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import ClassifierMixin
 
 from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Floats
-from forgetless.estimators import files, tasks
-from forgetless.estimators.base import Streaming
-from forgetless.estimators.labels import class_task
-from forgetless.estimators.memory import Guard
+from forgetless.estimators import tasks
+from forgetless.estimators.base import Before
+from forgetless.estimators.labels import StreamingClassifier
+from forgetless.estimators.ranges import Guard
 from forgetless.estimators.rows import Fit, Rows
 
 NEWTON = 25
@@ -40,8 +38,8 @@ SMALLEST = 1e-5
 
 
 class LogisticState(NamedTuple):
-    """Everything learned: classes, statistics of plain rows, and rows and solution of each class
-    against the rest.
+    """Everything learned: classes, statistics of plain rows, rows and solution of each class
+    against the rest, and the weights of rows that were predicted wrongly.
     """
 
     fixed: dict[str, Any]
@@ -50,9 +48,10 @@ class LogisticState(NamedTuple):
     rows: tuple[Rows, ...]
     fits: tuple[Fit, ...]
     n_tasks: int
+    before: Before
 
 
-class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
+class StreamingLogistic(StreamingClassifier):
     """Logistic regression on a stream of tasks, for classes that are known from the start.
 
     Better than :class:`StreamingRidgeClassifier` where norms of rows vary much (4.4 against 16.6 %
@@ -73,6 +72,9 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
     coef_, intercept_ : arrays of shape (1, d) and (1,) for two classes, else (k, d) and (k,)
         Of the log-odds.
     n_tasks_seen_ : int
+    prequential_error_ : float
+        Fraction of rows that were predicted wrongly before they were learned, from the second task
+        on.
 
     Examples
     --------
@@ -82,29 +84,18 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
     [0, 1]
     """
 
+    _states = LogisticState
     _fixed = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, *, guard: float | None = 1.0) -> None:
         self.alpha = alpha
         self.guard = guard
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn one task.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : array of shape (n,)
-            Labels.
-        classes : array, optional
-            Classes of later tasks, which must be declared with the first one if it lacks some.
-        sample_weight : array of shape (n,), optional
-        """
+    @few_threads(lambda *call: gram_work(call[1].shape))
+    def _learned(
+        self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
+    ) -> LogisticState:
         state = self._state
-        fixed = self._checked_fixed()
-        draft = copy.copy(self)
-        known = None if state is None else state.classes
-        X, targets, weight, every = class_task(draft, X, y, classes, sample_weight, known)
         if len(every) < 2:
             raise ValueError(
                 f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare"
@@ -121,13 +112,6 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
                 f"X has {X.shape[1]:,} features, more than {WIDEST:,}; use"
                 " StreamingRidgeClassifier, whose memory is bounded"
             )
-        return self._commit(draft, self._learned(X, targets, weight, every, fixed))
-
-    @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(
-        self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
-    ) -> LogisticState:
-        state = self._state
         d = X.shape[1]
         plain = Rows.of(X, targets[:, :1], weight, dense=d).stored(d)
         if state is not None:
@@ -135,47 +119,36 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
         # Two classes are one question; its answer is the probability of the second.
         columns = targets[:, 1:] if len(every) == 2 else targets
         weight = np.ones(X.shape[0]) if weight is None else weight
+        before = Before()
+        if state is not None:
+            odds = _odds(X, state, self.guard)
+            guess = (odds > 0) if odds.ndim == 1 else odds.argmax(axis=1)
+            wrong = guess != targets.argmax(axis=1)
+            before = state.before.plus(float(weight @ wrong), float(weight.sum()), state.plain.n)
         learned = []
         for j, column in enumerate(columns.T):
-            before = None if state is None else (state.rows[j], state.fits[j])
-            learned.append(_newton(X, column, weight, before, (plain.scale, float(self.alpha))))
+            earlier = None if state is None else (state.rows[j], state.fits[j])
+            learned.append(_newton(X, column, weight, earlier, (plain.scale, float(self.alpha))))
         rows, fits = zip(*learned, strict=True)
         n_tasks = 1 if state is None else state.n_tasks + 1
-        return LogisticState(fixed, every, plain, rows, fits, n_tasks)
+        return LogisticState(fixed, every, plain, rows, fits, n_tasks, before)
 
-    def widen(self, count: int, names: Any = None) -> Self:
-        """Add features behind the present ones, zero in every row so far."""
-        state = self._fitted()
-        draft = self._with_features(count, names)
+    def _widened(self, state: LogisticState, count: int) -> dict[str, Any]:
         dense = self.n_features_in_ + count
-        wider = state._replace(
-            plain=state.plain.widened(count, dense),
-            rows=tuple(rows.widened(count, dense) for rows in state.rows),
-            fits=tuple(fit.widened(count) for fit in state.fits),
-        )
-        return self._commit(draft, wider)
+        return {
+            "plain": state.plain.widened(count, dense),
+            "rows": tuple(rows.widened(count, dense) for rows in state.rows),
+            "fits": tuple(fit.widened(count) for fit in state.fits),
+        }
 
-    def _check_state(self) -> None:
-        state = self._state
-        d = self.n_features_in_
-        questions = 1 if len(state.classes) == 2 else len(state.classes)
-        if not questions == len(state.rows) == len(state.fits):
-            raise ValueError("its classes and its statistics differ in number")
-        files.check_rows(state.plain, d, 1)
-        for rows, fit in zip(state.rows, state.fits, strict=True):
-            files.check_rows(rows, d, 1)
-            files.check_fit(fit, d, 1)
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        return {"scale": self._fitted().plain.scale}
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
         state = self._fitted()
         X = tasks.rows(self, X, is_guarded=self.guard is not None)
-        # One product for all classes.
-        coef = np.hstack([fit.coef for fit in state.fits])
-        intercept = np.concatenate([fit.intercept for fit in state.fits])
-        guard = Guard.of(state.plain, self.guard)
-        odds = guard.predict(X, coef, intercept)
-        return odds[:, 0] if len(state.classes) == 2 else odds
+        return _odds(X, state, self.guard)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of all classes, (n, k)."""
@@ -185,18 +158,8 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
         p = p + 1e-12  # no class may have any probability
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of largest probability."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
-
     def _linear(self) -> dict[str, Any]:
         return {**super()._linear(), "classes_": self.classes_}
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Classes, sorted."""
-        classes: NDArray[Any] = self._fitted().classes
-        return classes
 
     @property
     def coef_(self) -> Floats:
@@ -207,6 +170,15 @@ class StreamingLogistic(ClassifierMixin, Streaming):  # type: ignore[misc]
     def intercept_(self) -> Floats:
         """Intercepts of the log-odds."""
         return np.concatenate([fit.intercept for fit in self._fitted().fits])
+
+
+def _odds(X: Any, state: LogisticState, slack: float | None) -> Floats:
+    """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
+    # One product for all classes.
+    coef = np.hstack([fit.coef for fit in state.fits])
+    intercept = np.concatenate([fit.intercept for fit in state.fits])
+    odds = Guard.of(state.plain, slack).predict(X, coef, intercept)
+    return odds[:, 0] if len(state.classes) == 2 else odds
 
 
 def _newton(

@@ -1,15 +1,14 @@
-"""All rows so far and the ridge solution on them, learned block by block; and the guard."""
+"""All rows so far and the ridge solution on them, learned block by block."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite
 
 from forgetless._validate import Floats
 from forgetless.estimators.moments import Dense
-from forgetless.estimators.rows import DENSE, Fit, Rows, column_range
+from forgetless.estimators.rows import DENSE, Fit, Rows
 
 RANK = 100
 """Vectors that are stored beyond ``DENSE`` features, if no rank is given."""
@@ -28,9 +27,6 @@ CHUNK = 2**26
 
 WIDEST_SPARSE = 20_000
 """Features of sparse rows up to which a stream is learned: vectors of all rows are dense."""
-
-_BLOCK = 2**22
-"""Bytes of rows that are compared with their range and multiplied while they are in the cache."""
 
 
 class Options(NamedTuple):
@@ -138,51 +134,9 @@ class Memory(NamedTuple):
         return Memory(self.rows.widened(count, options.dense), self.fit.widened(count))
 
 
-class Guard(NamedTuple):
-    """The range in which features are held when a model predicts: that seen, extended by ``slack``
-    times its width.
-
-    A column that hardly varied has a weight with a huge error in the user's units, which must not
-    decide a prediction: without the guard the error on the next task is 1.07 (worst 28.8) times
-    that of retrained ridge regression on 60 tables, with it 0.985 (worst 1.15).
-    """
-
-    low: Floats
-    high: Floats
-
-    @classmethod
-    def of(cls, rows: Rows, slack: float | None) -> "Guard":
-        """Return the guard of some rows; without limits if ``slack`` is None."""
-        if slack is None:
-            return cls(np.full(len(rows.low), -np.inf), np.full(len(rows.low), np.inf))
-        width = slack * (rows.high - rows.low)
-        return cls(rows.low - width, rows.high + width)
-
-    def allows(self, low: Floats, high: Floats) -> bool:
-        """Return whether rows of a range stay as they are."""
-        return bool((low >= self.low).all() and (high <= self.high).all())
-
-    def held(self, X: Any) -> Any:
-        """Return X with every feature clipped to the range, X itself where nothing is clipped."""
-        if X.shape[0] == 0 or self.allows(*column_range(X)):
-            return X
-        assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
-        if sparse.issparse(X):
-            X = X.tocsr(copy=True)
-            X.data = np.clip(X.data, self.low[X.indices], self.high[X.indices])
-            return X
-        return np.clip(X, self.low, self.high)
-
-    def predict(self, X: Any, coef: Floats, intercept: Floats) -> Floats:
-        """Return the clipped X times coef (d, c), plus an intercept (c,)."""
-        n, d = X.shape
-        # In blocks that are still in the cache when they are multiplied.
-        step = max(_BLOCK // (8 * d), 64)
-        if sparse.issparse(X) or n <= step:
-            return np.asarray(self.held(X) @ coef + intercept)
-        out = np.empty((n, len(intercept)))
-        for first in range(0, n, step):
-            part = slice(first, first + step)
-            np.matmul(self.held(X[part]), coef, out=out[part])
-        out += intercept
-        return out
+def learned(memory: Memory | None, blocks: Iterable[Rows], options: Options) -> Memory:
+    """Return the memory after the blocks of a task; the first task has none before it."""
+    for block in blocks:
+        memory = Memory.starting(block, options) if memory is None else memory.plus(block, options)
+    assert memory is not None, "a task has rows"
+    return memory

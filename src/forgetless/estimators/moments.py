@@ -56,10 +56,6 @@ class Dense:
             blas.dgemm(1.0, B, B, beta=1.0, c=total.T, trans_b=True, overwrite_c=True)
         return Dense(total)
 
-    def plus_vector(self, a: Floats) -> "Dense":
-        """Return the moments with one more row."""
-        return Dense(self.matrix + np.outer(a, a)) if a.any() else self
-
     def scaled(self, factor: float) -> "Dense":
         """Return the moments times a factor."""
         return Dense(factor * self.matrix)
@@ -148,12 +144,6 @@ class LowRank:
             return other + self
         both = LowRank.of(np.concatenate([self.vectors, other.vectors]))
         return LowRank(both.vectors, self.rest + other.rest)
-
-    def plus_vector(self, a: Floats) -> "LowRank":
-        """Return the moments with one more row."""
-        if not a.any():
-            return self
-        return LowRank(np.concatenate([self.vectors, a[None]]), self.rest)
 
     def scaled(self, factor: float) -> "LowRank":
         """Return the moments times a factor."""

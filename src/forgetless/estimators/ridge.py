@@ -6,15 +6,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from forgetless._table import Table
 from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Floats
-from forgetless.estimators import files, tasks
+from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Remembering
-from forgetless.estimators.blocks import is_dask, rows_of
-from forgetless.estimators.memory import Guard, Memory, Options
-from forgetless.estimators.mixture import PRIOR, Loss, Mixture
+from forgetless.estimators.blocks import rows_of
+from forgetless.estimators.memory import Memory, Options, learned
+from forgetless.estimators.mixture import Loss, Mixture
 from forgetless.estimators.moments import inverse_scale
+from forgetless.estimators.ranges import Guard
 from forgetless.estimators.rows import Rows
 
 WAITING = 64
@@ -106,6 +106,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
     ([1.0, 2.0, 3.0], 5.0)
     """
 
+    _states = State
     _fixed = ("adaptive", "rank", "fit_intercept", "standardize")
 
     def __init__(
@@ -138,7 +139,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weights; a weight of 2 is the same as the row twice.
         """
-        if is_dask(X):
+        if tasks.is_dask(X):
             center = bool(self.fit_intercept)
             rows = rows_of(X, y, sample_weight, center=center, dense=self._options().dense)
             return self.partial_fit_rows(rows)
@@ -189,22 +190,10 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         loss = None if state is None else self._loss_on_rows(state, rows)
         return self._commit(draft, self._after(state, [rows], loss, fixed))
 
-    def widen(self, count: int, names: Any = None) -> Self:
-        """Add features behind the present ones, as if they had been there from the start, zero in
-        every row.
-
-        Parameters
-        ----------
-        count : int
-        names : sequence of str, optional
-            Their names, where features have names.
-        """
-        state = self._fitted()
-        draft = self._with_features(count, names)
+    def _widened(self, state: State, count: int) -> dict[str, Any]:
         options = self._options()
         mixture = None if state.mixture is None else state.mixture.widened(count, options)
-        memory = state.memory.widened(count, options)
-        return self._commit(draft, state._replace(memory=memory, mixture=mixture))
+        return {"memory": state.memory.widened(count, options), "mixture": mixture}
 
     def _options(self) -> Options:
         return Options(
@@ -215,16 +204,10 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
     def _learned(self, X: Any, y: Floats, weight: Any, fixed: dict[str, Any]) -> State:
         """Return the state after a task given as arrays."""
         state = self._merged()
-        blocks: Any = self._options().blocks(X, y, weight)
+        blocks = self._options().blocks(X, y, weight)
         if state is None:
             return self._after(None, blocks, None, fixed)
-        guard = Guard.of(state.memory.rows, self.guard)
-        if X.shape[1] <= self._options().dense:  # one block, whose range is known
-            blocks = list(blocks)
-            allowed = guard.allows(blocks[0].low, blocks[0].high)
-        else:
-            allowed = False
-        inside = X if allowed else guard.held(X)
+        inside = Guard.of(state.memory.rows, self.guard).held(X)
 
         def loss(coef: Floats, intercept: Floats) -> float:
             errors = (inside @ coef + intercept - y) ** 2
@@ -254,23 +237,19 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         n_tasks = 0
         if state is not None:
             _, memory, mixture, n_tasks, before, *_ = state
-        learned = 0.0 if memory is None else memory.rows.n
+        n = 0.0 if memory is None else memory.rows.n
         error = None if loss is None else loss(*_weights(memory, mixture))
         if mixture is not None:
             blocks = list(blocks)
             if memory is not None and loss is not None:
                 mixture = mixture.judged(memory, loss)
-        for block in blocks:
-            memory = (
-                Memory.starting(block, options) if memory is None else memory.plus(block, options)
-            )
-        assert memory is not None, "a task has rows"
+        memory = learned(memory, blocks, options)
         if mixture is not None:
             if memory.fit.n < memory.rows.n:
                 memory = Memory.solved(memory.rows, memory.fit, options)
             mixture = mixture.after(memory, blocks, options)
         if error is not None:
-            before = before.plus(error, memory.rows.n - learned, learned)
+            before = before.plus(error, memory.rows.n - n, n)
         return State(fixed, memory, mixture, n_tasks + 1, before)
 
     # --- reading ---
@@ -285,24 +264,12 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         y = np.concatenate([y for _, y in state.waiting])
         draft = copy.copy(self)
         draft._state = state._replace(waiting=(), n_waiting=0)
-        learned = draft._learned(X, y, None, state.fixed)
-        return learned._replace(n_tasks=state.n_tasks)
+        merged = draft._learned(X, y, None, state.fixed)
+        return merged._replace(n_tasks=state.n_tasks)
 
     def _fitted(self) -> State:
         state: State = self._solved()[0]
         return state
-
-    def _check_state(self) -> None:
-        state = self._state
-        d = self.n_features_in_
-        c = len(state.memory.rows.target)
-        if self._y_shape not in ((), (c,)) or (state.mixture is None) is bool(self.adaptive):
-            raise ValueError("its parameters and its state do not fit together")
-        memories = () if state.mixture is None else state.mixture.memories
-        for memory in (state.memory, *memories):
-            files.check_memory(memory, d, c)
-        if state.mixture is not None:
-            files.check_array(state.mixture.shares, PRIOR.shape, "shares", low=0.0)
 
     @few_threads(lambda _: 0.0)
     def _solved_now(self) -> tuple[State, Memory]:
@@ -346,24 +313,11 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         typical = max(float(noise.mean()), 1e-300)
         return noise * max(1.0, late / typical)
 
-    def coefficients(self) -> Table:
-        """Return a table of the coefficients, with their standard errors for a single target.
-
-        The standard error is that of the posterior of ridge regression on all rows; there is none
-        for a mixture (``adaptive``), nor where a column has not varied.
-        """
-        state, memory = self._solved()
-        d = self.n_features_in_
-        names = getattr(self, "feature_names_in_", range(d))
-        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
-        coef, _ = _weights(memory, state.mixture)
-        if coef.shape[1] > 1:
-            columns |= {f"target {i}": column.tolist() for i, column in enumerate(coef.T)}
-        else:
-            columns["coefficient"] = coef[:, 0].tolist()
-            if state.mixture is None:
-                columns["±"] = self.standard_errors().tolist()
-        return Table("Coefficients", columns, number=".4g")
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        # A mixture has no standard errors, and several targets have several.
+        has_errors = not self.adaptive and self._y_shape in ((), (1,))
+        errors = {"±": self.standard_errors()} if has_errors else {}
+        return errors | super()._beside_coefficients()
 
     def standard_errors(self, combinations: Any = None) -> Floats:
         """Return the standard errors of combinations (m, d) of the coefficients of one target, of

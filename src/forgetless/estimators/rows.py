@@ -14,9 +14,8 @@ from scipy import sparse
 
 from forgetless._validate import Floats
 from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
-
-STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
-"""Values of λ among which the evidence chooses, for columns of variance 1."""
+from forgetless.estimators.ranges import column_range
+from forgetless.estimators.systems import STRENGTHS, Evidence
 
 DENSE = 500
 """Features up to which Σ xxᵀ is stored as a matrix: 2 MB, whose eigenvectors take 50 ms."""
@@ -26,9 +25,6 @@ CONSTANT = 1e-10
 
 LARGEST = 1e140
 """Largest number in X or y, since all are squared."""
-
-TIED = 1e-6
-"""Difference of −2 log p below which two λ explain the targets equally well."""
 
 
 class Fit(NamedTuple):
@@ -154,11 +150,14 @@ class Rows:
         # The means of both parts are two more rows of weights n₁ and n₂, whose spread around the
         # common mean is that of one row √(n₁n₂/n)(x̄₂ − x̄₁).
         between = self.n * share
+        more = other.gram
+        if gap.any():
+            more = more + LowRank.of(np.sqrt(between) * gap[None])
         return Rows(
             n,
             self.mean + share * gap,
             self.target + share * apart,
-            self.gram + other.gram.plus_vector(np.sqrt(between) * gap),
+            self.gram + more,
             self.cross + other.cross + between * np.outer(gap, apart),
             self.squares + other.squares + between * apart**2,
             np.minimum(self.low, other.low),
@@ -230,42 +229,18 @@ class Rows:
         return self._fit(scale, c, self.gram.solve(u, strength, c), strength)
 
     def by_evidence(self, scale: Floats | None = None, strengths: Any = STRENGTHS) -> Fit:
-        """Return the solution with the λ of largest evidence (MacKay 1992).
-
-        With w ~ N(0, σ²/λ) in the units s, and b and log σ flat, the density of the targets is
-
-            −2 log p(y | λ) = (n − 1) Σ_targets log(min_w ‖y − Xw‖² + λ‖w‖²) + c log det(I + XᵀX/λ)
-
-        up to a constant. Where several λ explain the targets equally well, as with two rows, the
-        largest is taken: the simplest explanation, and not a matter of rounding.
-        """
+        """Return the solution with the λ of largest evidence, of those in ``strengths``."""
         scale = self.scale if scale is None else scale
         u = inverse_scale(scale)
         c = u[:, None] * self.cross
         system = self.gram.system(u)
-        varies = self.squares > 0
-
-        def costs(grid: Floats) -> tuple[Floats, Floats]:
-            energies, determinants = system.evidence(c, grid)
-            # Rounding may leave a negative minimum where the rows are explained completely.
-            minima = np.maximum(self.squares - energies, 1e-12 * self.squares + 1e-300)
-            fit = max(self.n - 1.0, 1e-9) * np.log(minima[:, varies]).sum(axis=1)
-            return fit + np.count_nonzero(varies) * determinants, minima
-
+        evidence = Evidence(system, c, self.squares, self.n)
         grid = np.asarray(strengths, dtype=np.float64)
         if self.near:
-            strength = _downhill(grid, self.near, lambda grid: costs(grid)[0])
+            strength = evidence.downhill(grid, self.near)
             return self._fit(scale, c, system.solve(c, strength), strength)
-        values, minima = costs(grid)
-        best = _lowest(values)
-        strength = float(grid[best])
-        weights = system.solve(c, strength)
-        fit = self._fit(scale, c, weights, strength)
-        # Few rows cannot tell λ, and a small one would promise too small errors: the variance of
-        # the noise is averaged over the posterior of λ.
-        posterior = np.exp(-0.5 * (values - values.min()))
-        posterior /= posterior.sum()
-        noise = posterior @ minima / max(self.n - 3.0, 1.0)
+        strength, noise = evidence.best(grid)
+        fit = self._fit(scale, c, system.solve(c, strength), strength)
         return fit._replace(noise=noise, freedom=system.freedom(strength))
 
     def _fit(self, scale: Floats, c: Floats, W: Floats, strength: float) -> Fit:
@@ -364,53 +339,3 @@ class Rows:
 
 def _placed(values: Floats, place: Any) -> Floats:
     return np.where(place >= 0, values[..., place], 0.0)
-
-
-def _lowest(costs: Floats) -> int:
-    """Return the place of the lowest costs, the last one where several are the same."""
-    if not np.isfinite(costs).all():
-        raise OverflowError("sums of squares of rows overflow; rescale X and y towards 1")
-    tied = np.flatnonzero(costs <= costs.min() + TIED)
-    return int(tied[-1])
-
-
-def _downhill(grid: Floats, near: float, costs: Any) -> float:
-    """Return the λ at the end of a walk down the costs from ``near``: upwards freely, downwards by
-    one step at most.
-
-    After a truncation a much smaller λ would fit the directions that were lost.
-    """
-    start = int(np.argmin(np.abs(np.log(grid / near))))
-    low = max(start - 1, 0)
-    values = {start: float(costs(grid[start : start + 1])[0])}
-
-    def cost(at: int) -> float:
-        if at not in values:
-            values[at] = float(costs(grid[at : at + 1])[0])
-        return values[at]
-
-    at = start
-    while at + 1 < len(grid) and cost(at + 1) < cost(at):
-        at += 1
-    if at == start and cost(low) < cost(start):
-        at = low
-    return float(grid[at])
-
-
-def column_range(X: Any) -> tuple[Floats, Floats]:
-    """Return the smallest and the largest value of every column, of shape (d,)."""
-    if sparse.issparse(X):
-        parts = [X.min(axis=0), X.max(axis=0)]
-        low, high = (np.asarray(part.toarray(), dtype=np.float64).ravel() for part in parts)
-        return low, high
-    n, d = X.shape
-    # NumPy reduces short rows slowly: several of them are taken for one long row.
-    together = max(1024 // d, 1)
-    if together == 1 or n < 2 * together or not X.flags.c_contiguous:
-        return X.min(axis=0), X.max(axis=0)
-    whole = n // together * together
-    wide = X[:whole].reshape(-1, together * d)
-    tail = X[whole - together :]
-    low = wide.min(axis=0).reshape(-1, d).min(axis=0)
-    high = wide.max(axis=0).reshape(-1, d).max(axis=0)
-    return np.minimum(low, tail.min(axis=0)), np.maximum(high, tail.max(axis=0))

@@ -14,13 +14,12 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 
 from forgetless import _averages as averages
-from forgetless._schedule import as_schedule
-from forgetless._table import Table
 from forgetless._validate import Floats
 from forgetless.equation import change, norm
-from forgetless.estimators import files, tasks
+from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Streaming
 from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.schedules.named import as_schedule
 
 
 class SchemeState(NamedTuple):
@@ -60,6 +59,7 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
     average: float | None
     fit_intercept: bool
 
+    _states = SchemeState
     _fixed = ("average", "fit_intercept")
     _is_budget = False
     """Whether filters are those of gradient descent."""
@@ -165,13 +165,6 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
         averages.power(self.average)
         self._schedule()
 
-    def _check_state(self) -> None:
-        state = self._state
-        d = self.n_features_in_ + bool(self.fit_intercept)
-        c = self._y_shape[0] if self._y_shape else 1
-        files.check_array(state.last, (d, c), "last")
-        files.check_array(state.average, (d, c), "average")
-
     def _extended(self, X: Any) -> Any:
         """Return X with a feature that is always 1, where there is an intercept."""
         if not self.fit_intercept:
@@ -181,17 +174,11 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
             return sparse.hstack([X, ones], format="csr")
         return np.hstack([X, ones])
 
-    def widen(self, count: int, names: Any = None) -> Self:
-        """Add features behind the present ones, of weight zero."""
-        state = self._fitted()
-        draft = self._with_features(count, names)
-        d = self.n_features_in_
-
-        def wide(W: Floats) -> Floats:
-            return np.insert(W, np.full(count, d), 0.0, axis=0)
-
-        wider = state._replace(last=wide(state.last), average=wide(state.average))
-        return self._commit(draft, wider)
+    def _widened(self, state: SchemeState, count: int) -> dict[str, Any]:
+        # The intercept, where there is one, is behind the new features.
+        at = np.full(count, self.n_features_in_)
+        last = np.insert(state.last, at, 0.0, axis=0)
+        return {"last": last, "average": np.insert(state.average, at, 0.0, axis=0)}
 
     def predict(self, X: Any) -> Any:
         """Return predictions with the last weights, or with their average."""
@@ -200,17 +187,6 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
         d = self.n_features_in_
         values = X @ state.average[:d]
         return self._shaped(values + state.average[d] if self.fit_intercept else values)
-
-    def coefficients(self) -> Table:
-        """Return a table of the coefficients; weights alone have no standard errors."""
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
-        coef = self._fitted().average[: self.n_features_in_]
-        if coef.shape[1] == 1:
-            columns["coefficient"] = coef[:, 0].tolist()
-        else:
-            columns |= {f"target {i}": column.tolist() for i, column in enumerate(coef.T)}
-        return Table("Coefficients", columns, number=".4g")
 
     @property
     def coef_(self) -> Any:

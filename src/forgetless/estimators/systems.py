@@ -1,12 +1,28 @@
-"""Solutions of ridge systems (M + λ)x = c with one symmetric matrix M ≥ 0 and many λ."""
+"""Solutions of ridge systems (M + λ)x = c with one symmetric matrix M ≥ 0 and many λ, and the λ of
+the largest evidence (MacKay 1992).
+
+With w ~ N(0, σ²/λ) in standardized units, and the level b and log σ flat, the density of the
+targets is
+
+    −2 log p(y | λ) = (n − 1) Σ_targets log(min_w ‖y − Xw‖² + λ‖w‖²) + c log det(I + XᵀX/λ)
+
+up to a constant. All of it follows from the second moments M = XᵀX of centred rows, from XᵀY and
+from Σ y².
+"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
 from forgetless._validate import Floats
+
+STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
+"""Values of λ among which the evidence chooses, for columns of variance 1."""
+
+TIED = 1e-6
+"""Difference of −2 log p below which two λ explain the targets equally well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +125,69 @@ class Woodbury:
 
 
 System = Eigen | Woodbury
+
+
+class Evidence(NamedTuple):
+    """What rows say of λ.
+
+    Attributes
+    ----------
+    system : System
+        Of the second moments M.
+    c : array of shape (d, targets)
+        Σ x yᵀ.
+    squares : array of shape (targets,)
+        Σ y².
+    n : float
+        Number of rows.
+    """
+
+    system: System
+    c: Floats
+    squares: Floats
+    n: float
+
+    def costs(self, grid: Floats) -> tuple[Floats, Floats]:
+        """Return −2 log p of every λ, and the minima min_w ‖y − Xw‖² + λ‖w‖², (λ, targets)."""
+        energies, determinants = self.system.evidence(self.c, grid)
+        # Rounding may leave a negative minimum where the rows are explained completely.
+        minima = np.maximum(self.squares - energies, 1e-12 * self.squares + 1e-300)
+        varies = self.squares > 0
+        fit = max(self.n - 1.0, 1e-9) * np.log(minima[:, varies]).sum(axis=1)
+        return fit + np.count_nonzero(varies) * determinants, minima
+
+    def best(self, grid: Floats) -> tuple[float, Floats]:
+        """Return the λ of the smallest cost, and the variance of the noise of every target.
+
+        Where several λ explain the targets equally well, as with two rows, the largest is taken:
+        the simplest explanation, and not a matter of rounding.
+        """
+        costs, minima = self.costs(grid)
+        if not np.isfinite(costs).all():
+            raise OverflowError("sums of squares of rows overflow; rescale X and y towards 1")
+        tied = np.flatnonzero(costs <= costs.min() + TIED)
+        # Few rows cannot tell λ, and a small one would promise too small errors: the variance of
+        # the noise is averaged over the posterior of λ.
+        posterior = np.exp(-0.5 * (costs - costs.min()))
+        posterior /= posterior.sum()
+        return float(grid[tied[-1]]), posterior @ minima / max(self.n - 3.0, 1.0)
+
+    def downhill(self, grid: Floats, near: float) -> float:
+        """Return the λ at the end of a walk down the costs from ``near``: upwards freely, downwards
+        by one step at most.
+
+        After a truncation a much smaller λ would fit the directions that were lost.
+        """
+        start = int(np.argmin(np.abs(np.log(grid / near))))
+        lowest = self.costs(grid[[start]])[0]
+        for at in range(start + 1, len(grid)):
+            cost = self.costs(grid[[at]])[0]
+            if cost >= lowest:
+                above = at - 1
+                break
+            lowest = cost
+        else:
+            above = len(grid) - 1
+        if above == start and start > 0 and self.costs(grid[[start - 1]])[0] < lowest:
+            return float(grid[start - 1])
+        return float(grid[above])

@@ -11,6 +11,11 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from forgetless._validate import Floats, as_csr, check_unmasked
 
 
+def is_dask(X: Any) -> bool:
+    """Return whether X is a dask collection."""
+    return hasattr(X, "__dask_graph__")
+
+
 def is_plain(model: Any, X: Any) -> bool:
     """Return whether X is a float array whose features need no check."""
     return (

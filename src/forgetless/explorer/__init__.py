@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from forgetless import _validate as validate
-from forgetless._schedule import as_schedule
 from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.io import replace_file
 from forgetless.schedules import Named, ScheduleLike, increasing, resolve
+from forgetless.schedules.named import as_schedule
 from forgetless.tasks import TaskCollection
 
 __all__ = ["explore"]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from forgetless._progress import track
-from forgetless._schedule import Schedules
 from forgetless._validate import Floats
 from forgetless.lab.chain import Run
 from forgetless.lab.coordinates import Coordinates
@@ -21,6 +20,7 @@ from forgetless.lab.snapshot import Snapshot
 from forgetless.lab.trials import followed
 from forgetless.metrics import Metric, check_metrics_of, resolve
 from forgetless.orderings import OrderingLike
+from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 
 LANES = 32
@@ -168,5 +168,5 @@ def advance(run: Run, powers: Powers | None, last: int) -> None:
 
 def _along_one_order(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
     """Return curves of a fixed order: one run, faster and more accurate."""
-    parts = [followed(problem, b, metrics, 1, 0) for b in range(len(problem.filters))]
+    parts = [followed(problem, each, metrics, 1, 0) for each in problem.filters]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -16,7 +16,6 @@ from typing import Literal
 
 import numpy as np
 
-from forgetless._schedule import ScheduleLike
 from forgetless._validate import Floats, check_memory
 from forgetless.filters import Filter
 from forgetless.lab.chain import Run, carry
@@ -25,6 +24,7 @@ from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.worst import backward
 from forgetless.metrics import quantity
 from forgetless.orderings import Moves, OrderingLike
+from forgetless.schedules.named import ScheduleLike
 from forgetless.tasks import TaskCollection
 
 

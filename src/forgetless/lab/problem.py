@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from forgetless import _averages as averages
 from forgetless import _validate as validate
-from forgetless._schedule import Labels, several
 from forgetless._threads import few_threads
 from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import resolve
+from forgetless.schedules.named import Labels, several
 from forgetless.tasks import TaskCollection
 
 _FACTORS_AT_ONCE = 2**20

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._schedule import Labels
 from forgetless._table import Noted, Printed, Table, frame
 from forgetless._validate import Floats
 from forgetless.io import Document, Fields, write
 from forgetless.metrics import NAMED
+from forgetless.schedules.named import Labels
 
 AXES = ("schedule", "trial", "step", "task", "feature", "target")
 

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from forgetless import _validate as validate
-from forgetless._sampling import shared_seed
-from forgetless._schedule import Schedules
 from forgetless._validate import check_memory
 from forgetless.lab.problem import Problem
 from forgetless.lab.results import Curves
 from forgetless.lab.trials import followed
 from forgetless.metrics import METRICS, Metric, check_metrics_of, resolve
 from forgetless.orderings import OrderingLike
+from forgetless.orderings.sampling import shared_seed
+from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 
 
@@ -85,7 +85,7 @@ def simulate(  # noqa: PLR0913
         problem.check_next()
     _check_size(problem, n_trials, wanted)
     common = shared_seed(seed)
-    parts = [followed(problem, b, wanted, n_trials, common) for b in range(len(problem.filters))]
+    parts = [followed(problem, each, wanted, n_trials, common) for each in problem.filters]
     values = parts[0]
     if problem.labels:
         values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
@@ -99,4 +99,4 @@ def _check_size(problem: Problem, n_trials: int, metrics: list[Metric]) -> None:
     numbers = sum(math.prod(sizes.get(axis, 1) for axis in each.axes) for each in metrics)
     recorded = float(n_trials) * len(problem.steps) * len(problem.filters)
     what = f"a record of {n_trials:,} runs at {len(problem.steps):,} steps"
-    check_memory(recorded * numbers, what, "record fewer steps or metrics")
+    check_memory(2 * recorded * numbers, what, "record fewer steps or metrics")

@@ -13,17 +13,28 @@ import numpy as np
 
 from forgetless import _kernels
 from forgetless._progress import track
-from forgetless._sampling import BLOCK, TRIALS, Indices, draws
 from forgetless._threads import one_blas_thread
 from forgetless._validate import Floats
+from forgetless.filters import Filter
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.metrics import Metric, Outputs
+from forgetless.orderings.sampling import (
+    BLOCK,
+    TRIALS,
+    Indices,
+    draws,
+    generators,
+    shared_seed,
+)
 
 _FACTORS = 2**17
 """Filter factors evaluated at once: they stay in the cache until the steps that use them."""
 
 _NORMALS = 2**20
 """Normal numbers of label noise and of a walking teacher in memory at once."""
+
+_STREAM = 1
+"""The last number of the spawn keys of noise: those of orders end one level above."""
 
 _FEW_FEATURES = 3
 """Features up to which loops over them are unrolled: 14 → 12 ns a step in two dimensions."""
@@ -32,43 +43,17 @@ _FEW_FEATURES = 3
 # Threads of a product spin for a while and would slow down the steps after it.
 @one_blas_thread()
 def followed(
-    problem: Problem, b: int, metrics: list[Metric], n_trials: int, seed: Any
+    problem: Problem, filter_: Filter, metrics: list[Metric], n_trials: int, seed: Any
 ) -> dict[str, Floats]:
-    """Return the metrics (n_trials, n_steps, …) of schedule number b."""
+    """Return the metrics (n_trials, n_steps, …) of runs with one schedule."""
     trials = Trials(problem, n_trials, metrics, seed)
-    curves: dict[str, Floats] = {}
-    for i in _recorded(trials, b, seed):
-        for each in metrics:
-            values = np.asarray(each.evaluate(trials))
-            if each.name not in curves:
-                shape = (len(values), len(problem.steps), *values.shape[1:])
-                curves[each.name] = np.empty(shape)
-            curves[each.name][:, i] = values
-    return curves
-
-
-def _recorded(trials: "Trials", b: int, seed: Any) -> Iterator[int]:
-    """Make all steps with schedule number b, and yield the position of every recorded step."""
-    problem = trials.problem
-    tasks = problem.tasks
-    steps = problem.steps
-    positions = {step: i for i, step in enumerate(steps.tolist())}
-    at_once = max(1, _FACTORS // max(1, len(tasks.singular_values)))
-    if 0 in positions:
-        yield positions[0]
-    blocks = draws(problem.ordering, tasks.n_tasks, problem.k, trials.n_trials, seed)
-    for block in track(blocks, "steps", total=-(-problem.k // BLOCK)):
-        done = trials.n_steps
-        end = done + block.shape[1]
-        # Steps end where a record is due, where a block of draws ends, or the cache is full.
-        between = steps[(steps > done) & (steps < end)].tolist()
-        for low, high in pairwise(sorted({*range(done, end, at_once), *between, end})):
-            phi = checked_factors(problem.filters[b][low:high], tasks.singular_values)
-            trials.advance(block[:, low - done : high - done], phi)
-            if high in positions:
-                yield positions[high]
-        if end >= steps[-1]:
-            break
+    curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
+    recorded = set(problem.steps.tolist())
+    for step in trials.run(filter_, seed):
+        if step in recorded:
+            for each in metrics:
+                curves[each.name].append(np.array(each.evaluate(trials)))
+    return {name: np.stack(values, axis=1) for name, values in curves.items()}
 
 
 class Trials(Outputs):
@@ -99,25 +84,38 @@ class Trials(Outputs):
         self.axes = (0,) * tasks.n_features if few else None
         self.disturbance = Disturbance(problem, n_trials, seed)
 
-    def advance(self, indices: Indices, phi: Floats) -> None:
+    def run(self, filter_: Filter, seed: Any) -> Iterator[int]:
+        """Make the steps up to the last recorded one; yield 0 and the number of some of the steps,
+        the recorded ones among them.
+        """
+        tasks = self.tasks
+        steps = self.problem.steps
+        k = int(steps[-1])
+        at_once = max(1, _FACTORS // max(1, len(tasks.singular_values)))
+        at_once = min(at_once, self.disturbance.steps_at_once)
+        yield 0
+        # Orders are those of k steps, whatever is recorded.
+        blocks = draws(self.problem.ordering, tasks.n_tasks, self.problem.k, self.n_trials, seed)
+        for first, block in zip(track(range(0, k, BLOCK), "steps"), blocks, strict=False):
+            end = min(first + block.shape[1], k)
+            # Steps end where a record is due, where a block of draws ends, or the cache is full.
+            between = steps[(steps > first) & (steps < end)].tolist()
+            for low, high in pairwise(sorted({*range(first, end, at_once), *between, end})):
+                phi = checked_factors(filter_[low:high], tasks.singular_values)
+                self._advance(block[:, low - first : high - first], phi)
+                yield high
+
+    def _advance(self, indices: Indices, phi: Floats) -> None:
         """Make the steps of ``indices`` (n, T) with the factors φ (T or 1, Σr)."""
         self.__dict__.pop("losses", None)
         self.__dict__.pop("outputs", None)
-        size = self.disturbance.steps_at_once
-        for low in range(0, indices.shape[1], size):
-            now = phi if len(phi) == 1 else phi[low : low + size]
-            self._advance(indices[:, low : low + size], now)
-
-    def _advance(self, indices: Indices, phi: Floats) -> None:
         tasks = self.tasks
         n_steps = indices.shape[1]
         # All targets of a trial see the same tasks.
-        c = tasks.n_targets
-        order = np.ascontiguousarray(indices if c == 1 else np.repeat(indices, c, axis=0))
+        order = np.repeat(indices, tasks.n_targets, axis=0)
         gains = self.problem.gains[self.n_steps : self.n_steps + n_steps]
         average = None if self.average is None else (self.average, gains)
         noise, walk = self.disturbance.drawn(indices, self.n_steps)
-        phi = np.ascontiguousarray(phi)
 
         def work(low: int, high: int) -> None:
             _kernels.run_trials(
@@ -213,7 +211,7 @@ class Disturbance:
         self.tasks = tasks
         self.n_trials = n_trials
         self.active = bool(tasks.noise or tasks.walk)
-        self.generators = _generators(seed, n_trials) if self.active else []
+        self.generators = generators(shared_seed(seed), n_trials, _STREAM) if self.active else []
         # LAPACK's versions differ in the signs of singular vectors; a seed should give the same
         # noise with all of them. Tasks of smaller rank ignore the rest of their row.
         self.width = int(np.max(tasks.ranks, initial=0))
@@ -259,18 +257,3 @@ class Disturbance:
         """Return independent normals (n_trials, *shape)."""
         parts = [each.standard_normal((TRIALS, *shape)) for each in self.generators]
         return np.concatenate(parts)[: self.n_trials]
-
-
-_STREAM = 1
-"""The last number of the spawn keys of noise: those of orders end one level above."""
-
-
-def _generators(seed: Any, n_trials: int) -> list[np.random.Generator]:
-    """Return one generator for every few trials, independent of those of the orders."""
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    generators = []
-    for group in range(-(-n_trials // TRIALS)):
-        key = (*sequence.spawn_key, group, _STREAM)
-        child = np.random.SeedSequence(sequence.entropy, spawn_key=key)
-        generators.append(np.random.Generator(np.random.PCG64(child)))
-    return generators

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from forgetless._progress import track
-from forgetless._schedule import Schedules
 from forgetless._validate import Floats
 from forgetless.lab.chain import averaging, carry, carry_often, check_states, conjugate
 from forgetless.lab.coordinates import Coordinates
@@ -28,6 +27,7 @@ from forgetless.lab.results import Curves
 from forgetless.lab.rounding import SAFETY, relative_errors
 from forgetless.metrics import average_loss
 from forgetless.orderings import OrderingLike
+from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 
 

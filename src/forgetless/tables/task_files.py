@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from forgetless._core.frames import format_number, format_time, read_once, values_of
-from forgetless._task_tables import check_roles, labels_of
 from forgetless._text import printable
 from forgetless._validate import Floats, check_memory
 from forgetless.errors import FileError
@@ -40,7 +39,9 @@ from forgetless.tables.readers import (
     read_chunks,
     read_table,
 )
-from forgetless.tasks import TaskCollection, arrays_from
+from forgetless.tasks import TaskCollection
+from forgetless.tasks.files import arrays_from
+from forgetless.tasks.rows import check_roles, labels_of
 
 
 def read_tasks(

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from forgetless._progress import track
-from forgetless._schedule import Schedules, several
 from forgetless.errors import NoExactLawError
 from forgetless.lab.exact import expect
 from forgetless.lab.problem import Problem, check_still, has_next, with_few_threads
 from forgetless.lab.worst import worst_case
 from forgetless.orderings import OrderingLike
+from forgetless.schedules.named import Schedules, several
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bound import Bound
 from forgetless.theory.bounds import catalogue

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from forgetless import _linalg as linalg
-from forgetless._core.dask_arrays import equal_task, is_remote
 from forgetless._validate import Floats, as_float
 
 
@@ -51,8 +50,6 @@ class Task:
     @classmethod
     def of(cls, X: Any, y: Any, name: str = "the task") -> "Task":
         """Return the task of a pair (X, y); errors call it ``name``."""
-        if is_remote(X):
-            X, y = equal_task(X, y)
         X = as_float(f"X of {name}", X)
         y = as_float(f"y of {name}", y)
         _check_pair(X, y, name)

@@ -7,7 +7,7 @@ a seed gives.
 import functools
 import math
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,6 @@ TRIALS = 8
 
 _NUMBERS = 2048
 """Largest number whose digits are tasks: its table stays in the cache."""
-
-
-class Sampler(Protocol):
-    """What draws need of an ordering: see ``orderings.Ordering.blocks``."""
-
-    def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
-    ) -> Iterator[Indices]:
-        """Yield the tasks of consecutive blocks of steps."""
 
 
 def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
@@ -48,48 +39,51 @@ def block_sizes(k: int) -> Iterator[int]:
         yield min(BLOCK, k - first)
 
 
-def draws(ordering: Sampler, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
+def draws(ordering: Any, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
     """Yield task indices in blocks of shape (n_trials, T), each in the same buffer; see
     ``Ordering.sample``.
 
     Trial i is the same whatever ``n_trials`` is.
     """
-    if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**63))
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    streams = []
-    for group in range(-(-n_trials // TRIALS)):
-        # Children are built by number instead of spawn(), which would change the caller's
-        # SeedSequence.
-        child = np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, group))
-        rng = np.random.Generator(np.random.PCG64(child))
-        streams.append(ordering.blocks(n_tasks, k, TRIALS, rng))
+    streams = [
+        ordering.blocks(n_tasks, k, TRIALS, rng) for rng in generators(shared_seed(seed), n_trials)
+    ]
     buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))
     for size in block_sizes(k):
         block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
         for group, stream in enumerate(streams):
             part = np.asarray(next(stream, ()))
             # Other types would be cut off when they are copied: −1 to 255.
-            safe = part.dtype == block.dtype or _lies_below(part, n_tasks)
-            if part.shape != (TRIALS, size) or not safe:
-                raise _not_indices(ordering, part, n_tasks, size)
+            whole = part.dtype.kind in "iu" and part.shape == (TRIALS, size)
+            if not whole or part.min() < 0 or part.max() >= n_tasks:
+                raise ValueError(
+                    f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
+                    f" {(TRIALS, size)}, got dtype {part.dtype} and shape {part.shape} with values"
+                    f" up to {part.max(initial=0)}"
+                )
             block[group * TRIALS : (group + 1) * TRIALS] = part
-        if not _lies_below(block, n_tasks):
-            raise _not_indices(ordering, block, n_tasks, size)
         yield block[:n_trials]
 
 
-def _lies_below(part: NDArray[Any], n_tasks: int) -> bool:
-    """Return whether all entries are integers in 0..n_tasks − 1."""
-    whole = part.dtype.kind in "iu" and part.size > 0
-    return bool(whole and part.min() >= 0 and part.max() < n_tasks)
+def shared_seed(seed: Any) -> np.random.SeedSequence:
+    """Return the seed of all orders and all noise of a call; a Generator is advanced by a draw."""
+    if isinstance(seed, np.random.SeedSequence):
+        return seed
+    drawn = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
+    return np.random.SeedSequence(drawn)
 
 
-def _not_indices(ordering: Any, part: NDArray[Any], n_tasks: int, size: int) -> ValueError:
-    return ValueError(
-        f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape {(TRIALS, size)},"
-        f" got dtype {part.dtype} and shape {part.shape} with values up to {part.max(initial=0)}"
-    )
+def generators(
+    seed: np.random.SeedSequence, n_trials: int, *stream: int
+) -> list[np.random.Generator]:
+    """Return one generator for every ``TRIALS`` trials; other streams are independent of these."""
+    found = []
+    for group in range(-(-n_trials // TRIALS)):
+        # Children are built by number: spawn() would change the caller's SeedSequence.
+        key = (*seed.spawn_key, group, *stream)
+        child = np.random.SeedSequence(seed.entropy, spawn_key=key)
+        found.append(np.random.Generator(np.random.PCG64(child)))
+    return found
 
 
 def uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -> Indices:
@@ -121,10 +115,3 @@ def shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
     """Return ``n_rows`` random permutations of the tasks."""
     tasks = np.arange(n_tasks, dtype=index_dtype(n_tasks))
     return rng.permuted(np.tile(tasks, (n_rows, 1)), axis=1)
-
-
-def shared_seed(seed: Any) -> Any:
-    """Return a seed that gives every schedule the same orders."""
-    if isinstance(seed, np.random.Generator):
-        return int(seed.integers(2**63))
-    return np.random.SeedSequence() if seed is None else seed

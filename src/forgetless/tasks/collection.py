@@ -11,17 +11,13 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless import _linalg as linalg
 from forgetless import _validate as validate
-from forgetless._task import Task
-from forgetless._task_tables import arrays_of
 from forgetless._validate import Array, Floats, as_float, group_labels
-from forgetless.io import Document, Fields, write
-
-__all__ = ["Task", "TaskCollection"]
-
+from forgetless.io import write
+from forgetless.tasks.rows import arrays_of
+from forgetless.tasks.task import Task
 
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """What is missed of a label, relative to its size, that counts as rounding."""
@@ -365,28 +361,3 @@ def _range(counts: Sequence[int]) -> str:
     low = min(counts)
     high = max(counts)
     return str(low) if low == high else f"{low}..{high}"
-
-
-def from_document(document: Document) -> TaskCollection:
-    """Return the tasks in a document; ValueError if it holds none."""
-    X, y, rows = arrays_from(document)
-    ends = np.cumsum(rows)[:-1]
-    pairs = zip(np.split(X, ends), np.split(y, ends), strict=True)
-    header = document.header
-    return TaskCollection(pairs, noise=float(header["noise"]), walk=float(header["walk"]))
-
-
-def arrays_from(document: Document) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return X of shape (n, d), y of shape (n,) or (n, c) and the rows of every task; ValueError if
-    they disagree.
-    """
-    fields = Fields(document.arrays)
-    X = fields.array("X", "f", (None, None)).astype(np.float64, copy=False)
-    y = fields.array("y", "f").astype(np.float64, copy=False)
-    rows = fields.array("rows", "i", (None,), low=0, high=len(X)).astype(np.int64)
-    fields.end()
-    if y.ndim not in (1, 2) or len(y) != len(X) or 0 in (len(rows), X.shape[1], *y.shape[1:]):
-        raise ValueError(f"X of shape {X.shape} and y of shape {y.shape} are no tasks")
-    if rows.sum() != len(X):
-        raise ValueError(f"its tasks have {rows.sum()} rows, X has {len(X)}")
-    return X, y, rows

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from forgetless import _validate as validate
-from forgetless._schedule import (
+from forgetless._validate import Floats
+from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.schedules.named import (
     Named,
     Schedule,
     ScheduleLike,
@@ -37,8 +39,6 @@ from forgetless._schedule import (
     schedule,
     tasks_or_ensemble,
 )
-from forgetless._validate import Floats
-from forgetless.filters import Filter, GradientDescent, Ridge
 
 __all__ = [
     "Named",
