@@ -244,7 +244,7 @@ def push_often(  # noqa: PLR0913 - in one call, as steps take as long as a call
 
 
 @_compiled
-def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as long
+def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten times as long
     low: int,
     high: int,
     w: Any,
@@ -258,6 +258,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
     visits: Any,
     noise: Any,
     walk: Any,
+    gram: Any,
     axes: Any,
 ) -> None:
     """Make the steps of ``order`` (n, T) on the weights w (n, d) of runs low..high − 1, in place.
@@ -271,6 +272,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
         spread (n, M) of the outputs s ∘ (V w − t) right after, by Welford's updates.
     noise : (n, T, r), of which noise/s is added to t.
     walk : (n, T, d), subtracted from weights and average before a step: the teacher has moved.
+    gram : anything, where w holds V w for all tasks, and ``vectors`` V Vᵀ: the error is then read.
     axes : d zeros, for few features: loops over their number are unrolled.
     """
     fixed = phi.shape[0] == 1
@@ -294,8 +296,11 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
                 if plain and rank_one:
                     # Without a way through memory a step takes 2 instead of 6 ns.
                     error = -targets[lo, a]
-                    for x in range(d):
-                        error += vectors[lo, x] * w[i, x]
+                    if gram is None:
+                        for x in range(d):
+                            error += vectors[lo, x] * w[i, x]
+                    else:
+                        error += w[i, lo]
                     error *= phi[now, lo]
                     for x in range(d):
                         w[i, x] -= error * vectors[lo, x]
@@ -308,8 +313,11 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
                 for j in range(lo, hi):
                     # The errors V w − t of the task before the step.
                     error = -targets[j, a]
-                    for x in range(d):
-                        error += vectors[j, x] * w[i, x]
+                    if gram is None:
+                        for x in range(d):
+                            error += vectors[j, x] * w[i, x]
+                    else:
+                        error += w[i, j]
                     errors[j - lo] = error
                     if noise is not None:
                         shifts[j - lo] = noise[i, t, j - lo] / scale[j]
@@ -332,8 +340,11 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
                         output = (1.0 - phi[now, j]) * errors[j - lo] + phi[now, j] * shifts[j - lo]
                         if average is not None:
                             output = -targets[j, a]
-                            for x in range(d):
-                                output += vectors[j, x] * average[0][i, x]
+                            if gram is None:
+                                for x in range(d):
+                                    output += vectors[j, x] * average[0][i, x]
+                            else:
+                                output += average[0][i, j]
                         change = scale[j] * output - means[i, j]
                         means[i, j] += weight * change
                         total += (1.0 - weight) * change * change
