@@ -49,7 +49,7 @@ class Bound:
         "paper"; "paper, tight" (the constant that its proof ends with); "derived" (proved in this
         project, not published); "literature"; or "elementary".
     value : function of a Setting, or None
-        The value over R²D²; None where only a rate is known.
+        The same as a function; None where only a rate is known.
     kind : "upper" or "lower"
     quantity : "average_loss", "seen_loss" or "next_loss"
     absolute : bool

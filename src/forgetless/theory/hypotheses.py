@@ -125,10 +125,11 @@ def _unregularized(s: Setting) -> bool:
 
 
 def _between(s: Setting) -> bool:
-    factors = next(s.factors())
-    kappa = s.kappas[0]
-    low = kappa * s.eigenvalues * (1 - CLOSE)
-    return bool(np.all(factors >= low) and np.all(factors <= kappa * (1 + CLOSE)))
+    for factors, kappas in s.steps():
+        low = kappas * s.eigenvalues * (1 - CLOSE)
+        if np.any(factors < low) or np.any(factors > kappas * (1 + CLOSE)):
+            return False
+    return True
 
 
 FIXED = Hypothesis(
@@ -215,16 +216,13 @@ def of_scale(c: float, name: str) -> Hypothesis:
 
 def _falling(s: Setting) -> bool:
     """Return whether ψ_t = φ_t/φ_t(R²) falls in t within [ξ/R², 1] at the eigenvalues."""
-    before = np.full(len(s.eigenvalues), 1 + CLOSE)
-    first = 0
-    for part in s.factors():
-        kappas = s.kappas[first : first + len(part), None]
-        rows = np.concatenate([before[None, :], part / kappas])
-        first += len(part)
+    before = np.full((1, len(s.eigenvalues)), 1 + CLOSE)
+    for factors, kappas in s.steps():
+        rows = np.concatenate([before, factors / kappas])
         rises = np.any(np.diff(rows, axis=0) > CLOSE * rows[:-1])
         if rises or np.any(rows < s.eigenvalues * (1 - CLOSE)):
             return False
-        before = rows[-1]
+        before = rows[-1:]
     return True
 
 

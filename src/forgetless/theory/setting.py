@@ -53,23 +53,21 @@ class Setting:
         """The different nonzero eigenvalues ξ of all XᵀX, over R²."""
         return np.asarray(np.unique(self.tasks.singular_values / (self.radius or 1.0)) ** 2)
 
-    def factors(self) -> Iterator[Floats]:
-        """Yield φ_t(ξ) at the eigenvalues, of shape (steps, n), some steps at a time."""
+    def steps(self) -> Iterator[tuple[Floats, Floats]]:
+        """Yield φ_t(ξ) at the eigenvalues, of shape (steps, n), and κ_t, of shape (steps, 1)."""
         n_steps = 1 if self.filter.horizon is None else self.k
         length = max(1, _AT_ONCE // max(1, len(self.eigenvalues)))
         for first in range(0, n_steps, length):
-            part = self.filter[first : min(first + length, n_steps)]
-            yield part.table(self.eigenvalues * self.radius**2)
+            part = slice(first, min(first + length, n_steps))
+            factors = self.filter[part].table(self.eigenvalues * self.radius**2)
+            yield factors, self.kappas[part, None]
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
         """The smallest and the largest φ over all steps, at every eigenvalue."""
-        low = np.full(len(self.eigenvalues), np.inf)
-        high = -low
-        for part in self.factors():
-            low = np.minimum(low, part.min(axis=0))
-            high = np.maximum(high, part.max(axis=0))
-        return low, high
+        ends = [(factors.min(axis=0), factors.max(axis=0)) for factors, _ in self.steps()]
+        low, high = zip(*ends, strict=True)
+        return np.min(low, axis=0), np.max(high, axis=0)
 
     @cached_property
     def kappas(self) -> Floats:
