@@ -17,7 +17,7 @@ PRIVATE = {
     "theory.majorants.INFLATION",
     "theory.majorants.Mesh",
     "theory.majorants.PER_DECADE",
-    "theory.majorants.averaged",
+    "theory.majorants.half_supremum",
     "theory.majorants.rising",
     "theory.majorants.seen_split",
     "theory.steps.EIGENVALUES",
@@ -30,16 +30,14 @@ PRIVATE = {
     "theory.steps.ridge_share",
     "theory.steps.steps_of",
     "theory.upper.UpperBound",
-    "theory.upper.check_alike",
-    "theory.upper.half_supremum",
     "orderings.OrderingLike",
     "orderings.as_ordering",
     "orderings.name_of",
     "plots.results.look",
     "reporting.table.Noted",
     "reporting.table.Table",
-    "theory.bounds.Constant",
-    "theory.bounds.constants",
+    "theory.derived.Constant",
+    "theory.derived.constants",
 }
 
 

@@ -2,7 +2,7 @@
 lemma.
 """
 
-from forgetless.theory import bounds, constructions
+from forgetless.theory import constructions
 from forgetless.theory.bound import Bound
 from forgetless.theory.bounds import catalogue
 from forgetless.theory.last_iterate import descend, last_iterate_weights, linear_decay
@@ -12,7 +12,6 @@ from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
 __all__ = [
     "Bound",
     "Surrogate",
-    "bounds",
     "catalogue",
     "check_reduction",
     "constructions",

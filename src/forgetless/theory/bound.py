@@ -22,8 +22,7 @@ from forgetless._core import validate
 from forgetless.metrics import quantity
 from forgetless.reporting import html
 from forgetless.reporting.table import Table
-from forgetless.theory.hypotheses import Failure, Hypothesis
-from forgetless.theory.setting import Setting
+from forgetless.theory.hypotheses import Failure, Hypothesis, Setting
 
 PAPER = "Levinstein et al. (2025)"
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")

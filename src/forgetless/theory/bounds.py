@@ -12,15 +12,14 @@ import numpy as np
 from forgetless.theory import exchangeable
 from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound, Catalogue
-from forgetless.theory.derived import DERIVED, PROOFS, constants
-from forgetless.theory.hypotheses import Hypothesis
+from forgetless.theory.derived import DERIVED, PROOFS
+from forgetless.theory.hypotheses import Hypothesis, Setting
 from forgetless.theory.oracle import next_probabilities, right_side
-from forgetless.theory.published import PUBLISHED, last_iterate_rate
-from forgetless.theory.setting import Setting
+from forgetless.theory.published import PUBLISHED
 from forgetless.theory.steps import in_units, steps_of
 from forgetless.theory.upper import independent_draws
 
-__all__ = ["catalogue", "constants", "last_iterate_rate"]
+__all__ = ["catalogue"]
 
 _MOST = 10_000
 _MOST_WITHOUT = 1000
@@ -31,7 +30,7 @@ def _at_most(k: int) -> Hypothesis:
     return Hypothesis(
         f"k ≤ {k:,}",
         lambda s: s.k <= k,
-        f"not computed here for more than {k:,} steps; ask fl.upper_bound(schedule, k) for it",
+        lambda _: f"not computed here for more than {k:,} steps; ask fl.upper_bound for it",
     )
 
 
@@ -66,7 +65,7 @@ RISING_STEPS = Hypothesis(
 NOISE_ALLOWED = Hypothesis(
     "η is below 1",
     lambda s: s.eta != 1,
-    "η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η below 1",
+    lambda _: "η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η < 1",
 )
 
 
@@ -101,33 +100,33 @@ _WITHOUT = (h.REALIZABLE, h.WITHOUT, RISING_STEPS, h.BETWEEN, _at_most(_MOST_WIT
 
 COMPUTED = [
     _computed(
-        name="computed",
+        "computed",
         hypotheses=_WITH,
         value=lambda s: _independent(s, "average_loss"),
         place="Theorems 1 to 4, or Theorem F of docs/unregularized.md; by fl.upper_bound",
     ),
     _computed(
-        name="computed, seen tasks",
+        "computed, seen tasks",
         hypotheses=_WITH,
         value=lambda s: _independent(s, "seen_loss"),
         quantity="seen_loss",
         place="Theorem 5, or Corollary S of docs/unregularized.md; by fl.upper_bound",
     ),
     _computed(
-        name="computed, next task",
+        "computed, next task",
         hypotheses=_SHUFFLED,
         value=lambda s: _shuffled(s, "next_loss"),
         quantity="next_loss",
         place="Theorem R; by fl.upper_bound",
     ),
     _computed(
-        name="computed, without replacement",
+        "computed, without replacement",
         hypotheses=_WITHOUT,
         value=lambda s: _shuffled(s, "average_loss"),
         place="Theorem S; by fl.upper_bound",
     ),
     _computed(
-        name="computed, seen tasks, without replacement",
+        "computed, seen tasks, without replacement",
         hypotheses=_WITHOUT,
         value=lambda s: _shuffled(s, "seen_loss"),
         quantity="seen_loss",
@@ -135,7 +134,7 @@ COMPUTED = [
     ),
     # Noisy labels: the loss is compared with that of every fixed w.
     _computed(
-        name="oracle, next task",
+        "oracle, next task",
         hypotheses=(h.EXCHANGEABLE, h.MINIMAX, NOISE_ALLOWED),
         value=_oracle,
         quantity="next_loss",
@@ -143,7 +142,7 @@ COMPUTED = [
         place="Theorem N; by fl.oracle_bound",
     ),
     _computed(
-        name="oracle",
+        "oracle",
         hypotheses=(h.UNIFORM, h.MINIMAX, NOISE_ALLOWED),
         value=_oracle,
         absolute=True,

@@ -19,9 +19,8 @@ from forgetless.orderings import OrderingLike
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bound import Bound
 from forgetless.theory.bounds import catalogue
-from forgetless.theory.hypotheses import REALIZABLE, Failure
+from forgetless.theory.hypotheses import REALIZABLE, Failure, Setting
 from forgetless.theory.results import BoundCheck, BoundComparison, BoundComparisons
-from forgetless.theory.setting import Setting
 
 
 @with_few_threads

@@ -159,11 +159,6 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
         return np.asarray(ridge_share(coefficients))
     budgets = budgets_of(filter_, k)
     if budgets is None:
-        if filter_.horizon is not None:
-            raise ValueError(
-                "the bound for exchangeable orders needs explicit L2, budgets or one fixed filter,"
-                f" got steps of {type(filter_).__name__} that vary"
-            )
         return steps_of(filter_, k).kappa
     n_steps, sizes = budgets
     _check_order(n_steps, "number of gradient steps", "rises", np.diff(n_steps) > 0)

@@ -8,9 +8,8 @@ from functools import partial
 
 from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound
-from forgetless.theory.hypotheses import steps
+from forgetless.theory.hypotheses import Setting, steps
 from forgetless.theory.last_iterate import last_iterate_weights
-from forgetless.theory.setting import Setting
 
 RANDOM = (h.REALIZABLE, h.UNIFORM)
 SHUFFLED = (h.REALIZABLE, h.EXCHANGEABLE)

@@ -136,12 +136,12 @@ def check_concave(filter: Filter, radius: float) -> None:
     slack = 1e-9 * np.abs(phi).max() / steps
     falls = np.append(slopes < -slack, False)
     bends = np.diff(slopes) > slack[1:] + slack[:-1] + 1e-9 * np.abs(slopes[:-1])
-    for wrong, words in ((falls, "non-decreasing"), (bends, "concave")):
+    for wrong, words in ((falls, "decreases"), (bends, "is not concave")):
         if wrong.any():
             at = _GRID[1 + np.argmax(wrong)] * square
             raise ValueError(
-                f"filter {filter!r} must be {words} on [0, R²] = [0, {square:.6g}], and is not near"
-                f" ξ = {at:.6g}; use e.g. a step_size below 1/R²"
+                f"filter {filter!r} {words} near ξ = {at:.6g} within [0, R²] = [0, {square:.6g}];"
+                " the reduction needs a concave increasing one, e.g. step_size below 1/R²"
             )
 
 
