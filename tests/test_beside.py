@@ -32,9 +32,8 @@ PRIVATE = {
     "orderings.OrderingLike",
     "orderings.as_ordering",
     "orderings.name_of",
-    "plots.results.look",
-    "reporting.table.Noted",
-    "reporting.table.Table",
+    "_table.Noted",
+    "_table.Table",
     "theory.derived.Constant",
     "theory.derived.constants",
 }

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from forgetless._core.compiled import jit, n_threads, spread
+from forgetless._threads import n_threads, spread
 
 _SMALL = 1500
 """Multiplications below which a product is a loop: calling BLAS takes as long as a thousand."""
@@ -32,6 +32,17 @@ _OPTIONS: Any = {"fastmath": {"reassoc", "contract"}, "nogil": True, "error_mode
 """Of numba: sums may be reordered, but infinities stay what they are."""
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _njit(function: F) -> F:
+    """Return a function compiled by numba, without a cache where no folder for it can be written."""
+    from numba import njit
+
+    try:
+        compiled: F = njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:
+        compiled = njit(**_OPTIONS)(function)
+    return compiled
 
 
 def _decorator() -> Any:
@@ -60,7 +71,7 @@ def _decorator() -> Any:
 
     register: Any = event.register
     register("numba:compile", Once())
-    return jit(**_OPTIONS)
+    return _njit
 
 
 _decorate = _decorator()
