@@ -139,7 +139,7 @@ def backward(
     check_states(problem, len(H))
     # All states end with the same form.
     states = ordering.moves(n_tasks, last - 1).n_targets if last else 1
-    V = np.broadcast_to(H[:, None, :], (states, len(H), len(problem.filters), len(H)))
+    V = np.tile(H[:, None, :], (states, 1, len(problem.filters), 1))
     powers = None if keep is not None else Powers.if_faster(problem, maps, last, back=True)
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
