@@ -122,6 +122,7 @@ def by_layers(layers: Tensors, model: Any, x: Tensors, question: Question, total
                 _add_sequences(total, call, delta, weight, question.reduce)
     for call, own in zip(calls, sums, strict=True):
         if own.ndim == 2:
+            # (Σ_probes ω reduce(δ))ᵀ reduce(x), the sum over samples being the matrix product.
             matrix = own.T @ question.reduce(call.inputs)
             _add(total, call.name, matrix, own.sum(0))
     return True
@@ -153,6 +154,7 @@ def _fits(layers: Tensors, calls: Sequence[Call], x: Tensors) -> bool:
 
 def _deltas(calls: Sequence[Call], values: Any) -> Any:
     """Return δ = ∂value/∂z of every call: samples do not mix, so that one pass has all of them."""
+    # A layer whose result is not used has δ = 0: materialize_grads.
     results = [call.results for call in calls]
     return torch.autograd.grad(values.sum(), results, retain_graph=True, materialize_grads=True)
 
@@ -210,10 +212,12 @@ def _add(total: Tensors, name: str, matrix: Any, vector: Any) -> None:
 def by_vmap(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
     """Add the answer for any model of one input, by the gradients of a chunk of samples."""
     params = {name: p.detach() for name, p in trained(model).items()}
+    # Frozen parameters and buffers are constants.
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
     rest = {name: each.detach() for name, each in tensors.items() if name not in params}
 
     def scalar(params: Tensors, row: Any, target: Any) -> Any:
+        # Models expect a batch: here one of a single sample.
         outputs = torch.func.functional_call(model, params | rest, (row[None],))
         return question.value(logits_of(outputs), target[None])[0]
 

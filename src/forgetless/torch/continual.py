@@ -118,6 +118,7 @@ class Continual:
         """
         with torch.no_grad():
             shown: Tensors = {}
+            # In the order of ranks: beside merging, an average is what is shown.
             for mechanism in self.mechanisms:
                 shown |= mechanism.evaluated(self)
         last = {name: self.params[name].detach().clone() for name in shown}
@@ -147,6 +148,7 @@ class Continual:
         task = validate.integer("state['task']", state["task"], 1, "tasks are counted from 1")
         n_steps = validate.integer("state['n_steps']", state["n_steps"], 0, "steps of the task")
         self._check(state["mechanisms"])
+        # All of it was checked: from here on nothing fails half-way.
         for mechanism, own in zip(self.mechanisms, state["mechanisms"], strict=True):
             mechanism.load_state_dict(own)
         self.task = task
@@ -161,6 +163,7 @@ class Continual:
 
     def groups(self, optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensors]]:
         """Yield parameter groups and, by name, parameters of the model that the step changes."""
+        # torch leaves a parameter without a gradient as it is, and so do mechanisms.
         for group in optimizer.param_groups:
             changed = [p for p in group["params"] if p.grad is not None and p.requires_grad]
             named = [self._named[id(p)] for p in changed if id(p) in self._named]

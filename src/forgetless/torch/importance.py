@@ -120,6 +120,7 @@ def mas(model: Any, data: Any, *, max_samples: int | None = None) -> Tensors:
     """
 
     def question(outputs: Any, *_: Any) -> Question:
+        # One probe of weight 1; its target is not used.
         return Question(_squared_norm, [(_ones(outputs), _ones(outputs))], torch.abs)
 
     return _mean(model, data, question, max_samples)
@@ -168,6 +169,7 @@ def _given(outputs: Any, y: Any, mask: Any) -> Question:
             f" got {None if y is None else tuple(y.shape)}; give batches (x, y), or use 'sampled'"
         )
     if mask is not None and y.ndim == 2:
+        # Padding is no label: what the model says there is not trained.
         y = y.masked_fill(mask == 0, -100)
     return Question(_log_likelihood, [(y, _ones(outputs))], torch.square)
 
@@ -191,6 +193,7 @@ def _sampled(outputs: Any, generator: Any) -> Any:
     if generator is None:
         # One of its own: a run with importances draws the same batches as one without.
         generator = torch.Generator(outputs.device).manual_seed(0)
+    # With y from p(y) the squared gradient of log p(y) has the Fisher information as its mean.
     probabilities = outputs.softmax(-1).reshape(-1, outputs.shape[-1])
     return torch.multinomial(probabilities, 1, generator=generator).view(outputs.shape[:-1])
 

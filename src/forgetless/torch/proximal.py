@@ -35,12 +35,14 @@ Metric = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any]], Any]
 
 def sgd(_: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> float:
     """Return D of SGD, a number; Nesterov's momentum lengthens steps as much."""
+    # At rest the buffer is b = μb + (1 − dampening)g, so that a step is −γg/D.
     momentum = group["momentum"]
     return (1.0 - momentum) / (1.0 - group["dampening"]) if momentum else 1.0
 
 
 def adam(states: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> list[Any]:
     """Return D = √v̂ + ε of Adam and AdamW, v̂ = v/(1 − β^t), one new tensor for each state."""
+    # With amsgrad v̂ is the largest so far.
     key = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
     # All parameters of a group by one call for each operation: on a GPU its launches cost most.
     metrics: list[Any] = torch._foreach_sqrt([state[key] for state in states])
@@ -166,6 +168,7 @@ class Proximal(Mechanism):
             names = [name for name in params if name in self.center]
             if not names:
                 continue
+            # What the optimizer keeps of them: for Adam the averages of squared gradients.
             states = [optimizer.state.get(params[name], {}) for name in names]
             metric = metric_of_group(states, group)
             omegas = [self.omega[name] for name in names]

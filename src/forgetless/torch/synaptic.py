@@ -72,6 +72,7 @@ class SynapticIntelligence(Mechanism):
                     # A GradScaler runs fused optimizers into infinite gradients, too, where they
                     # leave the weight as it is.
                     gradient = torch.where(p == before, 0.0, gradient)
+                # before − p is −Δw, so that this adds −g·Δw.
                 self.path[name].addcmul_(gradient, before - p)
         self._before = {}
 
