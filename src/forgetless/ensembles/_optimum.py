@@ -84,7 +84,9 @@ def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     if closed is None:
         found = _descended(objective, constant)
     else:
-        found = closed(k, law.radius)
+        # The nodes of square tasks resolve no weaker strength.
+        strengths = closed(k, law.radius).strength()
+        found = Ridge(np.where(strengths > 0, np.maximum(strengths, law.spectrum.weakest), 0.0))
     loss, least = objective.of(found), objective.of(constant)
     coefficients = np.broadcast_to(found.strength(), (k,))
     if loss > (1 + _EQUAL) * least:
