@@ -172,10 +172,13 @@ def limit(law: Law, walk: float) -> float:
 
     if not law.noise or not walk:
         return math.inf if law.noise else 0.0
-    target = 2.0 * math.log(walk / law.noise) - math.log(law.n_features)
+    xi = law.spectrum.singular_values**2
+    target = 2.0 * math.log(walk / law.noise)
 
     def excess(logarithm: float) -> float:
-        return math.log(law.mean_factor(math.exp(logarithm))) - logarithm - target
+        # d a(λ)/λ = E Σ ξ/(λ(ξ + λ))
+        factors = law.spectrum.sum(1.0 / (1.0 + math.exp(logarithm) / xi))
+        return math.log(factors) - logarithm - target
 
     if excess(-600.0) < 0:
         return 0.0

@@ -174,7 +174,7 @@ def filter_itself(name: str, value: Any) -> Filter:
 
 def tasks_or_ensemble(name: str, value: Any) -> Any:
     """Return what has a mean filter factor."""
-    if not hasattr(value, "mean_factor"):
+    if not hasattr(value, "mean_remaining"):
         raise TypeError(f"{name} must be a TaskCollection or an ensemble, got {value!r}")
     return value
 
