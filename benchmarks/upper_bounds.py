@@ -15,7 +15,6 @@ CASES = {
     "increasing, seen tasks": 'fl.upper_bound(fl.schedules.increasing(), {k}, quantity="seen_loss")',
     "increasing budget, N = 4": "fl.upper_bound(fl.schedules.increasing_budget(4), {k})",
     "no regularization": "fl.upper_bound(fl.Projection(), {k})",
-    "no regularization, t²-average": "fl.upper_bound(fl.Projection(), {k}, average=2)",
 }
 
 

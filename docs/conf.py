@@ -43,9 +43,9 @@ autosummary_context = {
         "forgetless.advise": ["forgetless.advice.results.Advice", "forgetless.advice.results.Option"],
         "forgetless.optimal_schedule": ["forgetless.advice.results.OptimalSchedule"],
         "forgetless.compare_bounds": [
-            "forgetless.theory.comparisons.BoundComparison",
-            "forgetless.theory.comparisons.BoundComparisons",
-            "forgetless.theory.comparisons.BoundCheck",
+            "forgetless.theory.results.BoundComparison",
+            "forgetless.theory.results.BoundComparisons",
+            "forgetless.theory.results.BoundCheck",
         ],
         "forgetless.upper_bound": ["forgetless.theory.upper.UpperBound"],
         "forgetless.oracle_bound": ["forgetless.theory.oracle.OracleBound"],

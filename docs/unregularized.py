@@ -37,7 +37,7 @@ def chains(k: int) -> float:
 
 def any_algorithm(k: int) -> float:
     """Return k times the lower bound of every algorithm."""
-    return k * fl.theory.bounds.catalogue["any algorithm, one task more"].at(k)
+    return k * fl.theory.catalogue["any algorithm, one task more"].at(k)
 
 
 def draw(path: Path) -> None:

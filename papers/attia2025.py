@@ -22,7 +22,7 @@ def statements() -> list[Statement]:
         worst = max(
             float(fl.worst_case(tasks, fl.Projection(), k).worst_case[0]) for tasks in pairs
         )
-        bound = fl.theory.bounds.catalogue["unregularized, half"].at(k)
+        bound = fl.theory.catalogue["unregularized, half"].at(k)
         text = f"worst loss of two tasks over R²D², k = {k}"
         result.append(Statement(text, bound, worst, QUOTED, relation="≤"))
     return result

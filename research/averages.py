@@ -1,7 +1,11 @@
-"""Weights of an average of iterates that minimise its upper bound, by L-BFGS with the exact
-gradient.
+"""Upper bounds for averages Σ ω_t w_t of the iterates, and the weights with the smallest bound.
+
+The steps are κ_t times their base (one fixed filter, or one gradient step a task), tasks are drawn
+with replacement, and the loss is the average loss (Theorem 7 of docs/proofs.md). The weights are
+found by L-BFGS with the exact gradient.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +15,8 @@ import forgetless as fl
 from forgetless import _validate as validate
 from forgetless._threads import one_blas_thread
 from forgetless.schedules import ScheduleLike
-from forgetless.theory.majorants import INFLATION, PER_DECADE, Mesh, averaged
-from forgetless.theory.steps import steps_of
-from forgetless.theory.upper import check_alike
+from forgetless.theory.majorants import INFLATION, PER_DECADE, Mesh
+from forgetless.theory.steps import Steps, steps_of
 from research.arrays import Floats
 
 _ROUNDS = 400
@@ -32,12 +35,28 @@ class OptimalAverage(NamedTuple):
         return (len(self.weights) - 1) * self.value
 
 
+def average_bound(schedule: ScheduleLike, k: int, power: float) -> float:
+    """Return a bound over R²D² of the average with weights in proportion to t^power.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> from research.averages import average_bound
+    >>> round(256 * average_bound(fl.Projection(), k=256, power=2), 3)
+    0.259
+    """
+    steps = _alike_steps(schedule, k)
+    weights = (np.arange(1, k + 1) / k) ** power
+    weights = weights / math.fsum(weights) * (1 + INFLATION)
+    return min(0.5, _averaged(steps, Mesh.of(k), np.append(0.0, weights)))
+
+
 @one_blas_thread()
 def optimal_average(
     schedule: ScheduleLike, k: int, *, per_decade: int = PER_DECADE
 ) -> OptimalAverage:
     """Return the weights of w_0..w_k whose average has the smallest upper bound (Theorem 7 of
-    docs/upper-bounds.md).
+    docs/proofs.md).
 
     For one fixed filter, or one gradient step a task; for tasks drawn with replacement.
 
@@ -53,19 +72,47 @@ def optimal_average(
     >>> import forgetless as fl
     >>> import research
     >>> best = research.optimal_average(fl.Projection(), k=16)
-    >>> round(best.constant, 4), round(fl.upper_bound(fl.Projection(), 16, average=2).constant, 4)
-    (0.2459, 0.2493)
+    >>> round(best.constant, 4)
+    0.2459
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     nodes = Mesh.of(k).r
     validate.check_memory(2.0 * k * len(nodes), f"the gradient of {k:,} weights", "ask for fewer")
-    steps = steps_of(fl.schedules.resolve(schedule, k, 1.0), k)
-    check_alike(steps)
+    steps = _alike_steps(schedule, k)
     weights = optimal_weights(steps.kappa, nodes)
     # Rounded weights may sum to a little less than 1.
     rounded = weights * (1 + INFLATION + k * 2.0**-52)
-    bound = averaged(steps, Mesh.of(k, per_decade), rounded).sup / 2
+    bound = _averaged(steps, Mesh.of(k, per_decade), rounded)
     return OptimalAverage(min(bound, 0.5), weights)
+
+
+def _alike_steps(schedule: ScheduleLike, k: int) -> Steps:
+    """Return the steps of a schedule; ValueError if averages of them have no bound."""
+    steps = steps_of(fl.schedules.resolve(schedule, k, 1.0), k)
+    if not steps.proportional or steps.unused or steps.kappa.max() > 1:
+        raise ValueError(
+            "averages have a bound for one fixed filter, or for one gradient step of at most 1/R² a"
+            " task, such as fl.Projection()"
+        )
+    return steps
+
+
+def _averaged(steps: Steps, mesh: Mesh, omega: Floats) -> float:
+    """Return the bound of Σ ω_t w_t, t = 0..k.
+
+    f ← T f + ρ(ω² + 2ω·tail) where tail = Σ_{r>t} ω_r Π(1 − κρ): the mean of later steps is M̄ =
+    κB.
+    """
+    k = len(steps.kappa)
+    g = np.full_like(mesh.r, omega[k] ** 2)
+    tail = np.zeros_like(mesh.r)
+    for t in range(k, 0, -1):
+        kappa = float(steps.kappa[t - 1])
+        # 1 − κρ has no relative accuracy near κρ = 1
+        tail = (1 - kappa * mesh.r + INFLATION) * (tail + omega[t])
+        g = mesh.step(g, mesh.sup(g)[0], kappa)
+        g += (omega[t - 1] ** 2 + 2 * omega[t - 1] * tail) * (1 + INFLATION)
+    return mesh.sup(g)[0] / 2
 
 
 def optimal_weights(kappa: Floats, nodes: Floats) -> Floats:

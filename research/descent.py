@@ -11,9 +11,9 @@ import forgetless as fl
 from forgetless import _validate as validate
 from forgetless._progress import track
 from forgetless._threads import one_blas_thread
-from forgetless.theory.majorants import Mesh, rising
-from forgetless.theory.steps import ridge_price
-from forgetless.theory.upper import UpperBound, half_supremum
+from forgetless.theory.majorants import Mesh, half_supremum, rising
+from forgetless.theory.steps import ridge_price, steps_of
+from forgetless.theory.upper import UpperBound
 from research.arrays import Floats
 
 _ROUNDS = 400
@@ -107,7 +107,8 @@ def minimax_schedule(k: int, *, scheme: Literal["budget", "ridge"] = "budget") -
     start = 0.75 * (np.arange(k, 0, -1) / k) ** 0.3  # κ_t; other powers lead to the same end
     strengths = _Descent(k, scheme, mesh.r).run(start)
     coarse = fl.upper_bound(_filter(scheme, strengths, 1.0), k)
-    unit = half_supremum(_filter(scheme, strengths, 1.0), k, "average_loss", per_decade=_FINE)
+    steps = steps_of(_filter(scheme, strengths, 1.0), k)
+    unit = half_supremum(steps, k, "average_loss", per_decade=_FINE)
     fine = replace(coarse, value=unit.per_unit, constant=k * unit.per_unit)
     return MinimaxSchedule(scheme, tuple(strengths.tolist()), fine)
 

@@ -1,7 +1,7 @@
 """Upper bounds on average over isotropic teachers, w₀ − w⋆ of covariance (D²/d)I, for one fixed
 filter.
 
-With κ = φ(R²) and q^k(1 − q) ≤ k^k/(k+1)^{k+1} for q in [0, 1] (docs/optimal-schedule.md, Theorem
+With κ = φ(R²) and q^k(1 − q) ≤ k^k/(k+1)^{k+1} for q in [0, 1] (docs/proofs.md, Theorem
 I). Without regularization, κ = 1, the bound for independent draws is the smallest of any algorithm.
 """
 

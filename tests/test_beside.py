@@ -16,7 +16,7 @@ PRIVATE = {
     "theory.majorants.INFLATION",
     "theory.majorants.Mesh",
     "theory.majorants.PER_DECADE",
-    "theory.majorants.averaged",
+    "theory.majorants.half_supremum",
     "theory.majorants.rising",
     "theory.majorants.seen_split",
     "theory.steps.EIGENVALUES",
@@ -29,15 +29,13 @@ PRIVATE = {
     "theory.steps.ridge_share",
     "theory.steps.steps_of",
     "theory.upper.UpperBound",
-    "theory.upper.check_alike",
-    "theory.upper.half_supremum",
     "orderings.OrderingLike",
     "orderings.as_ordering",
     "orderings.name_of",
     "_table.Noted",
     "_table.Table",
-    "theory.bounds.Constant",
-    "theory.bounds.constants",
+    "theory.derived.Constant",
+    "theory.derived.constants",
 }
 
 

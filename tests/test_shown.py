@@ -121,7 +121,7 @@ def test_tables_advice_catalogue_and_coefficients_show_in_a_notebook():
     page = advice._repr_html_()
     assert advice.options[0].code in page
     assert "Use " in page
-    catalogue = fl.theory.bounds.catalogue
+    catalogue = fl.theory.catalogue
     page, text = catalogue._repr_html_(), repr(catalogue)
     assert all(bound.name in text and bound.name in page for bound in catalogue)
     model = fl.StreamingRidge().partial_fit([[1.0], [2.0], [4.0]], [2.0, 3.0, 5.0])

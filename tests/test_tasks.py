@@ -111,7 +111,7 @@ def test_container_protocol(rng):
     assert tasks[1:3][0] is tasks[1]
     assert "n_tasks=5" in repr(tasks)
     assert "rank=" in repr(tasks[0])
-    assert tasks[0].loss(np.zeros(6)) == pytest.approx(0.5 * np.sum(tasks[0].y ** 2))
+    assert fl.metrics.task_losses(tasks, np.zeros(6))[0] == pytest.approx(0.5 * np.sum(tasks[0].y ** 2))
 
 
 def test_teacher_of_tasks_that_share_a_subspace(rng):
@@ -150,11 +150,10 @@ def test_residuals_do_not_depend_on_the_unit_of_the_targets(unit):
 
 
 def test_the_loss_of_a_task_sums_over_rows_and_targets():
-    task = fl.TaskCollection([([[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 4.0]])])[0]
-    assert task.loss([[0.0, 1.0], [3.0, 1.0]]) == 0.5 * (1 + 1 + 36 + 4)
-    with pytest.raises(ValueError, match=r"w must have shape \(2, 2\)"):
-        task.loss([0.0, 1.0])
-    assert fl.TaskCollection([([[1.0, 2.0]], [1.0])])[0].loss([1.0, 2.0]) == 8.0
+    tasks = fl.TaskCollection([([[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 4.0]])])
+    assert fl.metrics.task_losses(tasks, [[0.0, 1.0], [3.0, 1.0]])[0] == pytest.approx(0.5 * (1 + 1 + 36 + 4))
+    with pytest.raises(ValueError, match=r"w must have shape \(\.\.\., 2, 2\)"):
+        fl.metrics.task_losses(tasks, [0.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -202,8 +201,9 @@ def test_shifted_tasks_are_those_of_the_labels_that_remain(targets, rng):
     for one, task, other in zip(shifted, tasks, given, strict=True):
         assert one.singular_vectors is task.singular_vectors
         np.testing.assert_array_equal(one.y, other.y)
-        assert one.loss(np.zeros_like(start)) == pytest.approx(task.loss(start))
         assert np.all(one.sizes >= other.sizes * (1 - 1e-12))
+    losses = fl.metrics.task_losses(shifted, np.zeros_like(start))
+    np.testing.assert_allclose(losses, fl.metrics.task_losses(tasks, start), rtol=1e-12)
     np.testing.assert_allclose(shifted.shifted(-start).teacher(), tasks.teacher(), rtol=1e-10)
 
 

@@ -8,7 +8,7 @@ from research.proofs import constants, unregularized
 def main() -> int:
     """Run the proofs of the constants that hold for every k; return 1 if an inequality fails.
 
-    Needs python-flint and numba. The proofs for increasing schedules are in docs/upper-bounds.md,
+    Needs python-flint and numba. The proofs for increasing schedules are in docs/proofs.md,
     those for no regularization, in rational numbers, in docs/unregularized.md.
     """
     free = [unregularized.prove(c, start) for c, start in unregularized.CLAIMS]

@@ -15,7 +15,7 @@ from flint import arb, ctx
 from forgetless import Filter
 from forgetless._progress import track
 from forgetless.schedules import resolve
-from forgetless.theory.majorants import seen_split
+from forgetless.theory.majorants import half_supremum, seen_split
 from forgetless.theory.steps import (
     EIGENVALUES,
     Steps,
@@ -24,8 +24,8 @@ from forgetless.theory.steps import (
     in_units,
     ridge_price,
     ridge_share,
+    steps_of,
 )
-from forgetless.theory.upper import half_supremum
 
 _BITS = 120
 
@@ -38,13 +38,12 @@ def upper_bound_in_balls(
     k: int,
     *,
     quantity: str = "average_loss",
-    average: float | None = None,
     radius: float = 1.0,
 ) -> float:
     """Return the constant of ``fl.upper_bound`` in ball arithmetic."""
     filter_ = resolve(schedule, k, radius)
-    floats = half_supremum(in_units(filter_, radius), k, quantity, average)
-    unit = in_balls(filter_, k, radius, quantity, average, floats)
+    floats = half_supremum(steps_of(in_units(filter_, radius), k), k, quantity)
+    unit = in_balls(filter_, k, radius, quantity, floats)
     return k * min(0.5, unit * (1 + 2.0**-50))  # the product rounds
 
 
@@ -53,7 +52,6 @@ def in_balls(
     k: int,
     radius: float,
     quantity: str,
-    average: float | None,
     found: Any,
 ) -> float:
     """Return the bound over R²D² anew, for the mesh and the m with which floats found theirs,
@@ -65,9 +63,7 @@ def in_balls(
         steps = _steps(filter_, k, arb(radius) ** 2, found.steps, arb)
         r = [arb(float(rho)) for rho in found.mesh.r]
         m = [arb(float(each)) for each in found.m]
-        if average is not None:
-            top = _averaged(steps, r, average, arb)
-        elif quantity == "seen_loss":
+        if quantity == "seen_loss":
             top = _seen(steps, r, m, k, found.steps.unused, arb)
         else:
             top = _last(steps, r, m, arb)
@@ -226,22 +222,3 @@ def _seen(steps: list[_Step], r: list[Ball], m: list[Ball], k: int, unused: int,
         h = [(a + (1 + s) / k * b + more).upper() for a, b in zip(h, f, strict=True)]
         f, _ = _step(r, f, steps[t], m[t], arb)
     return _sup(r, h, arb) + arb(unused) / k
-
-
-def _averaged(steps: list[_Step], r: list[Ball], power: float, arb: Any) -> Ball:
-    k = len(steps)
-    weights = [arb(t) ** arb(power) for t in range(1, k + 1)]
-    total = sum(weights, arb(0))
-    omega = [arb(0), *(each / total for each in weights)]
-    g, tail = [omega[k] ** 2] * len(r), [arb(0)] * len(r)
-    for t in track(range(k, 0, -1), "steps in balls"):
-        tail = [
-            ((1 - steps[t - 1].kappa * rho) * (omega[t] + each)).upper()
-            for each, rho in zip(tail, r, strict=True)
-        ]
-        g, _ = _step(r, g, steps[t - 1], arb(1), arb)
-        g = [
-            (a + omega[t - 1] ** 2 + 2 * omega[t - 1] * b).upper()
-            for a, b in zip(g, tail, strict=True)
-        ]
-    return _sup(r, g, arb)

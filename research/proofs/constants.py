@@ -1,7 +1,7 @@
 """Proofs of the constants for every k, run by computer: E L(w_k) ≤ C·R²D²/(k+1), whatever the
 realizable collection.
 
-The proof is in docs/upper-bounds.md, "Constants for every k"; letters, formulas and (a), (b), (c)
+The proof is in docs/proofs.md, "Constants for every k"; letters, formulas and (a), (b), (c)
 are those there. (a), (b) and the tail are computed in ball arithmetic, (c) in floats with rigorous
 rounding error bounds.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from forgetless._progress import track
 from forgetless._table import Table
-from forgetless.theory.bounds import Constant, constants
+from forgetless.theory.derived import Constant, constants
 from research.proofs.horizons_numba import worst_horizon
 from research.proofs.induction import induction
 
@@ -62,7 +62,7 @@ def prove(constant: Constant, n: int = FROM) -> Proof:
     Examples
     --------
     >>> import forgetless as fl
-    >>> fl.theory.bounds.catalogue["increasing, every k"].at(k=99)
+    >>> fl.theory.catalogue["increasing, every k"].at(k=99)
     0.0104
     """
     began = time.perf_counter()

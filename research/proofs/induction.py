@@ -1,4 +1,4 @@
-"""Constants for large k: the induction of docs/upper-bounds.md, carried out in ball arithmetic.
+"""Constants for large k: the induction of docs/proofs.md, carried out in ball arithmetic.
 
 Letters are those of that page: n = k + 1, s = i/n, b, c, K, d = c/K, V = K(s)/K(σ), and the profile
 A_1 ≤ … ≤ A_P.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from forgetless.theory.bounds import Constant
+from forgetless.theory.derived import Constant
 from research.arrays import Floats
 
 ctx.prec = 80

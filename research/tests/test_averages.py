@@ -5,7 +5,7 @@ import pytest
 
 import forgetless as fl
 from research import optimal_average
-from research.averages import sup_and_slopes
+from research.averages import average_bound, sup_and_slopes
 from research.isotropic import isotropic_bound
 from support.exchangeable import matrices, mean_forms
 
@@ -41,7 +41,7 @@ def test_optimal_weights_of_averages(rng):
     for k, value in ((16, 0.2459), (64, 0.2519)):
         best = optimal_average(fl.Projection(), k, per_decade=320)
         assert best.constant == pytest.approx(value, abs=1e-4)
-        assert best.constant < fl.upper_bound(fl.Projection(), k, average=2).constant
+        assert best.constant < k * average_bound(fl.Projection(), k, 2)
         assert best.weights.shape == (k + 1,)
         assert best.weights.sum() == pytest.approx(1, abs=1e-12)
     kappa, omega, r, h = rng.random(5), rng.random(6), np.linspace(0, 1, 40), 1e-7
@@ -50,8 +50,38 @@ def test_optimal_weights_of_averages(rng):
     np.testing.assert_allclose(slopes, differences, rtol=1e-5)
 
 
+def test_averages_stay_below_their_bounds(rng):
+    """Worst teachers of random collections, by a form for the sum so far and one for its products with the iterate."""
+    for power, k, constant in ((2, 4, 0.2360), (2, 16, 0.2492), (2, 256, 0.2587), (1.5, 1024, 0.2596)):
+        assert k * average_bound(fl.Projection(), k, power) == pytest.approx(constant, abs=2e-4)
+    filters = [
+        fl.Projection(),
+        fl.Ridge(0.4),
+        fl.GradientDescent(1, np.linspace(1.0, 0.3, 8)),
+        fl.GradientDescent(3, 0.3),
+    ]
+    for _ in range(15):
+        d, M, k = int(rng.integers(1, 5)), int(rng.integers(1, 6)), 8
+        H = matrices(rng, 1, M, d, 1)[0]
+        H /= np.linalg.eigvalsh(H).max()
+        p, power = rng.dirichlet(np.ones(M)), rng.choice([0.0, 1.0, 2.5])
+        omega = np.append(0.0, np.arange(1.0, k + 1) ** power / np.sum(np.arange(1.0, k + 1) ** power))
+        mean = np.einsum("m,mij->ij", p, H)
+        for filter_ in filters:
+            average, tail = omega[k] ** 2 * mean, np.zeros((d, d))
+            for t in range(k, 0, -1):
+                xi, V = np.linalg.eigh(H)
+                phi = filter_[t - 1].table(np.where(xi > 1e-12, xi, 0.0).ravel())[0].reshape(xi.shape)
+                kept = np.eye(d) - (V * phi[:, None]) @ np.swapaxes(V, 1, 2)
+                tail = np.einsum("m,mij->ij", p, kept) @ (omega[t] * mean + tail)
+                average = np.einsum("m,mij,jk,mkl->il", p, kept, average, kept)
+                average += omega[t - 1] ** 2 * mean + omega[t - 1] * (tail + tail.T)
+            assert np.linalg.eigvalsh(average)[-1] / 2 <= average_bound(filter_, k, power) * (1 + 1e-9)
+
+
 def test_schedules_without_such_a_bound():
-    with pytest.raises(ValueError, match="one fixed filter"):
-        optimal_average("increasing", 9)
+    for schedule in ("increasing", fl.GradientDescent(1, 1.5)):
+        with pytest.raises(ValueError, match="one fixed filter"):
+            optimal_average(schedule, 9)
     with pytest.raises(ValueError, match="one fixed filter only"):
         isotropic_bound("minimax", 9)

@@ -20,8 +20,6 @@ def test_floats_are_not_below_balls(rng):
         (s.increasing(0.5), 9, {"quantity": "seen_loss", "radius": 3.0}),
         (s.increasing_budget(3), 7, {"quantity": "seen_loss"}),
         (fl.Ridge([0.0, *s.increasing()(9, 1.0).coefficient[1:]]), 9, {"quantity": "seen_loss"}),
-        (fl.Ridge(0.3), 12, {"average": 1.5}),
-        (fl.Projection(), 8, {"average": 0.0}),
     ]
     for schedule, n, options in cases:
         plain, ball = fl.upper_bound(schedule, n, **options).constant, upper_bound_in_balls(schedule, n, **options)

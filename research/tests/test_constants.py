@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.theory.bounds import Constant, constants
+from forgetless.theory.derived import Constant, constants
 from research.proofs import constants as proofs
 from research.proofs import horizons_numba as _horizons_numba
 from research.proofs import induction as _induction
@@ -191,7 +191,7 @@ def test_balls_agree_with_floats_and_profiles_bound_the_recursion():
 @pytest.mark.long
 @pytest.mark.parametrize("constant", [FIRST, LAST], ids=[FIRST.name, LAST.name])
 def test_what_is_checked_in_balls_is_what_the_proof_asks_for(constant):
-    """(a), (b) and the tail of docs/upper-bounds.md in floats, written again: balls are above them, by little."""
+    """(a), (b) and the tail of docs/proofs.md in floats, written again: balls are above them, by little."""
     n, P, cells, X = _induction.LEAST, _induction.PIECES, _induction._CELLS, 60.0
     found = _induction.induction(constant, n)
     A, eta = np.array(found.profile), 1 / float(constant.scale)
@@ -244,7 +244,7 @@ def test_what_is_checked_in_balls_is_what_the_proof_asks_for(constant):
 @pytest.mark.parametrize("constant", constants, ids=IDS)
 def test_no_collection_is_above_the_constants(constant, rng):
     """Random collections of all ranks, and the rare tasks that come close to the first constant."""
-    schedule, bound = schedule_of(constant), fl.theory.bounds.catalogue[constant.name]
+    schedule, bound = schedule_of(constant), fl.theory.catalogue[constant.name]
     for number in range(12):
         d, k = int(rng.integers(1, 5)), int(rng.choice([1, 2, 5, 30]))
         X = [rng.standard_normal((int(rng.integers(1, d + 1)), d)) * rng.uniform(0.3, 2) for _ in range(4)]
@@ -266,14 +266,12 @@ def test_only_their_own_schedules_have_the_constants(constant):
     others += [fl.Projection(), fl.Ridge(1.0), fl.schedules.increasing(scale * (1 + 1e-8))]
     others += [fl.schedules.increasing_budget(2, scale)] if scale > 0.5 else []
     for schedule in others:
-        assert fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, schedule, k))
+        assert fl.theory.catalogue[constant.name].failures(fl_setting(tasks, schedule, k))
     own = schedule_of(constant)
-    assert not fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k))
-    reasons = fl.theory.bounds.catalogue[constant.name].failures(fl_setting(tasks, own, k, fl.RandomReshuffling()))
+    assert not fl.theory.catalogue[constant.name].failures(fl_setting(tasks, own, k))
+    reasons = fl.theory.catalogue[constant.name].failures(fl_setting(tasks, own, k, fl.RandomReshuffling()))
     assert [each.reason for each in reasons] == ["tasks are not drawn uniformly with replacement"]
-    assert one or fl.theory.bounds.catalogue[constant.name].failures(
-        fl_setting(tasks, fl.schedules.increasing_budget(16), k)
-    )
+    assert one or fl.theory.catalogue[constant.name].failures(fl_setting(tasks, fl.schedules.increasing_budget(16), k))
 
 
 def fl_setting(tasks, schedule, k, ordering=None):

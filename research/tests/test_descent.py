@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.theory.majorants import Mesh
-from forgetless.theory.upper import half_supremum
+from forgetless.theory.majorants import Mesh, half_supremum
+from forgetless.theory.steps import steps_of
 from research import minimax_schedule
 from research.descent import _Descent
 
@@ -15,7 +15,7 @@ s = fl.schedules
 def check_optimum(k, constant):
     best = minimax_schedule(k)
     assert best.constant < constant + 5e-5  # four digits, rounded
-    fine = half_supremum(best(k, 1.0), k, "average_loss", per_decade=320)
+    fine = half_supremum(steps_of(best(k, 1.0), k), k, "average_loss", per_decade=320)
     assert best.value == fine.per_unit
     falling = fl.GradientDescent(1, 1.0 - (np.arange(1, k + 1) / (k + 1)) ** 2.5)
     closed = fl.upper_bound(falling, k).constant

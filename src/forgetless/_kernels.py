@@ -28,26 +28,33 @@ _WORTH_THREADS = 1e5
 """Multiplications from which on a second thread gains more than it costs to wake it."""
 
 
+_OPTIONS: Any = {"fastmath": {"reassoc", "contract"}, "nogil": True, "error_model": "numpy"}
+"""Of numba: sums may be reordered, but infinities stay what they are."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _options() -> dict[str, Any]:
-    """Return the options of numba; sums may be reordered, but infinities stay what they are."""
-    fast = {"reassoc", "contract"}
-    return {"fastmath": fast, "nogil": True, "cache": True, "error_model": "numpy"}
+def _njit(function: F) -> F:
+    """Return a function compiled by numba, without a cache where no folder for it can be written."""
+    from numba import njit
 
-
-def _decorator() -> Callable[..., Any]:
-    """Return ``numba.njit``, or a decorator that leaves functions as they are."""
-    if os.environ.get("FORGETLESS_NUMBA") == "never":
-        return lambda **_: lambda function: function
     try:
-        import numba
+        compiled: F = njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:
+        compiled = njit(**_OPTIONS)(function)
+    return compiled
+
+
+def _decorator() -> Any:
+    """Return numba's decorator, or one that leaves functions as they are."""
+    if os.environ.get("FORGETLESS_NUMBA") == "never":
+        return lambda function: function
+    try:
         from numba.core import event
     except (ImportError, RuntimeError, OSError) as error:
         message = f"numba cannot be used ({error}); the laboratory runs some hundred times slower"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
-        return lambda **_: lambda function: function
+        return lambda function: function
 
     class Once(event.Listener):
         """Says on stderr, at the first compilation of a process, why the call takes long."""
@@ -64,26 +71,16 @@ def _decorator() -> Callable[..., Any]:
 
     register: Any = event.register
     register("numba:compile", Once())
-
-    def compile_lazily(**options: Any) -> Callable[[Any], Any]:
-        def decorate(function: Any) -> Any:
-            try:
-                return numba.njit(**options)(function)
-            except RuntimeError:  # there is no folder for the cache
-                return numba.njit(**{**options, "cache": False})(function)
-
-        return decorate
-
-    return compile_lazily
+    return _njit
 
 
-_njit = _decorator()
+_decorate = _decorator()
 
 
-def _jit(**options: Any) -> Callable[[F], F]:
-    """Return the decorator of a compiled function."""
-    decorate: Callable[[F], F] = _njit(**options)
-    return decorate
+def _compiled(function: F) -> F:
+    """Return a function compiled by numba, where that can be imported."""
+    made: F = _decorate(function)
+    return made
 
 
 def in_threads(work: Callable[[int, int], None], n_items: int, size: float) -> None:
@@ -92,7 +89,7 @@ def in_threads(work: Callable[[int, int], None], n_items: int, size: float) -> N
     spread(work, n_items, max(1, -(-n_items // max(1, threads))), threads)
 
 
-@_jit(**_options())
+@_compiled
 def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twice the time
     low: int,
     high: int,
@@ -221,8 +218,8 @@ def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twi
                     new[target, y, b, x] = new[target, x, b, y]
 
 
-@_jit(**_options())
-def push_often(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
+@_compiled
+def push_often(  # noqa: PLR0913 - in one call, as steps take as long as a call
     S: Any,
     spare: Any,
     moves: Any,
@@ -232,20 +229,13 @@ def push_often(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
     noise: Any,
     one: int,
     gains: Any,
-    walk: Any,
 ) -> Any:
     """Make the steps of φ (T, Σr, B) with the same moves of one state; return the last S.
 
     With ``gains`` (T,) the trailing half of the coordinates is the average Ū of the leading half:
-    Ū ← Ū + g (U − Ū). ``walk`` (T,) is added to the diagonal of S before every step, in the
-    coordinates before ``one``: the teacher moves.
+    Ū ← Ū + g (U − Ū).
     """
     for t in range(phi.shape[0]):
-        # The teacher moves before the step: E δδᵀ = walk · I, times the probability.
-        if walk[t] > 0.0:
-            for x in range(one):
-                for b in range(S.shape[2]):
-                    S[0, x, b, x] += walk[t] * S[0, one, b, one]
         push(0, len(S), S, spare, moves, left, right, phi[t], noise, one)
         S, spare = spare, S
         if len(gains):
@@ -264,8 +254,8 @@ def push_often(  # noqa: C901, PLR0912, PLR0913 - split, it takes twice the time
     return S
 
 
-@_jit(**_options())
-def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as long
+@_compiled
+def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten times as long
     low: int,
     high: int,
     w: Any,
@@ -279,6 +269,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
     visits: Any,
     noise: Any,
     walk: Any,
+    gram: Any,
     axes: Any,
 ) -> None:
     """Make the steps of ``order`` (n, T) on the weights w (n, d) of runs low..high − 1, in place.
@@ -292,6 +283,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
         spread (n, M) of the outputs s ∘ (V w − t) right after, by Welford's updates.
     noise : (n, T, r), of which noise/s is added to t.
     walk : (n, T, d), subtracted from weights and average before a step: the teacher has moved.
+    gram : anything, where w holds V w for all tasks, and ``vectors`` V Vᵀ: the error is then read.
     axes : d zeros, for few features: loops over their number are unrolled.
     """
     fixed = phi.shape[0] == 1
@@ -315,8 +307,11 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
                 if plain and rank_one:
                     # Without a way through memory a step takes 2 instead of 6 ns.
                     error = -targets[lo, a]
-                    for x in range(d):
-                        error += vectors[lo, x] * w[i, x]
+                    if gram is None:
+                        for x in range(d):
+                            error += vectors[lo, x] * w[i, x]
+                    else:
+                        error += w[i, lo]
                     error *= phi[now, lo]
                     for x in range(d):
                         w[i, x] -= error * vectors[lo, x]
@@ -329,8 +324,11 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
                 for j in range(lo, hi):
                     # The errors V w − t of the task before the step.
                     error = -targets[j, a]
-                    for x in range(d):
-                        error += vectors[j, x] * w[i, x]
+                    if gram is None:
+                        for x in range(d):
+                            error += vectors[j, x] * w[i, x]
+                    else:
+                        error += w[i, j]
                     errors[j - lo] = error
                     if noise is not None:
                         shifts[j - lo] = noise[i, t, j - lo] / scale[j]
@@ -353,8 +351,11 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913 - in parts it takes ten times as
                         output = (1.0 - phi[now, j]) * errors[j - lo] + phi[now, j] * shifts[j - lo]
                         if average is not None:
                             output = -targets[j, a]
-                            for x in range(d):
-                                output += vectors[j, x] * average[0][i, x]
+                            if gram is None:
+                                for x in range(d):
+                                    output += vectors[j, x] * average[0][i, x]
+                            else:
+                                output += average[0][i, j]
                         change = scale[j] * output - means[i, j]
                         means[i, j] += weight * change
                         total += (1.0 - weight) * change * change

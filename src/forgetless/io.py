@@ -30,7 +30,6 @@ VERSION = 1
 """Of the format."""
 
 KINDS = {
-    "bound-comparison": "theory.comparisons:from_document",
     "curves": "lab.results:from_document",
     "model": "estimators.files:from_document",
     "pipeline": "tables.pipeline:from_document",

@@ -330,15 +330,6 @@ def test_ways_to_step_change_nothing(way, name):
     torch.testing.assert_close(*results, rtol=1e-5, atol=1e-6)
 
 
-def test_averages_of_weights_of_few_bits_have_more():
-    small = mlp().bfloat16()
-    average = flt.Average(3)
-    continual = flt.Continual(small, [average])
-    train(small, OPTIMIZERS["sgd"](small.parameters()), [(x.bfloat16(), y) for x, y in batches(1)])
-    assert continual.n_steps == 1
-    assert {mean.dtype for mean in average.mean.values()} == {torch.float32}
-
-
 def test_two_processes_keep_the_same_weights():
     first, second = two_processes("continual_training")
     assert torch.equal(first, second)

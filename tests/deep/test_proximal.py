@@ -206,7 +206,13 @@ def test_arguments_that_are_refused():
             make()
 
 
-def test_weights_of_few_bits_are_warned_of():
-    net = mlp().bfloat16()
+def test_weights_of_few_bits_are_warned_of_and_may_get_more():
+    net, average = mlp().bfloat16(), flt.Average(3)
     with pytest.warns(UserWarning, match="torch.bfloat16 lose small proximal steps"):
-        flt.Continual(net, [flt.Proximal(1.0)], pretrained=True)
+        continual = flt.Continual(net, [flt.Proximal(1e9), average], pretrained=True)
+    train(net, OPTIMIZERS["sgd"](net.parameters()), [(x.bfloat16(), y) for x, y in batches(1)])
+    assert {mean.dtype for mean in average.mean.values()} == {torch.float32}
+    before = weights(net.float())
+    train(net, OPTIMIZERS["sgd"](net.parameters()), batches(2))
+    assert continual.n_steps == 3
+    assert torch.allclose(weights(net), before, atol=1e-5)

@@ -82,13 +82,12 @@ def test_only_statistics_leave_a_block(in_this_thread):
     np.testing.assert_allclose(fl.StreamingRidge().partial_fit_rows(rows).coef_, 1.0, rtol=1e-5)
 
 
-def slow(block):
-    time.sleep(0.3)
-    return block
-
-
 def test_a_worker_may_die_on_a_cluster():
     from distributed import Client, LocalCluster
+
+    def slow(block):  # inside, so that workers need not import this module
+        time.sleep(0.3)
+        return block
 
     X, y = data()
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:

@@ -167,10 +167,14 @@ def test_units_change_nothing(factor, adaptive):
     np.testing.assert_allclose(moved.coef_, plain.coef_, rtol=1e-7)
 
 
-def test_too_large_numbers_are_refused():
-    X, y = data(9, 2)
-    with pytest.raises(OverflowError, match="rescale"):
-        fl.StreamingRidge().fit(X * 1e150, y)
+@pytest.mark.parametrize("factors", [(1e150, 1.0), (1.0, 1e150)])
+def test_too_large_numbers_are_refused_also_in_a_row_that_would_wait(factors):
+    X, y = data(1000, 2)
+    model = fl.StreamingRidge().fit(X, y)
+    for n in (1, 1000):
+        with pytest.raises(OverflowError, match="rescale"):
+            model.partial_fit(X[:n] * factors[0], y[:n] * factors[1])
+    assert model.rows_.n == 1000
 
 
 def test_the_sum_of_a_generator_is_that_of_a_list():

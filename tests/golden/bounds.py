@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 
 import forgetless as fl
+from forgetless.theory.published import last_iterate_rate
 from golden.inputs import ORDERINGS, SCHEDULES, K, horizon, tasks
 
 # Steps, and R²D², at which every bound of the catalogue that has a formula is evaluated
@@ -48,9 +49,6 @@ def upper_bounds():
     for schedule in ("minimax", "projection", "gradient-descent", "increasing-budget-3"):
         bound = fl.upper_bound(SCHEDULES[schedule], 20, **sizes)
         yield f"upper_bound/{schedule}/radius", [bound.value, bound.constant]
-    for schedule in ("fixed", "projection", "constant"):
-        bound = fl.upper_bound(SCHEDULES[schedule], 20, average=2.0)
-        yield f"upper_bound/{schedule}/average", bound.value
     for scheme in ("budget", "ridge"):
         bound = fl.oracle_bound(tasks(noise=0.5), K, scheme=scheme, eta=0.4)
         yield f"oracle_bound/{scheme}", [bound.value, bound.loss, *bound.weights]
@@ -62,7 +60,7 @@ def catalogue():
         if bound.value is not None and bound.name.split(",")[0] not in COMPUTED:
             yield f"bounds/{bound.name}", [unit * bound.at(k, **NUMBERS) for k, unit in SETTINGS]
     for k in (3, 10, 100):
-        rate = fl.theory.bounds.last_iterate_rate
+        rate = last_iterate_rate
         yield f"near_optimal_constant/{k}", rate(k, 1 / np.log(k)) * k / np.log(k)
         yield f"general_constant/{k}", rate(k, 0.7)
 

@@ -244,7 +244,7 @@ HEADERS = [
     {"state": {"value": 1}},
     {"state": {"type": "os", "parts": []}},
     {"without": (0,)},
-    {"without": (7, 0)},
+    {"without": (5, 0)},
 ]
 
 

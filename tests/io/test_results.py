@@ -10,7 +10,6 @@ from forgetless import cli
 from forgetless.errors import FileError
 from forgetless.io import read, write
 from forgetless.tables import read_tasks
-from forgetless.theory.comparisons import BoundComparison
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
@@ -23,7 +22,6 @@ RESULTS = {
     "traces": fl.simulate(TASKS, NAMED, 9, n_trials=2, seed=4, record=[0, 9]),
     "expectation": fl.expect(TASKS, 2.0, 9, metrics=fl.metrics.METRICS, record="all"),
     "expectations": fl.expect(TASKS, [1.0, lambda k, radius: fl.Ridge(radius)], 9, ordering="cyclic"),
-    "comparison": fl.compare_bounds(TASKS, "increasing", 9),
 }
 
 
@@ -35,9 +33,6 @@ def saved(request, tmp_path):
 
 def same(one, other):
     assert type(one) is type(other)
-    if isinstance(one, BoundComparison):
-        assert one == other
-        return
     assert repr(one) == repr(other)
     if isinstance(one, fl.TaskCollection):
         for (X, y), (X2, y2) in zip(one, other, strict=True):
@@ -62,8 +57,7 @@ def test_what_is_read_is_what_was_written(saved):
 
 def test_show_prints_kind_and_summary(saved, capsys):
     result, path = saved
-    kinds = {"TaskCollection": "tasks", "BoundComparison": "bound-comparison"}
-    kind = kinds.get(type(result).__name__, type(result).__name__.lower())
+    kind = "tasks" if isinstance(result, fl.TaskCollection) else "curves"
     assert cli.app.main(["show", str(path)]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"{kind}, written by forgetless {fl.__version__}, {path.stat().st_size:,} bytes\n")

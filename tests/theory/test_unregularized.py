@@ -10,7 +10,7 @@ import forgetless as fl
 from forgetless.theory.one_filter import every_k, one_filter
 from support.campaigns import SEED, seed_for
 
-CATALOGUE = fl.theory.bounds.catalogue
+CATALOGUE = fl.theory.catalogue
 SEVENTHS = fl.Ridge(3 / 7)  # φ(R²) = 0.7 at R = 1
 
 

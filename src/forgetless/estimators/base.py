@@ -70,6 +70,8 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
 
     _state: Any = None
     _cache: list[Any]
+    _n_seen: int = 0
+    _start: dict[str, Any]
     _y_shape: tuple[int, ...] = ()
     _states: type
     _fixed: tuple[str, ...] = ()
@@ -103,28 +105,33 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     def _blank(self) -> Any:
         """Return a copy that has learned nothing."""
         other = copy.copy(self)
-        for name in ("_state", "_cache", "_n_groups", "_y_shape", *_SEEN):
+        for name in ("_state", "_cache", "_n_seen", "_start", "_n_groups", "_y_shape", *_SEEN):
             other.__dict__.pop(name, None)
         return other
 
-    def _commit(self, draft: Any, state: Any) -> Self:
+    def _commit(self, draft: Any, state: Any, n_tasks: int = 1) -> Self:
         """Adopt a draft with its new state: the only place where a model learns."""
-        self.__dict__ = {**draft.__dict__, "_state": state, "_cache": []}
+        learned = {
+            "_state": state,
+            "_cache": [],
+            "_n_seen": self._n_seen + n_tasks,
+            "_start": {name: getattr(self, name) for name in self._fixed},
+        }
+        self.__dict__ = {**draft.__dict__, **learned}
         return self
 
-    def _checked_fixed(self) -> dict[str, Any]:
-        """Return the parameters that a stream cannot change; ValueError if they have changed."""
-        now = {name: getattr(self, name) for name in self._fixed}
+    def _check_fixed(self) -> None:
+        """Raise ValueError if a parameter has changed that a stream cannot change."""
         if self._state is None:
             self._check_parameters()
-        elif now != self._state.fixed:
-            name = next(name for name in now if now[name] != self._state.fixed[name])
-            raise ValueError(
-                f"{name} was {self._state.fixed[name]!r} for the first task and cannot become"
-                f" {now[name]!r} within a stream; set it back, or start again with fit or"
-                " sklearn.base.clone"
-            )
-        return now
+            return
+        for name, value in self._start.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name} was {value!r} for the first task and cannot become"
+                    f" {getattr(self, name)!r} within a stream; set it back, or start again with"
+                    " fit or sklearn.base.clone"
+                )
 
     def _check_parameters(self) -> None:
         """Raise TypeError or ValueError where a parameter is not valid."""
@@ -163,7 +170,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
                     f"names must be {count} names, since features have names, got {names!r}"
                 )
             draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
-        return self._commit(draft, state._replace(**self._widened(state, count)))
+        return self._commit(draft, state._replace(**self._widened(state, count)), 0)
 
     def _widened(self, state: Any, count: int) -> dict[str, Any]:
         """Return the parts of a state that change with ``count`` more features."""
@@ -227,7 +234,8 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     @property
     def n_tasks_seen_(self) -> int:
         """Number of tasks learned."""
-        return int(self._fitted().n_tasks)
+        check_is_fitted(self)
+        return self._n_seen
 
     @property
     def late_errors_(self) -> Floats:

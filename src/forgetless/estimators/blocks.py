@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_X_y
+from sklearn.utils.validation import check_X_y
 
 from forgetless.estimators.rows import DENSE, Rows
-from forgetless.estimators.tasks import array_of, is_dask
+from forgetless.estimators.tasks import array_of, is_dask, weighted
 
 
 def rows_of(
@@ -40,16 +40,7 @@ def rows_of(
         return _sum_of_dask(X, y, sample_weight, {"center": center, "dense": dense})
     X, y = check_X_y(array_of(X), y, accept_sparse="csr", multi_output=True, dtype=np.float64)
     y = y.astype(np.float64).reshape(len(y), -1)
-    if sample_weight is None:
-        return Rows.of(X, y, center=center, dense=dense)
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-    if (weight < 0).any() or not weight.any():
-        raise ValueError(
-            f"sample_weight must be nonnegative and not all zero, got {weight.min():g} to"
-            f" {weight.max():g}; leave a block without weight out"
-        )
-    kept = np.flatnonzero(weight)
-    return Rows.of(X[kept], y[kept], weight[kept], center=center, dense=dense)
+    return Rows.of(*weighted(X, y, sample_weight), center=center, dense=dense)
 
 
 def _sum_of_dask(X: Any, y: Any, weight: Any, options: dict[str, Any]) -> Rows:

@@ -18,12 +18,10 @@ from forgetless.estimators.temperature import MOST, Temperature, softmax
 class ClassState(NamedTuple):
     """Everything learned; ``before`` has the weights of rows that were predicted wrongly."""
 
-    fixed: dict[str, Any]
     classes: NDArray[Any]
     counts: Floats
     memory: Memory
     temperature: Temperature
-    n_tasks: int
     before: Before
 
 
@@ -85,9 +83,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         return Options(self._strength(), self.rank, True, bool(self.standardize))
 
     @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(
-        self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
-    ) -> ClassState:
+    def _learned(self, X: Any, targets: Floats, weight: Any, every: NDArray[Any]) -> ClassState:
         state = self._state
         options = self._options()
         weights = np.ones(len(targets)) if weight is None else weight
@@ -121,9 +117,8 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         left = 1.0 - min(freedom / max(memory.rows.n, 1.0), 0.9)
         left_out = targets[some] - (targets[some] - after) / left
         temperature = temperature.plus(left_out, targets[some], weights[some])
-        n_tasks = 1 if state is None else state.n_tasks + 1
         counts = counts + weights @ targets
-        return ClassState(fixed, every, counts, memory, temperature, n_tasks, before)
+        return ClassState(every, counts, memory, temperature, before)
 
     @few_threads(lambda _: 0.0)
     def _solved_now(self) -> tuple[ClassState, Memory]:

@@ -363,10 +363,10 @@ def _past(model: Any) -> tuple[int, Floats]:
     """Return the number of tasks a model has learned, and the errors of the last ones before it
     learned them.
     """
-    state = getattr(last_step(model), "_state", None)
-    if state is None:
+    last = last_step(model)
+    if getattr(last, "_state", None) is None:
         return 0, np.zeros(0)
-    return int(state.n_tasks), last_step(model).late_errors_
+    return last.n_tasks_seen_, last.late_errors_
 
 
 def _constant(value: Any, like: Any) -> Any:

@@ -59,6 +59,8 @@ def to_document(model: Any) -> io.Document:
         "names": [str(name) for name in getattr(model, "feature_names_in_", ())],
         "targets": list(model._y_shape),
         "groups": model.__dict__.get("_n_groups"),
+        "tasks": model.n_tasks_seen_,
+        "start": _plain(model._start),
         "state": plan,
     }
     return io.Document("model", header, arrays)
@@ -82,6 +84,8 @@ def from_document(document: io.Document) -> Any:
     if arrays:
         raise ValueError(f"{next(iter(arrays))} does not belong there")
     model._cache = []
+    model._n_seen = int(header["tasks"])
+    model._start = dict(header["start"])
     model._y_shape = tuple(header["targets"])
     model.n_features_in_ = d
     if header["groups"] is not None:

@@ -32,7 +32,7 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
         """
         state = self._state
-        fixed = self._checked_fixed()
+        self._check_fixed()
         draft = copy.copy(self)
         check_unmasked("y", y)
         labels = column_or_1d(y, warn=True)
@@ -53,11 +53,9 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
                 every = np.union1d(np.asarray(others), every)
         draft._y_shape = (len(every),)
         targets = (labels[:, None] == every).astype(np.float64)
-        return self._commit(draft, self._learned(X, targets, weight, every, fixed))
+        return self._commit(draft, self._learned(X, targets, weight, every))
 
-    def _learned(
-        self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
-    ) -> Any:
+    def _learned(self, X: Any, targets: Floats, weight: Any, every: NDArray[Any]) -> Any:
         """Return the state after a task of one-hot targets (n, c) of the classes ``every``."""
         raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
 

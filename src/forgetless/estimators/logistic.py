@@ -42,12 +42,10 @@ class LogisticState(NamedTuple):
     against the rest, and the weights of rows that were predicted wrongly.
     """
 
-    fixed: dict[str, Any]
     classes: NDArray[Any]
     plain: Rows
     rows: tuple[Rows, ...]
     fits: tuple[Fit, ...]
-    n_tasks: int
     before: Before
 
 
@@ -92,9 +90,7 @@ class StreamingLogistic(StreamingClassifier):
         self.guard = guard
 
     @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(
-        self, X: Any, targets: Floats, weight: Any, every: NDArray[Any], fixed: dict[str, Any]
-    ) -> LogisticState:
+    def _learned(self, X: Any, targets: Floats, weight: Any, every: NDArray[Any]) -> LogisticState:
         state = self._state
         if len(every) < 2:
             raise ValueError(
@@ -130,8 +126,7 @@ class StreamingLogistic(StreamingClassifier):
             earlier = None if state is None else (state.rows[j], state.fits[j])
             learned.append(_newton(X, column, weight, earlier, (plain.scale, float(self.alpha))))
         rows, fits = zip(*learned, strict=True)
-        n_tasks = 1 if state is None else state.n_tasks + 1
-        return LogisticState(fixed, every, plain, rows, fits, n_tasks, before)
+        return LogisticState(every, plain, rows, fits, before)
 
     def _widened(self, state: LogisticState, count: int) -> dict[str, Any]:
         dense = self.n_features_in_ + count

@@ -15,7 +15,7 @@ from forgetless.estimators.memory import Memory, Options, learned
 from forgetless.estimators.mixture import Loss, Mixture
 from forgetless.estimators.moments import inverse_scale
 from forgetless.estimators.ranges import Guard
-from forgetless.estimators.rows import Rows
+from forgetless.estimators.rows import Rows, check_squares
 
 WAITING = 64
 """Rows of small tasks that may wait, if they are at most 1 % of all rows."""
@@ -26,11 +26,8 @@ class State(NamedTuple):
 
     Attributes
     ----------
-    fixed : dict
-        Parameters of the first task that cannot change.
     memory : Memory
     mixture : Mixture or None
-    n_tasks : int
     before : Before
         Squared errors of tasks before they were learned.
     waiting : tuple of (X, y)
@@ -38,10 +35,8 @@ class State(NamedTuple):
         single rows.
     """
 
-    fixed: dict[str, Any]
     memory: Memory
     mixture: Mixture | None
-    n_tasks: int
     before: Before
     waiting: tuple[Any, ...] = ()
     n_waiting: int = 0
@@ -144,19 +139,17 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             rows = rows_of(X, y, sample_weight, center=center, dense=self._options().dense)
             return self.partial_fit_rows(rows)
         state = self._state
-        fixed = self._checked_fixed()
+        self._check_fixed()
         # scikit-learn's checks write attributes of the first task: on a copy, all or nothing.
         draft = copy.copy(self)
         X, y, weight = tasks.task(draft, X, y, sample_weight, first=state is None)
         if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
             count = state.n_waiting + len(X)
+            check_squares(X, X, y)
             if count <= min(WAITING, 0.01 * state.memory.rows.n):
                 waiting = (*state.waiting, (X.copy(), y.copy()))
-                return self._commit(
-                    draft,
-                    state._replace(waiting=waiting, n_waiting=count, n_tasks=state.n_tasks + 1),
-                )
-        return self._commit(draft, self._learned(X, y, weight, fixed))
+                return self._commit(draft, state._replace(waiting=waiting, n_waiting=count))
+        return self._commit(draft, self._learned(X, y, weight))
 
     def partial_fit_rows(self, rows: Rows) -> Self:
         """Learn one task given as statistics of its rows: from ``forgetless.rows_of``, or a sum of
@@ -170,7 +163,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
                 f"rows must be the statistics of rows, got {type(rows).__name__}; make them with"
                 " forgetless.rows_of(X, y), or use partial_fit(X, y)"
             )
-        fixed = self._checked_fixed()
+        self._check_fixed()
         if rows.centered != bool(self.fit_intercept):
             raise ValueError(
                 f"rows are {'' if rows.centered else 'not '}centred, but fit_intercept is"
@@ -188,7 +181,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
                 f" before {self.n_features_in_} and {len(state.memory.rows.target)}"
             )
         loss = None if state is None else self._loss_on_rows(state, rows)
-        return self._commit(draft, self._after(state, [rows], loss, fixed))
+        return self._commit(draft, self._after(state, [rows], loss))
 
     def _widened(self, state: State, count: int) -> dict[str, Any]:
         options = self._options()
@@ -201,19 +194,19 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         )
 
     @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(self, X: Any, y: Floats, weight: Any, fixed: dict[str, Any]) -> State:
+    def _learned(self, X: Any, y: Floats, weight: Any) -> State:
         """Return the state after a task given as arrays."""
         state = self._merged()
         blocks = self._options().blocks(X, y, weight)
         if state is None:
-            return self._after(None, blocks, None, fixed)
+            return self._after(None, blocks, None)
         inside = Guard.of(state.memory.rows, self.guard).held(X)
 
         def loss(coef: Floats, intercept: Floats) -> float:
             errors = (inside @ coef + intercept - y) ** 2
             return float(errors.sum() if weight is None else weight @ errors.sum(axis=1))
 
-        return self._after(state, blocks, loss, fixed)
+        return self._after(state, blocks, loss)
 
     def _loss_on_rows(self, state: State, rows: Rows) -> Loss | None:
         """Return the squared error on a task given as statistics; None where the guard matters."""
@@ -226,17 +219,14 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             )
         return None
 
-    def _after(
-        self, state: State | None, blocks: Any, loss: Loss | None, fixed: dict[str, Any]
-    ) -> State:
+    def _after(self, state: State | None, blocks: Any, loss: Loss | None) -> State:
         """Return the state after a task given as blocks, with its squared error before learning."""
         options = self._options()
         mixture = Mixture() if self.adaptive else None
         before = Before()
         memory = None
-        n_tasks = 0
         if state is not None:
-            _, memory, mixture, n_tasks, before, *_ = state
+            memory, mixture, before, *_ = state
         n = 0.0 if memory is None else memory.rows.n
         error = None if loss is None else loss(*_weights(memory, mixture))
         if mixture is not None:
@@ -250,7 +240,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             mixture = mixture.after(memory, blocks, options)
         if error is not None:
             before = before.plus(error, memory.rows.n - n, n)
-        return State(fixed, memory, mixture, n_tasks + 1, before)
+        return State(memory, mixture, before)
 
     # --- reading ---
 
@@ -264,8 +254,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         y = np.concatenate([y for _, y in state.waiting])
         draft = copy.copy(self)
         draft._state = state._replace(waiting=(), n_waiting=0)
-        merged = draft._learned(X, y, None, state.fixed)
-        return merged._replace(n_tasks=state.n_tasks)
+        return draft._learned(X, y, None)
 
     def _fitted(self) -> State:
         state: State = self._solved()[0]

@@ -115,12 +115,7 @@ class Rows:
         w = np.ones(m) if weight is None else weight
         n = float(w.sum())
         low, high = column_range(X)
-        largest = max(-low.min(), high.max(), np.abs(y).max())
-        if not largest < LARGEST:
-            raise OverflowError(
-                f"X or y holds {largest:g}, too large to be squared; numbers must be below"
-                f" {LARGEST:g}: rescale them towards 1"
-            )
+        check_squares(low, high, y)
         mean = np.asarray(w @ X).ravel() / n if center else np.zeros(d)
         target = w @ y / n if center else np.zeros(y.shape[1])
         Y = y - target
@@ -339,3 +334,15 @@ class Rows:
 
 def _placed(values: Floats, place: Any) -> Floats:
     return np.where(place >= 0, values[..., place], 0.0)
+
+
+def check_squares(low: Floats, high: Floats, y: Floats) -> None:
+    """Raise OverflowError where features between ``low`` and ``high`` or targets y are too large to
+    be squared.
+    """
+    largest = max(-low.min(), high.max(), np.abs(y).max())
+    if not largest < LARGEST:
+        raise OverflowError(
+            f"X or y holds {largest:g}, too large to be squared; numbers must be below"
+            f" {LARGEST:g}: rescale them towards 1"
+        )

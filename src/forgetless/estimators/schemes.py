@@ -27,7 +27,6 @@ class SchemeState(NamedTuple):
 
     Attributes
     ----------
-    fixed : dict
     last, average : arrays of shape (d, c)
         Weights after the last task, and those that predict.
     total : float
@@ -36,17 +35,14 @@ class SchemeState(NamedTuple):
         The largest ‖X‖₂ so far, where it was needed.
     strength : float
         1/φ'(0) of the last step: λ, or 1/(Nγ).
-    n_tasks : int
     before : Before
     """
 
-    fixed: dict[str, Any]
     last: Floats
     average: Floats
     total: float
     radius: float
     strength: float
-    n_tasks: int
     before: Before
 
 
@@ -79,21 +75,21 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
             Nonnegative weights of the squared errors.
         """
         state: SchemeState | None = self._state
-        fixed = self._checked_fixed()
+        self._check_fixed()
         draft = copy.copy(self)
         X, y, weight = tasks.task(draft, X, y, sample_weight, first=state is None)
         if state is None:
             start = np.zeros((X.shape[1] + bool(self.fit_intercept), y.shape[1]))
-            state = SchemeState(fixed, start, start, 0.0, 0.0, 0.0, 0, Before())
+            state = SchemeState(start, start, 0.0, 0.0, 0.0, Before())
         return self._commit(draft, self._after(state, self._extended(X), y, weight))
 
     def _after(self, state: SchemeState, X: Any, y: Floats, weight: Any) -> SchemeState:
         """Return the state after a task."""
-        t = state.n_tasks + 1
+        t = self._n_seen + 1
         # What the model would have said of the task before it is learned.
         gap = X @ state.average - y
         before = state.before
-        if state.n_tasks:
+        if t > 1:
             squares = np.sum(gap**2, axis=1)
             error = float(squares.sum() if weight is None else weight @ squares)
             rows = float(len(y) if weight is None else weight.sum())
@@ -120,7 +116,7 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
             total = averages.next_total(state.total, float(self.average), t)
             average = state.average + (last - state.average) / total
         strength = float(filter_.strength())
-        return SchemeState(state.fixed, last, average, total, radius, strength, t, before)
+        return SchemeState(last, average, total, radius, strength, before)
 
     @property
     def _needs_radius(self) -> bool:

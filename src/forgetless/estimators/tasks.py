@@ -89,14 +89,21 @@ def _checked(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[A
             f" {y.shape[1:]}; use fit to start again"
         )
     model._y_shape = y.shape[1:]
+    return weighted(X, y, weight)
+
+
+def weighted(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Return X, y and checked weights or None, without the rows of weight zero, which count as
+    absent.
+    """
     if weight is None:
         return X, y, None
     weight = _check_sample_weight(weight, X, dtype=np.float64)
     if (weight < 0).any():
         raise ValueError(
-            f"sample_weight must not be negative, got {weight.min():g}; use 0 to leave a row out"
+            f"sample_weight must be nonnegative, got {weight.min():g}; use 0 to leave a row out"
         )
-    kept = np.flatnonzero(weight > 0)  # rows of weight zero count as absent
+    kept = np.flatnonzero(weight)
     if len(kept) == 0:
         raise ValueError(
             "sample_weight is zero for every row of a task: nothing to learn; leave the task out"

@@ -35,7 +35,7 @@ import warnings
 import numpy as np
 
 from forgetless import _kernels
-from forgetless._validate import Floats, check_memory
+from forgetless._validate import Array, Floats, check_memory
 from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.lab.problem import Problem
 from forgetless.orderings import Moves
@@ -64,33 +64,16 @@ def carry(S: Floats, moves: Moves, maps: Maps, phi: Floats) -> Floats:
     return new
 
 
-def carry_often(
-    S: Floats,
-    moves: Moves,
-    maps: Maps,
-    phi: Floats,
-    gains: Floats | None = None,
-    walk: Floats | None = None,
-) -> Floats:
+def carry_often(S: Floats, moves: Moves, maps: Maps, phi: Floats, gains: Floats) -> Array:
     """Return S after the steps of φ (T, Σr, B) with the same moves of one state, in one call.
 
-    ``gains`` (T,) are those of an average, ``walk`` (T,) the variances of a walking teacher.
+    ``gains`` are those of an average, of shape (T,); none for the last iterate.
     """
     S = np.array(S)
-    n_steps = len(phi)
-    found: Floats = _kernels.push_often(
-        S,
-        np.empty_like(S),
-        (*moves.table, maps.offsets),
-        maps.left,
-        maps.right,
-        np.ascontiguousarray(phi),
-        maps.noise,
-        maps.one,
-        np.zeros(0) if gains is None else gains,
-        np.zeros(n_steps) if walk is None else walk,
-    )
-    return found
+    table = (*moves.table, maps.offsets)
+    phi = np.ascontiguousarray(phi)
+    others = (maps.left, maps.right, phi, maps.noise, maps.one, gains)
+    return _kernels.push_often(S, np.empty_like(S), table, *others)
 
 
 def conjugate(G: Floats, S: Floats) -> Floats:
@@ -194,15 +177,12 @@ class Run:
 
     def advance(self, factors: Floats) -> None:
         """Make the steps of φ (T, Σr, B)."""
-        plain = self.marked is None and not (self.averaged and self.walk)
-        if self.problem.ordering.stationary and plain:
+        end = self.done + len(factors)
+        if self.problem.ordering.stationary and self.marked is None and not self.walk:
             # One state and the same moves: all steps are one call of the compiled loop.
-            steps = np.arange(self.done, self.done + len(factors))
-            gains = self.problem.gains[steps] if self.averaged else None
-            walk = np.where(steps > 0, self.walk, 0.0)
-            maps = self.coordinates.maps
-            self.S = carry_often(self.S, self.moves(), maps, factors, gains, walk)
-            self.done += len(factors)
+            gains = self.problem.gains[self.done : end]
+            self.S = carry_often(self.S, self.moves(), self.coordinates.maps, factors, gains)
+            self.done = end
             return
         for phi in factors:
             self.move_teacher()

@@ -12,7 +12,7 @@ from forgetless._progress import track
 from forgetless._validate import Floats
 from forgetless.lab.chain import Run
 from forgetless.lab.coordinates import Coordinates
-from forgetless.lab.powers import Powers
+from forgetless.lab.powers import Powers, whole_periods
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
 from forgetless.lab.rounding import relative_errors
@@ -142,7 +142,7 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
         stops = problem.stops(last, run.work)
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
-        advance(run, powers, stop)
+        _advance(run, powers, stop)
         if stop in recorded:
             now = Snapshot(run)
             for each in metrics:
@@ -150,20 +150,17 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     return {name: np.stack(values, axis=1) for name, values in curves.items()}
 
 
-def advance(run: Run, powers: Powers | None, last: int) -> None:
+def _advance(run: Run, powers: Powers | None, last: int) -> None:
     """Make the steps up to ``last``: whole periods by powers, where there are some."""
     problem = run.problem
+    first, end = whole_periods(powers, run.done, last)
+    if first > run.done:
+        run.advance(problem.factors(run.done, first))
     if powers is not None:
-        period = powers.period
-        # Up to the end of the present period, and then as many periods as there are.
-        begin = min(last, -(-run.done // period) * period)
-        if begin > run.done:
-            run.advance(problem.factors(run.done, begin))
-        end = max(begin, last // period * period)
-        run.S = powers.advanced(run.S, end - begin)
+        run.S = powers.advanced(run.S, end - first)
         run.done = end
-    if last > run.done:
-        run.advance(problem.factors(run.done, last))
+    if last > end:
+        run.advance(problem.factors(end, last))
 
 
 def _along_one_order(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:

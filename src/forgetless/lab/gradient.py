@@ -16,7 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from forgetless._validate import Floats, check_memory
+from forgetless._progress import track
+from forgetless._validate import Array, Floats, check_memory
 from forgetless.filters import Filter
 from forgetless.lab.chain import Run, carry
 from forgetless.lab.coordinates import Coordinates
@@ -180,11 +181,10 @@ class Adjoint:
         run.S = S[None, :, None, :]
         phi = problem.factors(0, problem.k)
         slopes = np.empty(phi.shape[:2])
-        for t, form in enumerate(reversed(forms)):
+        for t, form in enumerate(track(forms[::-1], "steps")):
             run.move_teacher()
-            moves = run.moves()
-            slopes[t] = self._of_step(run.S, form, moves, phi[t, :, 0])
-            run.S = carry(run.S, moves, self.c.maps, phi[t])
+            slopes[t] = self._of_step(run.S, form, run.moves(), phi[t, :, 0])
+            run.S = carry(run.S, run.moves(), self.c.maps, phi[t])
             run.done += 1
         return 0.5 * float(np.sum(self.form * run.S[:, :, 0].sum(0))), slopes
 
@@ -199,33 +199,32 @@ class Adjoint:
         slopes = np.zeros(len(phi))
         _, starts, source, task, probability = moves.table
         for begin, end in pairwise(starts):
-            s = source[begin]
+            before = S[source[begin], :, 0]
+            after = V[moves.target[begin], :, 0]
             rows = slice(maps.offsets[task[begin]], maps.offsets[task[end - 1] + 1])
             L = maps.left[rows]
             R = maps.right[rows]
             own = owners[rows]
-            T = R @ S[s, :, 0]
+            T = R @ before
             # Only singular vectors of one task meet in a step.
             K = T @ R.T * (own[:, None] == own)
-            K[np.diag_indices_from(K)] += maps.noise[rows] * S[s, maps.one, 0, maps.one]
+            K += np.diag(maps.noise[rows] * before[maps.one, maps.one])
             moved = T - (K * phi[rows]) @ L
             p = probability[begin:end][own - task[begin]]
-            slopes[rows] -= p * np.sum((L @ V[moves.target[begin], :, 0]) * moved, axis=1)
+            slopes[rows] -= p * np.sum((L @ after) * moved, axis=1)
         return slopes
 
 
-def _softened(values: Floats, softness: float) -> Floats:
+def _softened(values: Floats, softness: float) -> Array:
     """Return the derivatives of the (1/ε)-norm of nonnegative eigenvalues in ascending order."""
-    # Relative to the largest eigenvalue no power overflows.
     top = float(values[-1])
-    weights = np.zeros(len(values))
     if softness <= 0 or top <= 0:
-        weights[-1] = 1.0
-        return weights
+        return np.eye(len(values))[-1]
     with np.errstate(under="ignore"):
+        # Relative to the largest eigenvalue no power overflows.
         relative = np.maximum(values / top, 0.0)
-        norm = float(np.sum(relative ** (1 / softness)) ** softness)
-        return np.asarray((relative / norm) ** (1 / softness - 1))
+        norm = np.sum(relative ** (1 / softness)) ** softness
+        return (relative / norm) ** (1 / softness - 1)
 
 
 def through_parameters(
@@ -233,8 +232,5 @@ def through_parameters(
 ) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
     eigenvalues = tasks.singular_values**2
-    sensitivities = filter.broadcast(eigenvalues).derivatives(eigenvalues)
-    return {
-        name: np.sum(by_factor * np.asarray(slopes), axis=1)
-        for name, slopes in sensitivities.items()
-    }
+    slopes = filter.broadcast(eigenvalues).derivatives(eigenvalues)
+    return {name: np.sum(by_factor * each, axis=1) for name, each in slopes.items()}

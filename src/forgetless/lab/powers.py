@@ -9,19 +9,39 @@ relative error of some k·eps is unavoidable: 1e-9 at a million steps.
 
 import numpy as np
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.lab.chain import carry
 from forgetless.lab.coordinates import Maps
 from forgetless.lab.problem import Problem
+from forgetless.orderings import Moves
 
 
 class Powers:
-    """P^(2^i) of the matrices P of B schedules, each of shape (B, n, n)."""
+    """P^(2^i) of the matrices P of B schedules, each of shape (B, n, n).
 
-    def __init__(self, matrices: Floats, size: int, period: int) -> None:
-        self.squares = [matrices]
-        self.rows, self.columns = np.tril_indices(size)
-        self.period = period
+    Parameters
+    ----------
+    moves : list of Moves
+        Those of one period, in the order in which they are made.
+    maps : Maps
+    phi : array of shape (Σr, B)
+    """
+
+    def __init__(self, moves: list[Moves], maps: Maps, phi: Floats) -> None:
+        Q = maps.left.shape[1]
+        self.period = len(moves)
+        self.rows, self.columns = np.tril_indices(Q)
+        n = len(self.rows)
+        # The basis matrices e_x e_yᵀ + e_y e_xᵀ, one in every lane: column j of P is the image of
+        # the one in lane j.
+        basis = self._matrices(np.eye(n)[:, :, None], np.zeros((1, Q, n, Q)))
+        images = []
+        for factors in phi.T:
+            S = basis
+            for each in moves:
+                S = carry(S, each, maps, np.repeat(factors[:, None], n, axis=1))
+            images.append(S[0, self.rows, :, self.columns])
+        self.squares = [np.stack(images)]
 
     @classmethod
     def if_faster(
@@ -32,37 +52,22 @@ class Powers:
         ``back`` is for forms, which meet the steps of a period in reverse order.
         """
         tasks = problem.tasks
-        period = problem.ordering.period(tasks.n_tasks)
+        ordering = problem.ordering
+        period = ordering.period(tasks.n_tasks)
         Q = maps.left.shape[1]
         changing = not problem.constant or problem.average is not None or bool(tasks.walk)
         if period is None or changing or not Q:
             return None
         n = Q * (Q + 1) // 2
-        states = problem.ordering.n_states(tasks.n_tasks, k)
         # Multiplications of the squarings and of the first period, against those of all steps.
+        states = ordering.n_states(tasks.n_tasks, k)
         step = 3.0 * states * (len(maps.left) * Q * Q / period + 1000)
         if n**3 * np.log2(k / period + 2) + n * period * step > k * step:
             return None
-        matrices = [cls._matrix(problem, maps, b, n, back) for b in range(len(problem.filters))]
-        return cls(np.stack(matrices), Q, period)
-
-    @staticmethod
-    def _matrix(problem: Problem, maps: Maps, b: int, n: int, back: bool) -> Floats:
-        """Return P of one schedule: column j is the image of basis matrix j."""
-        Q = maps.left.shape[1]
-        n_tasks = problem.tasks.n_tasks
-        rows, columns = np.tril_indices(Q)
-        lanes = np.arange(n)
-        # The basis matrices e_x e_yᵀ + e_y e_xᵀ, one in every lane.
-        S = np.zeros((1, Q, n, Q))
-        S[0, rows, lanes, columns] = 1.0
-        S[0, columns, lanes, rows] = 1.0
-        phi = np.repeat(problem.factors(0, 1)[0][:, b : b + 1], n, axis=1)
-        steps = range(problem.ordering.period(n_tasks) or 1)
-        for t in reversed(steps) if back else steps:
-            moves = problem.ordering.moves(n_tasks, t)
-            S = carry(S, moves.reversed if back else moves, maps, phi)
-        return np.asarray(S[0, rows, :, columns])
+        moves = [ordering.moves(tasks.n_tasks, t) for t in range(period)]
+        if back:
+            moves = [each.reversed for each in reversed(moves)]
+        return cls(moves, maps, problem.factors(0, 1)[0])
 
     def advanced(self, S: Floats, n_steps: int) -> Floats:
         """Return the moments S (1, Q, B, Q) after some periods of ``n_steps`` in all."""
@@ -98,11 +103,23 @@ class Powers:
             self.squares.append(self.squares[-1] @ self.squares[-1])
         return self.squares[bit]
 
-    def _entries(self, S: Floats) -> Floats:
-        return np.asarray(np.moveaxis(S[0], 1, 0)[:, self.rows, self.columns, None])
+    def _entries(self, S: Floats) -> Array:
+        """Return the entries (B, n, 1) of symmetric matrices (1, Q, B, Q)."""
+        return np.moveaxis(S[0], 1, 0)[:, self.rows, self.columns, None]
 
     def _matrices(self, x: Floats, like: Floats) -> Floats:
+        """Return the symmetric matrices with entries x (B, n, 1)."""
         new = np.empty_like(like)
         new[0, self.rows, :, self.columns] = x[:, :, 0].T
         new[0, self.columns, :, self.rows] = x[:, :, 0].T
         return new
+
+
+def whole_periods(powers: Powers | None, begin: int, end: int) -> tuple[int, int]:
+    """Return where the first whole period in begin..end begins and the last one ends; ``end`` twice
+    if there are none, or no powers.
+    """
+    if powers is None:
+        return end, end
+    first = min(end, -(-begin // powers.period) * powers.period)
+    return first, first + (end - first) // powers.period * powers.period

@@ -1,6 +1,5 @@
 """The validated arguments of all verbs: tasks, filters, ordering, recorded steps."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -73,10 +72,10 @@ class Problem:
         steps = recorded_steps(record, k)
         return cls(tasks, filters, labels, k, order, steps, averages.power(average))
 
-    def parts(self, size: int) -> Iterator["Problem"]:
-        """Yield the same problem with at most ``size`` schedules at a time."""
-        for first in range(0, len(self.filters), size):
-            yield replace(self, filters=self.filters[first : first + size])
+    def parts(self, size: int) -> list["Problem"]:
+        """Return the same problem with at most ``size`` schedules at a time."""
+        starts = range(0, len(self.filters), size)
+        return [replace(self, filters=self.filters[first : first + size]) for first in starts]
 
     @cached_property
     def gains(self) -> Floats:
@@ -215,8 +214,9 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
     list of steps.
     """
     if isinstance(record, str):
-        return _named_steps(record, k)
-    steps = np.atleast_1d(np.asarray(record))
+        steps = _named_steps(record, k)
+    else:
+        steps = np.atleast_1d(np.asarray(record))
     if steps.ndim != 1 or steps.size == 0 or steps.dtype.kind not in "iu":
         raise TypeError(
             f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}'
@@ -228,11 +228,8 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
 
 
 def _named_steps(record: str, k: int) -> NDArray[np.int64]:
-    if record == "last":
-        return np.array([k])
-    if record == "all":
-        return np.arange(1, k + 1)
     if record == "log":
-        spaced = np.geomspace(1, k, 1 + int(20 * np.log10(k)))
-        return np.unique(np.rint(spaced).astype(np.int64))
-    raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
+        return np.rint(np.geomspace(1, k, 1 + int(20 * np.log10(k)))).astype(np.int64)
+    if record not in ("last", "all"):
+        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
+    return np.arange(1 if record == "all" else k, k + 1)

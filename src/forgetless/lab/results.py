@@ -7,7 +7,7 @@ coordinates are known: the labels of the schedules, the numbers of the trials, t
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -119,38 +119,37 @@ class Curves(Printed):
                 shown = ", ".join(map(repr, known[:20])) or "none: there is no such axis"
                 raise KeyError(f"{axis}={each!r} is not among the coordinates: {shown}")
         at = [known.index(each) for each in asked]
-        coordinates = dict(self.coordinates)
-        coordinates[axis] = asked
-        axes = dict(self.axes)
-        if not several:
-            del coordinates[axis]
-            axes = {name: tuple(a for a in own if a != axis) for name, own in axes.items()}
         values = {}
         for name, value in self.values.items():
             place = self.axes[name].index(axis)
             values[name] = np.asarray(np.take(value, at if several else at[0], axis=place))
-        return replace(
-            self, values=values, axes=axes, coordinates=coordinates, estimate=lambda: self.errors
-        )
+        coordinates = {**self.coordinates, axis: asked}
+        axes = self.axes
+        if not several:
+            del coordinates[axis]
+            axes = {name: tuple(a for a in own if a != axis) for name, own in axes.items()}
+        return Curves(values, axes, coordinates, lambda: self.errors)
 
     def means(self, metric: str) -> Floats:
         """Return the mean of a metric over trials; the metric itself if there are none."""
-        value = getattr(self, metric)
-        if "trial" not in self.axes[metric]:
-            return np.asarray(value)
-        return np.asarray(value.mean(axis=self.axes[metric].index("trial")))
+        value: Floats = getattr(self, metric)
+        place = self._place_of_trials(metric)
+        return value if place is None else np.asarray(value.mean(axis=place))
 
     def standard_errors(self, metric: str) -> Floats:
         """Return the standard errors of these means: NaN for one trial, 0 for exact values."""
-        value = getattr(self, metric)
-        if "trial" not in self.axes[metric]:
+        value: Floats = getattr(self, metric)
+        place = self._place_of_trials(metric)
+        if place is None:
             return np.zeros(value.shape)
-        place = self.axes[metric].index("trial")
         n_trials = value.shape[place]
-        if n_trials == 1:
-            return np.full(self.means(metric).shape, np.nan)
-        with np.errstate(invalid="ignore"):  # runs whose losses overflowed
-            return np.asarray(value.std(axis=place, ddof=1) / np.sqrt(n_trials))
+        with np.errstate(invalid="ignore", divide="ignore"):  # overflowed losses; a single run
+            squares = value.var(axis=place) / np.float64(n_trials - 1)
+            return np.asarray(np.sqrt(squares))
+
+    def _place_of_trials(self, metric: str) -> int | None:
+        axes = self.axes[metric]
+        return axes.index("trial") if "trial" in axes else None
 
     @property
     def scalars(self) -> list[str]:
@@ -161,12 +160,11 @@ class Curves(Printed):
         """Return a tidy pandas data frame: one row per schedule, trial and step, one column per
         metric that is one number.
         """
-        shape = tuple(len(each) for each in self.coordinates.values())
+        places = np.indices([len(each) for each in self.coordinates.values()])
         columns: dict[str, Any] = {}
-        for place, (axis, known) in enumerate(self.coordinates.items()):
+        for (axis, known), at in zip(self.coordinates.items(), places, strict=True):
             labels = np.array(known, dtype=object if isinstance(known[0], str) else None)
-            own = labels.reshape(-1, *[1] * (len(shape) - place - 1))
-            columns[axis] = np.broadcast_to(own, shape)
+            columns[axis] = labels[at]
         return frame(columns | {name: self.values[name] for name in self.scalars})
 
     def table(self) -> Table:
@@ -175,14 +173,13 @@ class Curves(Printed):
         """
         n = max(1, len(self.steps))
         rows = [n - 1]
-        if not self.labels:
-            rows = np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
         columns: dict[str, list[Any]] = {}
         if self.labels:
             columns["schedule"] = list(self.labels)
-        if "step" in self.coordinates:
-            steps = [int(self.steps[i]) for i in rows]
-            columns["step"] = steps * max(1, len(self.labels))
+        else:
+            rows = np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
+        if len(self.steps):
+            columns["step"] = self.steps[rows].tolist() * max(1, len(self.labels))
         for name in self.scalars:
             means = self.means(name).reshape(-1, n)[:, rows].ravel()
             errors = self.standard_errors(name).reshape(-1, n)[:, rows].ravel()
@@ -194,9 +191,7 @@ class Curves(Printed):
 
     def _title(self) -> str:
         """Return what was recorded, in a line."""
-        parts = []
-        if self.labels:
-            parts.append(f"{len(self.labels)} schedules")
+        parts = [f"{len(self.labels)} schedules"] if self.labels else []
         steps = self.steps
         if len(steps) > 1:
             parts.append(f"{len(steps)} steps in {steps[0]}..{steps[-1]}")
@@ -205,13 +200,11 @@ class Curves(Printed):
         if "worst_case" in self.values:
             parts.append("over all unit teachers")
         runs = len(self.coordinates.get("trial", ()))
-        if not runs:
-            parts.append("exact up to rounding")
-        else:
-            parts.append("1 run" if runs == 1 else f"mean of {runs} runs")
-        more = [f"{name} {self.values[name].shape}" for name in self.values]
-        more = [each for each in more if each.split()[0] not in self.scalars]
-        return f"Curves: {', '.join(parts + more)}"
+        exact = "exact up to rounding" if runs == 0 else "1 run"
+        parts.append(f"mean of {runs} runs" if runs > 1 else exact)
+        others = [name for name in self.values if name not in self.scalars]
+        parts += [f"{name} {self.values[name].shape}" for name in others]
+        return f"Curves: {', '.join(parts)}"
 
     def plot(self, metric: str | None = None, ax: Any = None) -> Any:
         """Draw a metric, by default the first, against the steps, one line for every schedule;
@@ -225,11 +218,10 @@ class Curves(Printed):
         """Write it to a file, with its errors; ``fl.load`` reads it."""
         header = {
             "axes": {name: list(axes) for name, axes in self.axes.items()},
-            "labels": list(self.labels),
+            "coordinates": {axis: list(known) for axis, known in self.coordinates.items()},
             "errors": self.errors,
         }
-        arrays = {f"value.{name}": value for name, value in self.values.items()}
-        write(path, "curves", header, {"steps": self.steps, **arrays})
+        write(path, "curves", header, self.values)
 
     def __getattr__(self, name: str) -> Floats:
         # Called for what is no field. A copy that is being made has no values yet.
@@ -256,26 +248,24 @@ def from_document(document: Document) -> Curves:
     """Return the curves in a document; ValueError if it holds none."""
     header = document.header
     fields = Fields(document.arrays)
-    stored = fields.part("value.")
-    labels = tuple(header["labels"])
-    steps = fields.array("steps", "i", (None,), low=0).tolist()
-    # An axis has the same length in all arrays, and that of its coordinates.
-    sizes = {"schedule": len(labels), "step": len(steps)}
+    coordinates = {str(axis): tuple(known) for axis, known in header["coordinates"].items()}
     axes = {str(name): tuple(own) for name, own in header["axes"].items()}
+    # An axis has the same length in all arrays, and that of its coordinates.
+    sizes = {axis: len(known) for axis, known in coordinates.items()}
     values = {}
     for name, own in axes.items():
         if own != tuple(axis for axis in AXES if axis in own):
             raise ValueError(f"{name} has the axes {own}")
         shape = tuple(sizes.get(axis) for axis in own)
-        values[name] = stored.array(name, "f", shape, finite=False)
+        values[name] = fields.array(name, "f", shape, finite=False)
         sizes |= dict(zip(own, values[name].shape, strict=True))
-    stored.end()
     fields.end()
-    used = {axis for own in axes.values() for axis in own}
-    if not values or any(sizes[axis] == 0 for axis in used):
+    if (
+        not values
+        or 0 in sizes.values()
+        or not coordinates.keys() <= {a for own in axes.values() for a in own}
+    ):
         raise ValueError("it has no metrics, or empty ones")
-    known = {"schedule": labels, "trial": range(sizes.get("trial", 0)), "step": steps}
-    coordinates: dict[str, Sequence[Any]] = {axis: known[axis] for axis in known if axis in used}
     errors = {str(name): float(error) for name, error in header["errors"].items()}
     result = Curves(values, axes, coordinates, lambda: errors)
     repr(result)  # raises where a label is not of its type

@@ -99,4 +99,4 @@ def _check_size(problem: Problem, n_trials: int, metrics: list[Metric]) -> None:
     numbers = sum(math.prod(sizes.get(axis, 1) for axis in each.axes) for each in metrics)
     recorded = float(n_trials) * len(problem.steps) * len(problem.filters)
     what = f"a record of {n_trials:,} runs at {len(problem.steps):,} steps"
-    check_memory(2 * recorded * numbers, what, "record fewer steps or metrics")
+    check_memory(recorded * numbers, what, "record fewer steps or metrics")

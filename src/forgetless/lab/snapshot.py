@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.lab.chain import Run
 
 
@@ -27,48 +27,47 @@ class Snapshot:
         self.moments = run.S[:, self.low :, :, self.low :]
 
     @cached_property
-    def _excess(self) -> Floats:
+    def _excess(self) -> Array:
         """E[L(w; m) − floor; state], of shape (states, B, M)."""
         squares = self.tasks.singular_values**2
         errors = forms(self.coordinates.maps.right, self.moments)
         return 0.5 * self.tasks.by_task(squares * errors)
 
     @property
-    def losses(self) -> Floats:
+    def losses(self) -> Array:
         """E L(w; m), of shape (B, M)."""
-        return np.asarray(np.maximum(self._excess.sum(0), 0.0) + self.tasks.floors)
+        return np.maximum(self._excess.sum(0), 0.0) + self.tasks.floors
 
     @property
-    def next_loss(self) -> Floats:
+    def next_loss(self) -> Array:
         """E L(w; next task): the sum over the moves of the next step."""
         moves = self.run.moves()
         one = self.coordinates.maps.one
-        mass = self.moments[:, one, :, one]
         # E[L; state] holds the loss without its floor; the floor counts by probability.
-        floors = mass[moves.source] * self.tasks.floors[moves.task][:, None]
+        mass = self.moments[moves.source, one, :, one]
+        floors = mass * self.tasks.floors[moves.task][:, None]
         losses = self._excess[moves.source, :, moves.task] + floors
-        return np.asarray(np.maximum(moves.probability @ losses, 0.0))
+        return np.maximum(moves.probability @ losses, 0.0)
 
     @property
-    def weights(self) -> Floats:
+    def weights(self) -> Array:
         """The mean weights, of shape (B, d, c)."""
         c = self.coordinates
         mean = self.moments[:, : c.q, :, c.maps.one :].sum(0)  # E z·1ᵀ
-        return np.asarray(c.reference + np.einsum("dx,xbc->bdc", c.basis, mean))
+        return c.reference + np.einsum("dx,xbc->bdc", c.basis, mean)
 
     @property
-    def distance(self) -> Floats:
+    def distance(self) -> Array:
         """E‖w − w⋆‖²; outside the span only the teacher moves."""
         basis = self.coordinates.basis
-        solution = np.reshape(self.tasks.teacher(), (len(basis), -1))
-        inside = self._square(basis.T, basis.T @ solution)
-        return np.asarray(inside + self._walked * (self.tasks.n_features - basis.shape[1]))
+        inside = self._square(basis.T, basis.T @ self.tasks.teacher().reshape(len(basis), -1))
+        return inside + self._walked * (self.tasks.n_features - basis.shape[1])
 
     @property
     def _walked(self) -> float:
         return self.run.walk * max(0, self.n_steps - 1)
 
-    def square(self, A: Any, b: Any) -> Floats:
+    def square(self, A: Any, b: Any) -> Array:
         """E‖A w − b‖², of shape (B,)."""
         A = np.asarray(A, dtype=np.float64)
         b = np.broadcast_to(np.asarray(b, dtype=np.float64), (len(A), self.tasks.n_targets))
@@ -77,16 +76,37 @@ class Snapshot:
         outside = np.sum((A - (A @ basis) @ basis.T) ** 2) if self._walked else 0.0
         return self._square(A, b) + self._walked * outside
 
-    def _square(self, A: Floats, b: Floats) -> Floats:
+    def _square(self, A: Floats, b: Floats) -> Array:
         rows = self.coordinates.rows(A, b)
-        return np.asarray(np.maximum(forms(rows, self.moments).sum((0, -1)), 0.0))
+        return np.maximum(forms(rows, self.moments).sum((0, -1)), 0.0)
 
     @cached_property
-    def _visits(self) -> Floats:
+    def _sums(self) -> Array:
         """Visits, sums of losses, of their changes and of squared changes: (4, B, M)."""
         return np.stack([self._of_visits(m) for m in range(self.tasks.n_tasks)], axis=-1)
 
+    @property
+    def visits(self) -> Array:
+        """Expected visits of each task."""
+        return self._sums[0]
+
+    @property
+    def seen(self) -> Array:
+        """Sums of losses over the visits of each task."""
+        return self._sums[1]
+
+    @property
+    def forgotten(self) -> Array:
+        """Sums of changes of losses since the visits of each task."""
+        return self._sums[2]
+
+    @property
+    def moved(self) -> Array:
+        """Sums of squared changes of outputs since the visits of each task."""
+        return self._sums[3]
+
     def _of_visits(self, m: int) -> Floats:
+        """Return the visits of a task and the three sums over them, of shape (4, B)."""
         assert self.run.marked is not None
         rows = slice(*self.tasks.offsets[m : m + 2])
         size = self.run.size
@@ -105,30 +125,10 @@ class Snapshot:
         forgotten = 0.5 * (2.0 * both - change) @ squares
         return np.stack([visits, seen, forgotten, np.maximum(change @ squares, 0.0)])
 
-    @property
-    def visits(self) -> Floats:
-        """Expected visits of each task."""
-        return np.asarray(self._visits[0])
 
-    @property
-    def seen(self) -> Floats:
-        """Sums of losses over the visits of each task."""
-        return np.asarray(self._visits[1])
-
-    @property
-    def forgotten(self) -> Floats:
-        """Sums of changes of losses since the visits of each task."""
-        return np.asarray(self._visits[2])
-
-    @property
-    def moved(self) -> Floats:
-        """Sums of squared changes of outputs since the visits of each task."""
-        return np.asarray(self._visits[3])
-
-
-def forms(rows: Floats, S: Floats) -> Floats:
+def forms(rows: Floats, S: Floats) -> Array:
     """Return F_j S F_jᵀ for every row of F, of shape (states, B, n)."""
     n, Q = rows.shape
     states, _, B, _ = S.shape
     T = np.matmul(rows, S.reshape(states, Q, B * Q)).reshape(states, n, B, Q)
-    return np.asarray(np.einsum("sjby,jy->sbj", T, rows))
+    return np.einsum("sjby,jy->sbj", T, rows)

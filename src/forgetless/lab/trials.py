@@ -14,7 +14,7 @@ import numpy as np
 from forgetless import _kernels
 from forgetless._progress import track
 from forgetless._threads import one_blas_thread
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.filters import Filter
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.metrics import Metric, Outputs
@@ -36,8 +36,12 @@ _NORMALS = 2**20
 _STREAM = 1
 """The last number of the spawn keys of noise: those of orders end one level above."""
 
+
 _FEW_FEATURES = 3
-"""Features up to which loops over them are unrolled: 14 → 12 ns a step in two dimensions."""
+"""Features up to which loops over them are unrolled: a third less time in two dimensions."""
+
+_GRAM = 10
+"""How much faster a matrix product is than the same operations in steps."""
 
 
 # Threads of a product spin for a while and would slow down the steps after it.
@@ -47,13 +51,16 @@ def followed(
 ) -> dict[str, Floats]:
     """Return the metrics (n_trials, n_steps, …) of runs with one schedule."""
     trials = Trials(problem, n_trials, metrics, seed)
-    curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
-    recorded = set(problem.steps.tolist())
+    curves: dict[str, Floats] = {}
+    positions = {step: i for i, step in enumerate(problem.steps.tolist())}
     for step in trials.run(filter_, seed):
-        if step in recorded:
-            for each in metrics:
-                curves[each.name].append(np.array(each.evaluate(trials)))
-    return {name: np.stack(values, axis=1) for name, values in curves.items()}
+        for each in metrics if step in positions else ():
+            values = np.asarray(each.evaluate(trials))
+            if each.name not in curves:
+                shape = (len(values), len(positions), *values.shape[1:])
+                curves[each.name] = np.empty(shape)
+            curves[each.name][:, positions[step]] = values
+    return curves
 
 
 class Trials(Outputs):
@@ -70,7 +77,14 @@ class Trials(Outputs):
         self.n_steps = 0
         self.n_trials = n_trials
         rows = n_trials * tasks.n_targets
-        self.w = np.zeros((rows, tasks.n_features))
+        # Of few singular vectors in many features the outputs V w are followed: a step costs less
+        # than half, and V Vᵀ is worth its cost. The weights themselves are then not known.
+        n = len(tasks.singular_values)
+        losses_only = not tasks.walk and not any(each.affine for each in metrics)
+        worth = 2 * n <= tasks.n_features and n * tasks.n_tasks <= _GRAM * rows * problem.k
+        self.gram = tasks.gram if losses_only and worth else None
+        self.w = np.zeros((rows, tasks.n_features if self.gram is None else n))
+        self.axes = (0,) * tasks.n_features if tasks.n_features <= _FEW_FEATURES else None
         self.average = self.w.copy() if len(problem.gains) else None
         # Visits of each task, mean outputs right after them, and their spreads. The next loss of
         # epochs reads the visits, too.
@@ -80,8 +94,6 @@ class Trials(Outputs):
             counts, means, spreads = (np.zeros((rows, width)) for width in widths)
             self.statistics = (counts, means, spreads)
         self.offsets = tasks.offsets.astype(np.uint64)
-        few = tasks.n_features <= _FEW_FEATURES
-        self.axes = (0,) * tasks.n_features if few else None
         self.disturbance = Disturbance(problem, n_trials, seed)
 
     def run(self, filter_: Filter, seed: Any) -> Iterator[int]:
@@ -124,7 +136,7 @@ class Trials(Outputs):
                 self.w,
                 order,
                 phi,
-                tasks.singular_vectors,
+                tasks.singular_vectors if self.gram is None else self.gram,
                 tasks.targets,
                 self.offsets,
                 tasks.singular_values,
@@ -132,6 +144,7 @@ class Trials(Outputs):
                 self.statistics,
                 noise,
                 walk,
+                None if self.gram is None else True,
                 self.axes,
             )
 
@@ -154,12 +167,14 @@ class Trials(Outputs):
         return np.swapaxes(relative + self.disturbance.walked, 1, 2)
 
     @cached_property
-    def outputs(self) -> Floats:  # type: ignore[override]
+    def outputs(self) -> Array:  # type: ignore[override]
         """S ∘ (V w − t), of shape (n, c, Σr)."""
         tasks = self.tasks
-        # One product for all runs: a product for each of them would read V as often.
-        products = self._by_trial(self._measured @ tasks.singular_vectors.T)
-        return np.asarray((products - tasks.targets.T) * tasks.singular_values)
+        products = self._measured
+        if self.gram is None:
+            # One product for all runs: a product for each of them would read V as often.
+            products = products @ tasks.singular_vectors.T
+        return (self._by_trial(products) - tasks.targets.T) * tasks.singular_values
 
     @property
     def visits(self) -> Floats:  # type: ignore[override]

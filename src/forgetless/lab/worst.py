@@ -24,7 +24,6 @@ from forgetless.lab.exact import LANES, expected
 from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
-from forgetless.lab.rounding import SAFETY, relative_errors
 from forgetless.metrics import average_loss
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules
@@ -94,22 +93,18 @@ def worst_case(
     values = {"worst_case": losses, "teacher": teachers}
     if not problem.labels:
         values = {name: value[0] for name, value in values.items()}
-    return Curves.of(
-        values,
-        problem.steps,
-        problem.labels,
-        estimate=lambda: {"worst_case": _relative_error(problem, losses, teachers)},
-    )
+    return Curves.of(values, problem.steps, problem.labels)
 
 
 def _largest(problem: Problem) -> tuple[Floats, Floats]:
     """Return ½λ_max (B, n) and its eigenvectors in feature coordinates (B, n, d)."""
-    c = Coordinates(problem.tasks, labels=False)
+    tasks = problem.tasks
+    c = Coordinates(tasks, labels=False)
     shape = (len(problem.filters), len(problem.steps))
     losses = np.zeros(shape)
-    teachers = np.zeros((*shape, problem.tasks.n_features))
+    teachers = np.zeros((*shape, tasks.n_features))
     teachers[:, :, 0] = 1.0  # if all tasks are zero, every teacher attains 0
-    for i, step in enumerate(track(problem.steps.tolist(), "steps") if c.q else []):
+    for i, step in enumerate(problem.steps.tolist() if c.q else []):
         V = np.moveaxis(backward(problem, c, c.average_form, step)[0, : c.q, :, : c.q], 1, 0)
         values, vectors = np.linalg.eigh(V)
         losses[:, i] = np.maximum(0.5 * values[:, -1], 0.0)
@@ -117,35 +112,11 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
         # An eigenvector has no sign: its largest entry is positive.
         largest = np.argmax(np.abs(directions), axis=1)[:, None]
         teachers[:, i] = directions * np.sign(np.take_along_axis(directions, largest, axis=1))
-    if problem.tasks.noise or problem.tasks.walk:
-        zeros = np.zeros(problem.tasks.n_features)
-        silent = replace(problem, tasks=problem.tasks.taught(zeros))
-        losses += expected(silent, [average_loss])["average_loss"]
+    if tasks.noise or tasks.walk:
+        zeros = [(X, np.zeros(len(X))) for X, _ in tasks]
+        silent = TaskCollection(zeros, noise=tasks.noise, walk=tasks.walk)
+        losses += expected(replace(problem, tasks=silent), [average_loss])["average_loss"]
     return losses, teachers
-
-
-def _relative_error(problem: Problem, losses: Floats, teachers: Floats) -> float:
-    """Return the largest error of the losses of these teachers, which are the worst up to rounding.
-
-    The loss of each teacher is computed forwards as well, where its error is known; what the form
-    lost on its way backwards is the difference. An eigenvector that is off by ε changes its
-    eigenvalue by ε².
-    """
-    found = 0.0
-    for i, step in enumerate(problem.steps):
-        for b, filter_ in enumerate(problem.filters):
-            taught = problem.tasks.taught(teachers[b, i])
-            own = replace(
-                problem, tasks=taught, filters=[filter_], labels=(), steps=np.array([step])
-            )
-            forwards = expected(own, [average_loss])
-            values = {"average_loss": forwards["average_loss"][0]}
-            lost = SAFETY * abs(float(values["average_loss"][0] - losses[b, i]))
-            error = relative_errors(own, [average_loss], values)["average_loss"]
-            # Of a loss of zero that is not zero forwards no digit is certain.
-            share = 1.0 if lost > losses[b, i] else lost / (losses[b, i] or 1.0)
-            found = max(found, min(1.0, error + share))
-    return found
 
 
 def backward(
@@ -157,40 +128,31 @@ def backward(
     """
     n_tasks = problem.tasks.n_tasks
     ordering = problem.ordering
-    averaged = problem.average is not None
-    check_states(problem, len(form) * (1 + averaged))
     maps = c.maps.backward
-    V = _last_form(problem, form, last)
+    H = form
+    n = len(form)
+    averaged = problem.average is not None and last > 0
+    if averaged:
+        # The form reads the average, the trailing half of (U, Ū).
+        H = np.zeros((2 * n, 2 * n))
+        H[n:, n:] = form
+    check_states(problem, len(H))
+    # All states end with the same form.
+    states = ordering.moves(n_tasks, last - 1).n_targets if last else 1
+    V = np.tile(H[:, None, :], (states, 1, len(problem.filters), 1))
     powers = None if keep is not None else Powers.if_faster(problem, maps, last, back=True)
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
     stops = [begin, *(stop for stop in problem.stops(last) if stop > begin)]
-    for first, stop in reversed(list(pairwise(stops))):
+    for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         phi = problem.factors(first, stop)[::-1]
         if ordering.stationary and not averaged and keep is None:
-            V = carry_often(V, ordering.moves(n_tasks, 0).reversed, maps, phi)
+            V = carry_often(V, ordering.moves(n_tasks, 0).reversed, maps, phi, problem.gains)
             continue
         for t, factors in zip(range(stop - 1, first - 1, -1), phi, strict=True):
             if keep is not None:
                 keep.append(V)
             if averaged:
-                G = averaging(V.shape[1] // 2, float(problem.gains[t]))
-                V = conjugate(G.T, V)
+                V = conjugate(averaging(n, float(problem.gains[t])).T, V)
             V = carry(V, ordering.moves(n_tasks, t).reversed, maps, factors)
     return V if powers is None else powers.advanced(V, begin)
-
-
-def _last_form(problem: Problem, form: Floats, last: int) -> Floats:
-    """Return V_last of shape (states, Q, B, Q); a form of the average, if that is measured."""
-    n = len(form)
-    H = form
-    if problem.average is not None:
-        # The form reads the average, the trailing half of (U, Ū).
-        H = np.zeros((2 * n, 2 * n))
-        H[n:, n:] = form
-        if last == 0:
-            H[:n, :n] = form  # the average of no steps is the start
-            H[n:, n:] = 0.0
-    # All states end with the same form.
-    states = problem.ordering.moves(problem.tasks.n_tasks, last - 1).n_targets if last else 1
-    return np.repeat(np.repeat(H[None, :, None, :], states, axis=0), len(problem.filters), axis=2)

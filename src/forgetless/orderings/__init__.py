@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from forgetless.orderings.base import Ordering
 from forgetless.orderings.moves import Moves, drawn, epoch, single, unseen
@@ -67,12 +67,6 @@ class WithReplacement(Ordering):
                 f"probabilities has {len(self.probabilities)} entries but there are {n_tasks}"
                 " tasks; give one per task"
             )
-
-    def weights(self, n_tasks: int) -> NDArray[np.float64]:
-        """Return the probability of each task."""
-        if self.probabilities is None:
-            return np.full(n_tasks, 1 / n_tasks)
-        return np.array(self.probabilities)
 
     def moves(self, n_tasks: int, t: int) -> Moves:
         # One state, and a move for every task.

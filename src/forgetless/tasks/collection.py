@@ -201,10 +201,6 @@ class TaskCollection:
             )
         return self._like(task.shifted(w) for task in self)
 
-    def taught(self, w: Floats) -> "TaskCollection":
-        """Return the tasks with labels X w, for w of shape (d,), and the same noise and walk."""
-        return self._like(task.taught(w) for task in self)
-
     def _like(self, tasks: Iterable[Task]) -> "TaskCollection":
         """Return a collection of other tasks with the same noise and walk."""
         return TaskCollection(tasks, noise=self.noise, walk=self.walk)

@@ -83,21 +83,6 @@ class Task:
             sizes=self.sizes + self.radius * linalg.norms(w if w.ndim == 2 else w[:, None]),
         )
 
-    def taught(self, w: Floats) -> "Task":
-        """Return the task of labels X w, for w of shape (d,)."""
-        y = self.X @ w
-        targets = self.singular_vectors @ w
-        return replace(self, y=y, targets=targets, floor=0.0, sizes=linalg.norms(y[:, None]))
-
-    def loss(self, w: Any) -> float:
-        """Return ½‖Xw − y‖² (summed over targets)."""
-        expected = (self.X.shape[1], *self.y.shape[1:])
-        w = as_float("w", w)
-        if w.shape != expected:
-            raise ValueError(f"w must have shape {expected} for this task, got {w.shape}")
-        residual = self.X @ w - self.y
-        return 0.5 * float(np.sum(residual * residual))
-
     def __iter__(self) -> Iterator[Floats]:
         return iter((self.X, self.y))
 

@@ -2,8 +2,9 @@
 lemma.
 """
 
-from forgetless.theory import bounds, constructions
-from forgetless.theory.bounds import Bound, catalogue
+from forgetless.theory import constructions
+from forgetless.theory.bound import Bound
+from forgetless.theory.bounds import catalogue
 from forgetless.theory.last_iterate import descend, last_iterate_weights, linear_decay
 from forgetless.theory.surrogates import Surrogate, check_reduction, surrogate
 from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
@@ -11,7 +12,6 @@ from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
 __all__ = [
     "Bound",
     "Surrogate",
-    "bounds",
     "catalogue",
     "check_reduction",
     "constructions",

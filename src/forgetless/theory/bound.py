@@ -21,8 +21,7 @@ from typing import Any
 from forgetless import _validate as validate
 from forgetless._table import Table, titled
 from forgetless.metrics import quantity
-from forgetless.theory.hypotheses import Failure, Hypothesis
-from forgetless.theory.setting import Setting
+from forgetless.theory.hypotheses import Failure, Hypothesis, Setting
 
 PAPER = "Levinstein et al. (2025)"
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
@@ -48,7 +47,7 @@ class Bound:
         "paper"; "paper, tight" (the constant that its proof ends with); "derived" (proved in this
         project, not published); "literature"; or "elementary".
     value : function of a Setting, or None
-        The value over R²D²; None where only a rate is known.
+        The same as a function; None where only a rate is known.
     kind : "upper" or "lower"
     quantity : "average_loss", "seen_loss" or "next_loss"
     absolute : bool

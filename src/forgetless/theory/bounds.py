@@ -1,12 +1,154 @@
-"""The catalogue of bounds: published ones, those derived here, computed ones, and lower bounds."""
+"""The catalogue of bounds: published ones, those derived here, and those that are computed.
 
+What is computed depends on all strengths of a schedule, or on the labels: ``fl.upper_bound`` and
+``fl.oracle_bound`` have the same numbers without tasks, or with all options.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from forgetless.theory import exchangeable
+from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound, Catalogue
-from forgetless.theory.computed import COMPUTED
-from forgetless.theory.derived import DERIVED, Constant, constants
-from forgetless.theory.lower import LOWER
-from forgetless.theory.published import PUBLISHED, last_iterate_rate
+from forgetless.theory.derived import DERIVED, PROOFS
+from forgetless.theory.hypotheses import Hypothesis, Setting
+from forgetless.theory.oracle import next_probabilities, right_side
+from forgetless.theory.published import PUBLISHED
+from forgetless.theory.steps import in_units, steps_of
+from forgetless.theory.upper import independent_draws
 
-__all__ = ["Bound", "Catalogue", "Constant", "catalogue", "constants", "last_iterate_rate"]
+__all__ = ["catalogue"]
 
-catalogue = Catalogue((*PUBLISHED, *DERIVED, *COMPUTED, *LOWER))
+_MOST = 10_000
+_MOST_WITHOUT = 1000
+"""Larger k take more than some seconds, and ``compare_bounds`` leaves the bound out."""
+
+
+def _at_most(k: int) -> Hypothesis:
+    return Hypothesis(
+        f"k ≤ {k:,}",
+        lambda s: s.k <= k,
+        lambda _: f"not computed here for more than {k:,} steps; ask fl.upper_bound for it",
+    )
+
+
+def _refusal(s: Setting, *, shuffled: bool) -> str:
+    """Return why the theorems have no bound for the schedule; nothing if they have.
+
+    ``shuffled`` asks for Theorems R and S, else it is about Theorems 1 to 5 and F.
+    """
+    if s.radius == 0 or s.k > _MOST:
+        return ""
+    look = exchangeable.factors_at_radius if shuffled else steps_of
+    try:
+        look(in_units(s.filter, s.radius), s.k)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+_independent_refusal = partial(_refusal, shuffled=False)
+_shuffled_refusal = partial(_refusal, shuffled=True)
+
+CONCAVE_STEPS = Hypothesis(
+    "concave filters with φ_t(R²) ≤ 1, or one gradient step below 2/R²",
+    lambda s: not _independent_refusal(s),
+    _independent_refusal,
+)
+RISING_STEPS = Hypothesis(
+    "filters with φ_t(R²) ≤ 1 whose strength never falls",
+    lambda s: not _shuffled_refusal(s),
+    _shuffled_refusal,
+)
+NOISE_ALLOWED = Hypothesis(
+    "η is below 1",
+    lambda s: s.eta != 1,
+    lambda _: "η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η < 1",
+)
+
+
+def _independent(s: Setting, quantity: str) -> float:
+    if s.radius == 0:
+        return 0.0
+    unit = independent_draws(in_units(s.filter, s.radius), s.k, quantity)[0]
+    if quantity == "seen_loss":
+        return unit
+    # The average loss is a plain mean, while tasks are drawn by p.
+    with np.errstate(divide="ignore"):
+        return unit * float(np.max(1 / (s.tasks.n_tasks * s.probabilities)))
+
+
+def _shuffled(s: Setting, quantity: str) -> float:
+    if s.radius == 0:
+        return 0.0
+    return exchangeable.bound(in_units(s.filter, s.radius), s.k, quantity, s.tasks.n_tasks)
+
+
+def _oracle(s: Setting) -> float:
+    if math.isnan(s.eta):
+        return math.nan
+    p = next_probabilities(s.tasks, s.ordering, s.k)
+    return right_side(s.tasks, s.filter, s.k, s.eta, p).value
+
+
+_computed = partial(Bound, rate="computed", status="derived", citation=PROOFS)
+_WITH = (h.REALIZABLE, h.INDEPENDENT, CONCAVE_STEPS, h.BETWEEN, _at_most(_MOST))
+_SHUFFLED = (h.REALIZABLE, h.EXCHANGEABLE, RISING_STEPS, h.BETWEEN, _at_most(_MOST))
+_WITHOUT = (h.REALIZABLE, h.WITHOUT, RISING_STEPS, h.BETWEEN, _at_most(_MOST_WITHOUT))
+
+COMPUTED = [
+    _computed(
+        "computed",
+        hypotheses=_WITH,
+        value=lambda s: _independent(s, "average_loss"),
+        place="Theorems 1 to 4, or Theorem F of docs/unregularized.md; by fl.upper_bound",
+    ),
+    _computed(
+        "computed, seen tasks",
+        hypotheses=_WITH,
+        value=lambda s: _independent(s, "seen_loss"),
+        quantity="seen_loss",
+        place="Theorem 5, or Corollary S of docs/unregularized.md; by fl.upper_bound",
+    ),
+    _computed(
+        "computed, next task",
+        hypotheses=_SHUFFLED,
+        value=lambda s: _shuffled(s, "next_loss"),
+        quantity="next_loss",
+        place="Theorem R; by fl.upper_bound",
+    ),
+    _computed(
+        "computed, without replacement",
+        hypotheses=_WITHOUT,
+        value=lambda s: _shuffled(s, "average_loss"),
+        place="Theorem S; by fl.upper_bound",
+    ),
+    _computed(
+        "computed, seen tasks, without replacement",
+        hypotheses=_WITHOUT,
+        value=lambda s: _shuffled(s, "seen_loss"),
+        quantity="seen_loss",
+        place="Theorem S; by fl.upper_bound",
+    ),
+    # Noisy labels: the loss is compared with that of every fixed w.
+    _computed(
+        "oracle, next task",
+        hypotheses=(h.EXCHANGEABLE, h.MINIMAX, NOISE_ALLOWED),
+        value=_oracle,
+        quantity="next_loss",
+        absolute=True,
+        place="Theorem N; by fl.oracle_bound",
+    ),
+    _computed(
+        "oracle",
+        hypotheses=(h.UNIFORM, h.MINIMAX, NOISE_ALLOWED),
+        value=_oracle,
+        absolute=True,
+        place="Theorem N; by fl.oracle_bound",
+    ),
+]
+
+catalogue = Catalogue((*PUBLISHED, *DERIVED, *COMPUTED))
 """All of them, in this order."""

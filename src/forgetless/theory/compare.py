@@ -3,7 +3,8 @@ others do not.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,8 @@ from forgetless.schedules.named import Schedules, several
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bound import Bound
 from forgetless.theory.bounds import catalogue
-from forgetless.theory.comparisons import BoundCheck, BoundComparison, BoundComparisons
-from forgetless.theory.hypotheses import REALIZABLE, Failure
-from forgetless.theory.setting import Setting
+from forgetless.theory.hypotheses import REALIZABLE, Failure, Setting
+from forgetless.theory.results import BoundCheck, BoundComparison, BoundComparisons
 
 
 @with_few_threads
@@ -71,34 +71,39 @@ def compare_bounds(
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
+_PATIENCE = 30.0
+"""Seconds for which a comparison follows the seen-task loss."""
+
+
 def _comparison(problem: Problem, tried: tuple[Bound, ...]) -> BoundComparison:
     """Return the comparison for the only schedule of a problem."""
     setting = setting_of(problem)
-    exact, worst, notes, errors = _exact(problem, setting)
-    applying = [(bound, bound.failures(setting)) for bound in track(tried, "bounds")]
-    values = [None if failures else loss_of(bound, setting) for bound, failures in applying]
-    checks = []
-    for (bound, failures), value in zip(applying, values, strict=True):
-        others = [
-            each
-            for (other, _), each in zip(applying, values, strict=True)
-            if each is not None
-            and (other.kind, other.quantity, other.absolute) == ("upper", bound.quantity, False)
-        ]
-        least = min(others, default=None)
-        checks.append(_check(bound, failures, value, setting, (exact[bound.quantity], least)))
+    exact, errors, notes = _exact(problem, setting)
+    checks = [_check(bound, setting) for bound in track(tried, "bounds")]
+    # A lower bound is compared with the smallest upper bound for all collections.
+    least: dict[str, float] = {}
+    for bound, check in zip(tried, checks, strict=True):
+        if bound.kind == "upper" and not bound.absolute and check.published is not None:
+            other = least.get(bound.quantity, math.inf)
+            least[bound.quantity] = min(other, check.published)
+    for i, check in enumerate(checks):
+        above, below = check.value, exact.get(check.quantity)
+        if check.kind == "lower":
+            above, below = least.get(check.quantity), check.value
+        if above and below and below > 0:
+            checks[i] = replace(check, ratio=above / below)
     return BoundComparison(
-        problem.k,
-        problem.tasks.radius,
-        setting.distance,
-        problem.tasks.residual,
-        exact["average_loss"],
-        exact["seen_loss"],
-        worst,
-        tuple(checks),
-        tuple(notes),
-        errors,
-        exact["next_loss"],
+        k=problem.k,
+        radius=problem.tasks.radius,
+        distance=setting.distance,
+        residual=problem.tasks.residual,
+        average_loss=exact.get("average_loss"),
+        seen_loss=exact.get("seen_loss"),
+        next_loss=exact.get("next_loss"),
+        worst_case=exact.get("worst_case"),
+        bounds=tuple(checks),
+        notes=tuple(dict.fromkeys(notes)),
+        errors=errors,
     )
 
 
@@ -116,32 +121,28 @@ def loss_of(bound: Bound, setting: Setting) -> float | None:
     return unit * setting.radius**2 * setting.distance**2
 
 
-def _check(
-    bound: Bound,
-    failures: tuple[Failure, ...],
-    loss: float | None,
-    setting: Setting,
-    compared: tuple[float | None, float | None],
-) -> BoundCheck:
-    """Return one row: the bound, capped by the trivial one, and its ratio.
-
-    ``compared`` are the exact loss and the smallest upper bound for all collections. An upper bound
-    is compared with the first, a lower one with the second.
-    """
+def _check(bound: Bound, setting: Setting) -> BoundCheck:
+    """Return one row, without its ratio: the bound, capped by the trivial one ½R²D²."""
+    failures = bound.failures(setting)
+    loss = None if failures else loss_of(bound, setting)
     if not failures and loss is None:
         reason = f"its hypotheses hold, but of the rate {bound.rate} no value is known for this k"
         failures = (Failure("a value for this k", reason),)
-    trivial = 0.5 * setting.radius**2 * setting.distance**2
     value = loss
     # Where labels are noisy ½R²D² is no bound.
     if loss is not None and bound.kind == "upper" and REALIZABLE in bound.hypotheses:
-        value = min(loss, trivial)
-    exact, least = compared
-    above, below = (value, exact) if bound.kind == "upper" else (least, value)
-    ratio = above / below if above and below and below > 0 else None
-    facts = (bound.name, bound.kind, bound.quantity)
-    citation = f"{bound.citation}: {bound.place}"
-    return BoundCheck(*facts, value, loss, ratio, failures, citation, bound.status)
+        value = min(loss, 0.5 * setting.radius**2 * setting.distance**2)
+    return BoundCheck(
+        bound.name,
+        bound.kind,
+        bound.quantity,
+        value,
+        loss,
+        None,
+        failures,
+        f"{bound.citation}: {bound.place}",
+        bound.status,
+    )
 
 
 def setting_of(problem: Problem) -> Setting:
@@ -152,60 +153,39 @@ def setting_of(problem: Problem) -> Setting:
     return Setting(tasks, problem.filters[0], problem.k, problem.ordering, teacher, distance)
 
 
-_Maybe = float | None
-
-
 def _exact(
     problem: Problem, setting: Setting
-) -> tuple[dict[str, _Maybe], _Maybe, list[str], dict[str, float]]:
-    """Return exact losses by name, the worst case, notes on what was not computed, and errors of
-    the losses.
-    """
+) -> tuple[dict[str, float], dict[str, float], list[str]]:
+    """Return exact losses by name, their errors, and notes on what was not computed."""
     tasks = problem.tasks
-    notes: list[str] = []
+    losses: dict[str, float] = {}
     errors: dict[str, float] = {}
-    common: dict[str, Any] = {"k": problem.k, "ordering": problem.ordering}
-
-    def attempt(compute: Callable[[], float]) -> _Maybe:
-        try:
-            return float(compute())
-        except (MemoryError, NoExactLawError) as error:
-            notes.append(f"not computed: {error}")
-            return None
-
-    def loss(name: str) -> float:
-        found = expect(tasks, setting.filter, **common, metrics=name)
-        errors[name] = found.errors[name]
-        return float(found.values[name][0])
-
-    def worst() -> float:
-        return float(
-            setting.distance**2 * worst_case(tasks, setting.filter, **common).worst_case[0]
-        )
-
-    losses: dict[str, _Maybe] = {"next_loss": None, "seen_loss": None}
-    losses["average_loss"] = attempt(lambda: loss("average_loss"))
-    largest = attempt(worst)
-    if losses["average_loss"] is not None and has_next(problem.ordering, tasks.n_tasks, problem.k):
-        losses["next_loss"] = attempt(lambda: loss("next_loss"))
-    seconds = _seen_seconds(tasks, problem.k)
+    notes: list[str] = []
+    wanted = ["average_loss", "worst_case"]
+    if has_next(problem.ordering, tasks.n_tasks, problem.k):
+        wanted.append("next_loss")
+    # Some calls a step, and products with M matrices.
+    size = tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2
+    seconds = problem.k * (1.2e-4 + 6e-10 * size)
     if problem.ordering.stationary and seconds > _PATIENCE:
         notes.append(
             f"not computed: the seen-task loss follows {problem.k:,} steps one by one, some"
             f' {seconds / 60:.0f} minutes here; ask expect(…, metrics="seen_loss") for it'
         )
     else:
-        losses["seen_loss"] = attempt(lambda: loss("seen_loss"))
-    return losses, largest, list(dict.fromkeys(notes)), errors
-
-
-_PATIENCE = 30.0
-"""Seconds for which a comparison follows the seen-task loss."""
-
-
-def _seen_seconds(tasks: TaskCollection, k: int) -> float:
-    """Return the estimated seconds of the seen-task loss: some calls a step, and products with M
-    matrices.
-    """
-    product = tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2
-    return k * (1.2e-4 + 6e-10 * product)
+        wanted.append("seen_loss")
+    case: Any = (tasks, setting.filter, problem.k)
+    for name in wanted:
+        try:
+            if name == "worst_case":
+                found = worst_case(*case, ordering=problem.ordering)
+            else:
+                found = expect(*case, ordering=problem.ordering, metrics=name)
+        except (MemoryError, NoExactLawError) as error:
+            notes.append(f"not computed: {error}")
+            continue
+        losses[name] = float(found.values[name][0])
+        errors[name] = found.errors[name]
+    if "worst_case" in losses:
+        losses["worst_case"] *= setting.distance**2  # from teachers of norm 1
+    return losses, errors, notes

@@ -2,7 +2,7 @@
 loss.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,14 @@ from forgetless.theory.jump_chains import JumpChain as JumpChain
 from forgetless.theory.jump_chains import jump_chain as jump_chain
 from forgetless.theory.jump_chains import jump_chain_limit as jump_chain_limit
 
+_Claim = Callable[[Filter, int], float]
+_ORTHONORMAL = "the expected average loss from the origin: (1/2M) ∏_t (1 − 1/M + (1 − φ_t(1))²/M)"
+_WORST = "the worst expected average loss over unit teachers, from a recursion of three numbers"
+_SEEN = "a lower bound of the expected seen-task loss from the given start"
+
 
 class Construction(TaskCollection):
-    """A task collection with a claim about its loss.
+    """Tasks of one row each, with a claim about their loss.
 
     Attributes
     ----------
@@ -32,17 +37,13 @@ class Construction(TaskCollection):
     """
 
     def __init__(
-        self,
-        pairs: Iterable[Any],
-        *,
-        name: str,
-        origin: Floats,
-        quantity: str,
-        statement: str,
-        claim: Callable[[Filter, int], float],
+        self, name: str, rows: Any, teacher: Floats, quantity: str, statement: str, claim: _Claim
     ) -> None:
-        super().__init__(pairs)
-        self.name, self.origin, self.quantity, self.statement = name, origin, quantity, statement
+        super().__init__([(row[None, :], row[None, :] @ teacher) for row in rows])
+        self.name = name
+        self.origin = np.zeros(len(teacher))
+        self.quantity = quantity
+        self.statement = statement
         self._claim = claim
 
     def claim(self, schedule: Schedule | Filter, k: int) -> float:
@@ -74,28 +75,30 @@ def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: i
     P₁ projects onto the mean row, P₂ onto the rest of their span. Σ v vᵀ is α = 1 + (n−1)ρ on the
     first and β = 1 − ρ on the second.
     """
-    alpha, beta, p = 1 + (n - 1) * cosine, 1 - cosine, 1 / n_tasks
+    alpha = 1 + (n - 1) * cosine
+    beta = 1 - cosine
+    p = 1 / n_tasks
     fillers = (n_tasks - n) * p
-    a, b, f = alpha * p, beta * p, fillers
+    a = alpha * p
+    b = beta * p
+    f = fillers
     for residual in _residual_factors(filter_, k)[::-1]:
         phi = 1 - residual
         c = (a * alpha + (n - 1) * b * beta) / n
-        a, b = a - p * alpha * phi * (2 * a - phi * c), b - p * beta * phi * (2 * b - phi * c)
+        a -= p * alpha * phi * (2 * a - phi * c)
+        b -= p * beta * phi * (2 * b - phi * c)
         f = f * (1 - fillers * (1 - residual**2))
     return 0.5 * max(a, b if n > 1 else 0.0, f)
 
 
-def two_tasks(theta: float, teacher: Any = None) -> Construction:
+def two_tasks(theta: float) -> Construction:
     """Return two tasks of one unit row each, (1, 0) and (cos θ, sin θ): the problem of the paper's
     appendix.
 
     Parameters
     ----------
     theta : float
-        Angle in (0, π).
-    teacher : array of shape (2,), optional
-        w⋆ with y = x·w⋆; (1, 0) if omitted. The claim, over all unit teachers, does not depend on
-        it.
+        Angle in (0, π). Labels are those of w⋆ = (1, 0); the claim is over all unit teachers.
 
     Examples
     --------
@@ -108,19 +111,14 @@ def two_tasks(theta: float, teacher: Any = None) -> Construction:
     theta = validate.number("theta", theta, "give the angle in radians, in (0, π)", positive=True)
     if theta >= np.pi:
         raise ValueError(f"theta must lie in (0, π), got {theta}; angles repeat after π")
-    w = np.array([1.0, 0.0]) if teacher is None else np.asarray(teacher, dtype=np.float64)
-    if w.shape != (2,):
-        raise ValueError(f"teacher must have shape (2,), got {w.shape}")
+    # The sign of a row does not matter, so cosines may be taken nonnegative.
+    cosine = abs(float(np.cos(theta)))
     rows = np.array([[1.0, 0.0], [np.cos(theta), np.sin(theta)]])
-    return Construction(
-        [(row[None, :], row[None, :] @ w) for row in rows],
-        name="two_tasks",
-        origin=np.zeros(2),
-        quantity="worst_case",
-        statement="the worst expected average loss over unit teachers, from a 2 × 2 recursion",
-        # The sign of a row does not matter, so cosines may be taken nonnegative.
-        claim=lambda filter_, k: _equiangular_loss(2, abs(float(np.cos(theta))), 2, filter_, k),
-    )
+
+    def claim(filter_: Filter, k: int) -> float:
+        return _equiangular_loss(2, cosine, 2, filter_, k)
+
+    return Construction("two_tasks", rows, np.array([1.0, 0.0]), "worst_case", _WORST, claim)
 
 
 def unseen_task(k: int, sign: int = 1) -> Construction:
@@ -151,18 +149,13 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
     k = validate.integer("k", k, 2, "the bound needs at least two tasks")
     if sign not in (1, -1):
         raise ValueError(f"sign must be 1 or -1, got {sign!r}")
-    frequent, rare = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    rows = np.eye(2)[[0] * (k - 1) + [1]]
 
-    return Construction(
-        [(frequent, np.zeros(1))] * (k - 1) + [(rare, np.array([float(sign)]))],
-        name="unseen_task",
-        origin=np.zeros(2),
-        quantity="average_loss",
-        statement=(
-            "the expected average loss from the origin: (1/2k) ∏_t (1 − 1/k + (1 − φ_t(1))²/k)"
-        ),
-        claim=lambda filter_, steps: _orthonormal_loss(k, filter_, steps),
-    )
+    def claim(filter_: Filter, steps: int) -> float:
+        return _orthonormal_loss(k, filter_, steps)
+
+    teacher = np.array([0.0, sign])
+    return Construction("unseen_task", rows, teacher, "average_loss", _ORTHONORMAL, claim)
 
 
 def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
@@ -198,17 +191,13 @@ def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
     teacher = np.ones(n_tasks) if signs is None else np.asarray(signs, dtype=np.float64)
     if teacher.shape != (n_tasks,) or not np.all(np.abs(teacher) == 1):
         raise ValueError(f"signs must be {n_tasks} numbers 1 or -1, got {signs!r}")
-    teacher = teacher / np.sqrt(n_tasks)
 
+    def claim(filter_: Filter, steps: int) -> float:
+        return _orthonormal_loss(n_tasks, filter_, steps)
+
+    unit = teacher / np.sqrt(n_tasks)
     return Construction(
-        [(row[None, :], row[None, :] @ teacher) for row in np.eye(n_tasks)],
-        name="orthonormal_rows",
-        origin=np.zeros(n_tasks),
-        quantity="average_loss",
-        statement=(
-            "the expected average loss from the origin: (1/2M) ∏_t (1 − 1/M + (1 − φ_t(1))²/M)"
-        ),
-        claim=lambda filter_, steps: _orthonormal_loss(n_tasks, filter_, steps),
+        "orthonormal_rows", np.eye(n_tasks), unit, "average_loss", _ORTHONORMAL, claim
     )
 
 
@@ -251,22 +240,16 @@ def seen_task(k: int, start: Any = None) -> Construction:
             f"start must be a finite vector of at least two features, got shape {w0.shape}"
         )
     e = np.eye(len(w0))
+    rows = np.array([e[1]] * (k - 1) + [(e[0] + e[1]) / np.sqrt(2)])
 
     def claim(filter_: Filter, steps: int) -> float:
         once = (1 - 1 / k) ** (steps - 1) / k
-        return float(
-            once * np.sum((1 + _residual_factors(filter_, steps)) ** 2) * seen_task_loss(steps)
-        )
+        factors = float(np.sum((1 + _residual_factors(filter_, steps)) ** 2))
+        return once * factors * seen_task_loss(steps)
 
-    teacher, rows = w0 - e[0], (e[1:2], (e[0:1] + e[1:2]) / np.sqrt(2))
-    return Construction(
-        [(rows[0], rows[0] @ teacher)] * (k - 1) + [(rows[1], rows[1] @ teacher)],
-        name="seen_task",
-        origin=w0,
-        quantity="seen_loss",
-        statement="a lower bound of the expected seen-task loss from the given start",
-        claim=claim,
-    )
+    made = Construction("seen_task", rows, w0 - e[0], "seen_loss", _SEEN, claim)
+    made.origin = w0
+    return made
 
 
 def unseen_task_loss(k: int, n_tasks: int) -> float:
@@ -326,19 +309,12 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     if cosine >= 1:
         raise ValueError(f"cosine must be below 1, got {cosine}; parallel rows are one task")
     n_tasks = max(n_rare + 1, round(k / weight))
-    gram = (1 - cosine) * np.eye(n_rare) + cosine
-    rows = np.zeros((n_rare + 1, n_rare + 1))
-    rows[:n_rare, :n_rare] = np.linalg.cholesky(gram)
-    rows[n_rare, n_rare] = 1.0
-    indices = [*range(n_rare), *[n_rare] * (n_tasks - n_rare)]
+    gram = np.eye(n_rare + 1)
+    gram[:n_rare, :n_rare] += cosine * (1 - np.eye(n_rare))
+    rows = np.linalg.cholesky(gram)[[*range(n_rare), *[n_rare] * (n_tasks - n_rare)]]
     teacher = np.ones(n_rare + 1) / np.sqrt(n_rare + 1)
-    return Construction(
-        [(rows[i : i + 1], rows[i : i + 1] @ teacher) for i in indices],
-        name="rare_tasks",
-        origin=np.zeros(n_rare + 1),
-        quantity="worst_case",
-        statement=(
-            "the worst expected average loss over unit teachers, from a recursion of three numbers"
-        ),
-        claim=lambda filter_, steps: _equiangular_loss(n_rare, cosine, n_tasks, filter_, steps),
-    )
+
+    def claim(filter_: Filter, steps: int) -> float:
+        return _equiangular_loss(n_rare, cosine, n_tasks, filter_, steps)
+
+    return Construction("rare_tasks", rows, teacher, "worst_case", _WORST, claim)

@@ -2,7 +2,7 @@
 on all M tasks.
 
 For R = 1, filters φ_t with κ_t = φ_t(1), ψ_t = φ_t/κ_t nonincreasing in t, and any 1 = v_{−1} ≤ v_0
-≤ … ≤ v_{k−1}, put x_t = κ_{t+1}v_t for t < k and x_k > 0. Then (docs/optimal-schedule.md, Theorem
+≤ … ≤ v_{k−1}, put x_t = κ_{t+1}v_t for t < k and x_k > 0. Then (docs/proofs.md, Theorem
 R)
 
     Σ_t c_t e_t ≤ D²,    c_t = x_t(v_{t−1} + 1 − x_t) − (v_t − v_{t−1})Σ_{r>t}x_r ,
@@ -13,6 +13,7 @@ so that E L ≤ D²/(2c_k) where all other c_t are nonnegative. From the last st
 v_{−1} ≤ 1 proves its bound.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,9 @@ _ENOUGH = 1e-6
 
 _FEW = 24
 """Steps up to which each of the schedules without one step is searched on its own."""
+
+_AT_ONCE = 2**22
+"""Numbers in memory at once: steps times schedules without one step."""
 
 _HALVINGS = 22
 """Bisections of the bound without one step, from a factor of about 2 to 1e-6."""
@@ -81,13 +85,11 @@ def _feasible(kappa: Any, x: Any, c: Any) -> Any:
     (k,) or (k, …).
     """
     v = c * (1 + _INFLATION) / x - 1 + x
-    v, tail = (
-        np.maximum(v * (1 + _INFLATION), 1.0),
-        np.broadcast_to(x, np.broadcast_shapes(np.shape(x), np.shape(c))),
-    )
-    needed = np.ones_like(v)
     up = 1 + _INFLATION
     down = 1 - _INFLATION
+    v = np.maximum(v * up, 1.0)
+    tail = x + np.zeros_like(v)  # Σ_{r>t} x_r
+    needed = np.ones_like(v)
     with np.errstate(over="ignore", invalid="ignore"):
         for share in kappa[::-1]:
             step = share * v
@@ -108,11 +110,10 @@ def seen_tasks(kappa: Floats) -> float:
     k = len(kappa)
     without = _without_each(kappa)
     ratio = kappa * (1 + ROUNDED) / (2 - kappa)
-    values = []
-    for c in (float(ratio.max()) * (1 + np.geomspace(1e-3, 1e3, 200))).tolist():
-        split = ratio / (c - ratio)
-        values.append(float(np.sum((1 + split) * without)) / k + c / (2 * k))
-    return float(min(values) * (1 + k * 2.0**-50))
+    c = ratio.max() * (1 + np.geomspace(1e-3, 1e3, 200))
+    split = ratio / (c[:, None] - ratio)
+    values = (1 + split) @ without / k + c / (2 * k)
+    return float(values.min() * (1 + k * 2.0**-50))
 
 
 def _without_each(kappa: Floats) -> Floats:
@@ -125,26 +126,20 @@ def _without_each(kappa: Floats) -> Floats:
     if k <= _FEW:
         return np.array([next_task(np.delete(kappa, i)) for i in range(k)])
     c, x = _largest(kappa)
+    found = []
     index = np.arange(k - 1)[:, None]
-    shares = kappa[index + (index >= np.arange(k))] if k <= 512 else _Without(kappa)
-    # Without a step the constant is hardly larger; c_k = 0 is proved by v = 1 at any x_k below 2.
-    low, high = np.zeros(k), np.full(k, min(1.3 * c + 1.0, k + 0.001))
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        proved = _feasible(shares, x, middle)
-        low, high = np.where(proved, middle, low), np.where(proved, high, middle)
-    return 0.5 / np.maximum(low, 1.0) * (1 + _INFLATION)
-
-
-class _Without:
-    """The rows κ without one step each, of shape (k − 1, k), made one at a time."""
-
-    def __init__(self, kappa: Floats) -> None:
-        self.kappa, self.columns = kappa, np.arange(len(kappa))
-
-    def __getitem__(self, backwards: slice) -> Any:
-        rows = range(len(self.kappa) - 1)[backwards]
-        return (np.where(self.columns > row, self.kappa[row], self.kappa[row + 1]) for row in rows)
+    for left_out in np.array_split(np.arange(k), math.ceil(k * k / _AT_ONCE)):
+        shares = kappa[index + (index >= left_out)]
+        # Without a step the constant is hardly larger; c_k = 0 is proved by v = 1 at any x_k < 2.
+        low = np.zeros(len(left_out))
+        high = np.full(len(left_out), min(1.3 * c + 1.0, k + 0.001))
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            proved = _feasible(shares, x, middle)
+            low = np.where(proved, middle, low)
+            high = np.where(proved, high, middle)
+        found.append(low)
+    return 0.5 / np.maximum(np.concatenate(found), 1.0) * (1 + _INFLATION)
 
 
 def _average_without_replacement(kappa: Floats, n_tasks: int) -> float:
@@ -164,11 +159,6 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
         return np.asarray(ridge_share(coefficients))
     budgets = budgets_of(filter_, k)
     if budgets is None:
-        if filter_.horizon is not None:
-            raise ValueError(
-                "the bound for exchangeable orders needs explicit L2, budgets or one fixed filter,"
-                f" got steps of {type(filter_).__name__} that vary"
-            )
         return steps_of(filter_, k).kappa
     n_steps, sizes = budgets
     _check_order(n_steps, "number of gradient steps", "rises", np.diff(n_steps) > 0)

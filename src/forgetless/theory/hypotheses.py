@@ -1,19 +1,24 @@
-"""The hypotheses of theorems: each a condition, and a sentence where it fails.
+"""The hypotheses of theorems, each a condition on a setting.
 
 A hypothesis asks what the proof uses, on the tasks at hand. So filters are compared at the
 eigenvalues ξ of the given tasks, where the answer is exact, and not on a grid of [0, R²].
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless.filters import GradientDescent, Projection, Ridge
-from forgetless.orderings import Cyclic
-from forgetless.theory.setting import CLOSE, Setting, covered, same
+from forgetless._validate import Floats
+from forgetless.filters import Filter, GradientDescent, Projection, Ridge
+from forgetless.orderings import Cyclic, Ordering, WithoutReplacement
+from forgetless.tasks import TaskCollection
+
+CLOSE = 1e-9
+"""Relative difference within which a schedule counts as that of a theorem."""
 
 _UNNOTICED = 1e-3
 """Contradictions that move the weights by less than this part of D/√k change a loss of R²D²/k by
@@ -22,9 +27,137 @@ under a percent."""
 _ONE = 1 - 1e-12
 """From here on φ(R²) counts as 1: a step size of 1/R² is rounded, and both bounds agree there."""
 
+_AT_ONCE = 2**20
+"""Filter factors in memory at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What every hypothesis, and every value of a bound, is a function of: tasks, the filter of a
+    schedule for k steps, and an order of the tasks.
+    """
+
+    tasks: TaskCollection
+    filter: Filter  # the schedule for k steps
+    k: int
+    ordering: Ordering
+    teacher: Any  # w⋆, the joint solution nearest to the origin, where learning begins
+    distance: float  # D = ‖w⋆‖
+
+    @property
+    def radius(self) -> float:
+        """R."""
+        return self.tasks.radius
+
+    @property
+    def probabilities(self) -> Any:
+        """The probabilities of the tasks, for independent draws; else None."""
+        if not self.ordering.stationary:
+            return None
+        return self.ordering.moves(self.tasks.n_tasks, 0).probability
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether tasks come in uniformly random orders of all of them."""
+        return isinstance(self.ordering, WithoutReplacement)
+
+    @cached_property
+    def eigenvalues(self) -> Floats:
+        """The different nonzero eigenvalues ξ of all XᵀX, over R²."""
+        return np.asarray(np.unique(self.tasks.singular_values / (self.radius or 1.0)) ** 2)
+
+    def steps(self) -> Iterator[tuple[Floats, Floats]]:
+        """Yield φ_t(ξ) at the eigenvalues, of shape (steps, n), and κ_t, of shape (steps, 1)."""
+        n_steps = 1 if self.filter.horizon is None else self.k
+        length = max(1, _AT_ONCE // max(1, len(self.eigenvalues)))
+        for first in range(0, n_steps, length):
+            part = slice(first, min(first + length, n_steps))
+            factors = self.filter[part].table(self.eigenvalues * self.radius**2)
+            yield factors, self.kappas[part, None]
+
+    @cached_property
+    def extremes(self) -> tuple[Floats, Floats]:
+        """The smallest and the largest φ over all steps, at every eigenvalue."""
+        ends = [(factors.min(axis=0), factors.max(axis=0)) for factors, _ in self.steps()]
+        low, high = zip(*ends, strict=True)
+        return np.min(low, axis=0), np.max(high, axis=0)
+
+    @cached_property
+    def kappas(self) -> Floats:
+        """κ_t = φ_t(R²), of shape (k,)."""
+        return np.broadcast_to(self.filter.table(self.radius**2), (self.k,))
+
+    @property
+    def kappa(self) -> float:
+        """φ(R²) if it is the same at every step, else NaN."""
+        return float(self.kappas[0]) if same(self.kappas) else math.nan
+
+    @cached_property
+    def strengths(self) -> Floats:
+        """1/(η_tR²), that is λ_t/R² or 1/(N_tγ_tR²), of shape (k,); NaN where no theorem covers
+        them.
+        """
+        values: Any = math.nan
+        if self.radius > 0 and covered(self.filter, self.radius):
+            values = self.filter.strength() / self.radius**2
+        return np.broadcast_to(values, (self.k,))
+
+    def scale_from(self, first: int) -> float:
+        """Return c if the strengths from step first + 1 on are c(k+1)/(k−t+2), else NaN."""
+        decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
+        scales = (self.strengths * decay)[first:]
+        return float(scales[0]) if len(scales) and same(scales) else math.nan
+
+    @property
+    def scale(self) -> float:
+        """The factor c if the schedule is the theorem's with η = 1/(cR²), else NaN."""
+        return self.scale_from(0)
+
+    @cached_property
+    def eta(self) -> float:
+        """η if κ_t = η(k+1−t)/(k+1) at every step, as of ``schedules.minimax``, else NaN."""
+        etas = self.kappas * (self.k + 1) / np.arange(self.k, 0, -1)
+        if not 0 < etas[0] <= 1 + CLOSE or not same(etas):
+            return math.nan
+        return float(etas[0]) if etas[0] < 1 - CLOSE else 1.0
+
+    @cached_property
+    def contradiction(self) -> float:
+        """Bound on the distance, relative to D, that contradictory tasks move the weights in k
+        steps, or are missed.
+        """
+        tasks = self.tasks
+        R = self.radius or 1.0
+        missing = np.linalg.norm(tasks.missing(self.teacher), axis=1)
+        largest = self.extremes[1][np.unique(tasks.singular_values, return_inverse=True)[1]]
+        moves = tasks.by_task((np.abs(largest) * missing) ** 2)
+        missed = tasks.by_task((tasks.singular_values / R * missing) ** 2)
+        missed = missed + 2 * tasks.floors / R / R
+        worst = max(self.k * math.sqrt(moves.max()), math.sqrt(missed.max()))
+        if self.distance > 0:
+            return worst / self.distance
+        return math.inf if worst > 0 else 0.0
+
+
+def same(values: Any) -> bool:
+    """Return whether values agree up to rounding; False with a NaN among them."""
+    return bool(np.ptp(values) <= CLOSE * np.max(np.abs(values)))
+
+
+def covered(filter_: Filter, radius: float) -> bool:
+    """Return whether the paper's theorems are about this filter: not about those of users.
+
+    A single gradient step of size 1/R² may have been rounded upwards.
+    """
+    if not isinstance(filter_, GradientDescent):
+        return isinstance(filter_, Ridge | Projection)
+    relative = np.asarray(filter_.step_size) * radius**2
+    once = np.asarray(filter_.n_steps) == 1
+    return bool(np.all((relative < 1) | (once & (relative <= 1 + CLOSE))))
+
 
 class Failure(NamedTuple):
-    """A hypothesis that a setting does not have, by its text, and the sentence that says why."""
+    """A hypothesis that a setting does not have, by its text, and a sentence about it."""
 
     hypothesis: str
     reason: str
@@ -37,26 +170,25 @@ class Hypothesis:
     Attributes
     ----------
     text : str
-        What it asks for.
+        What it asks for, as a clause.
     holds : function of a Setting
-    otherwise : str or function of a Setting
-        The sentence where it does not hold.
+    otherwise : function of a Setting, optional
+        The sentence where it does not hold; by default that the bound holds only if it does.
     least : int
         The smallest k that it allows.
     """
 
     text: str
     holds: Callable[[Setting], bool] = field(repr=False)
-    otherwise: str | Callable[[Setting], str] = field(repr=False)
+    otherwise: Callable[[Setting], str] | None = field(default=None, repr=False)
     least: int = 1
 
     def failure(self, setting: Setting) -> Failure | None:
         """Return None where it holds."""
         if self.holds(setting):
             return None
-        if isinstance(self.otherwise, str):
-            return Failure(self.text, self.otherwise)
-        return Failure(self.text, self.otherwise(setting))
+        only = f"holds only if {self.text}"
+        return Failure(self.text, self.otherwise(setting) if self.otherwise else only)
 
 
 # ---- tasks and their order ----
@@ -66,7 +198,7 @@ def _contradicts(s: Setting) -> str:
     if s.tasks.is_realizable():
         return (
             f"the tasks contradict each other by a part of the distance D = {s.distance:.3g} to"
-            " their joint solution"
+            " their solution that is not negligible after k steps"
         )
     return "no model fits all tasks (see tasks.residual)"
 
@@ -79,36 +211,25 @@ REALIZABLE = Hypothesis(
 UNIFORM = Hypothesis(
     "tasks are drawn uniformly with replacement",
     lambda s: s.probabilities is not None and same(s.probabilities),
-    "tasks are not drawn uniformly with replacement",
 )
 INDEPENDENT = Hypothesis(
-    "tasks are drawn independently, with replacement",
-    lambda s: s.ordering.stationary,
-    "tasks are not drawn independently, with replacement",
+    "tasks are drawn independently, with replacement", lambda s: s.ordering.stationary
 )
 WITHOUT = Hypothesis(
-    "tasks are drawn uniformly without replacement",
-    lambda s: s.shuffled and s.k <= s.tasks.n_tasks,  # within one epoch
-    "tasks are not drawn without replacement",
+    "tasks are drawn uniformly without replacement, none of them twice",
+    lambda s: s.shuffled and s.k <= s.tasks.n_tasks,
 )
 EXCHANGEABLE = Hypothesis(
-    "tasks come in exchangeable order, and there is a next one",
+    "tasks come in exchangeable order with one more to come: with replacement, or without and"
+    " k < M",
     lambda s: s.ordering.stationary or (s.shuffled and s.k < s.tasks.n_tasks),
-    "tasks do not come in exchangeable order with one more to come: with replacement, or k < M"
-    " without",
 )
-CYCLIC = Hypothesis(
-    "tasks come in a cycle",
-    lambda s: isinstance(s.ordering, Cyclic),
-    "tasks do not come in a cycle",
-)
+CYCLIC = Hypothesis("tasks come in a cycle", lambda s: isinstance(s.ordering, Cyclic))
 
 
 def steps(least: int) -> Hypothesis:
     """Return the hypothesis that k is at least so large."""
-    return Hypothesis(
-        f"k ≥ {least}", lambda s: s.k >= least, lambda s: f"k is {s.k}, below {least}", least
-    )
+    return Hypothesis(f"k ≥ {least}", lambda s: s.k >= least, least=least)
 
 
 # ---- a filter that is the same at every step ----
@@ -119,89 +240,53 @@ def _fixed(s: Setting) -> bool:
     return bool(np.all(high - low <= CLOSE * np.maximum(np.abs(low), np.abs(high))))
 
 
-def _unregularized(s: Setting) -> bool:
-    low, high = s.extremes
-    return bool(np.all(np.abs(low - 1) <= 1e-14) and np.all(np.abs(high - 1) <= 1e-14))
-
-
 def _between(s: Setting) -> bool:
-    factors = next(s.factors())
-    kappa = s.kappas[0]
-    low = kappa * s.eigenvalues * (1 - CLOSE)
-    return bool(np.all(factors >= low) and np.all(factors <= kappa * (1 + CLOSE)))
+    for factors, kappas in s.steps():
+        low = kappas * s.eigenvalues * (1 - CLOSE)
+        if np.any(factors < low) or np.any(factors > kappas * (1 + CLOSE)):
+            return False
+    return True
 
 
-FIXED = Hypothesis(
-    "the filter is the same at every step", _fixed, "the strength varies over the steps"
+FIXED = Hypothesis("the filter is the same at every step", _fixed)
+UNREGULARIZED = Hypothesis(
+    "there is no regularization", lambda s: bool(np.all(np.abs(np.stack(s.extremes) - 1) <= 1e-14))
 )
-UNREGULARIZED = Hypothesis("no regularization", _unregularized, "the steps are regularized")
 EXPLICIT = Hypothesis(
-    "explicit L2",
-    lambda s: isinstance(s.filter, Ridge | Projection),
-    "the scheme is not explicit L2",
+    "the scheme is explicit L2", lambda s: isinstance(s.filter, Ridge | Projection)
 )
 BUDGET = Hypothesis(
-    "gradient steps of size below 1/R²",
+    "the scheme is gradient steps of size below 1/R²",
     lambda s: isinstance(s.filter, GradientDescent) and covered(s.filter, s.radius),
-    "the scheme is not gradient steps of size below 1/R²",
 )
 BETWEEN = Hypothesis(
-    "κξ/R² ≤ φ(ξ) ≤ κ = φ(R²), as of every concave increasing filter",
-    _between,
-    "φ(ξ) leaves the range from κξ/R² to κ = φ(R²) on these tasks",
+    "κξ/R² ≤ φ(ξ) ≤ κ = φ(R²) on these tasks, as of every concave increasing filter", _between
 )
 INSIDE = Hypothesis(
-    "φ(R²) lies in (0, 1): λ > 0, or a step size below 1/R²",
-    lambda s: 0 < s.kappa < _ONE,
-    "φ(R²) is not fixed in (0, 1)",
+    "φ(R²) is fixed in (0, 1): λ > 0, or a step size below 1/R²", lambda s: 0 < s.kappa < _ONE
 )
 BEYOND = Hypothesis(
-    "φ(R²) lies in [1, 2): no regularization, or a step size of 1/R² and more",
+    "φ(R²) is fixed in [1, 2): no regularization, or a step size of 1/R² and more",
     lambda s: _ONE <= s.kappa < 2,
-    "φ(R²) is not fixed in [1, 2)",
 )
-BELOW_TWO = Hypothesis(
-    "φ(R²) lies in (0, 2)", lambda s: 0 < s.kappa < 2, "φ(R²) is not fixed in (0, 2)"
-)
-
-
-def _not_inverse_log(s: Setting) -> str:
-    value = "not fixed" if math.isnan(s.kappa) else f"{s.kappa:.6g}"
-    expected = 1 / math.log(s.k) if s.k > 1 else math.inf
-    return f"φ(R²) is {value}, not 1/ln k = {expected:.6g}"
-
-
+BELOW_TWO = Hypothesis("φ(R²) is fixed in (0, 2)", lambda s: 0 < s.kappa < 2)
 INVERSE_LOG = Hypothesis(
-    "φ(R²) = 1/ln k, as both fixed presets make it",
+    "φ(R²) = 1/ln k, as both fixed presets make it, and k ≥ 3",
     lambda s: s.k >= 3 and abs(s.kappa * math.log(s.k) - 1) <= CLOSE,
-    _not_inverse_log,
 )
 
 
-def _cai(s: Setting) -> float:
-    """Return 2M√ln(k/M), NaN up to one cycle."""
+def _cai(s: Setting) -> bool:
     M = s.tasks.n_tasks
-    return 2 * M * math.sqrt(math.log(s.k / M)) if s.k > M else math.nan
+    if s.k <= M:
+        return False
+    return bool(np.all(np.abs(s.strengths / (2 * M * math.sqrt(math.log(s.k / M))) - 1) <= CLOSE))
 
 
-CAI = Hypothesis(
-    "λ = 2MR²√ln(k/M) and k > M",
-    lambda s: bool(np.all(np.abs(s.strengths / _cai(s) - 1) <= CLOSE)),
-    lambda s: (
-        f"the coefficient is not 2MR²√ln(k/M) = {_cai(s) * s.radius**2:.6g}"
-        if s.k > s.tasks.n_tasks
-        else f"k is {s.k}, not above the number of tasks, {s.tasks.n_tasks}"
-    ),
-)
+CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _cai)
 
 
 # ---- schedules ----
-
-
-def _not_of_scale(s: Setting, expected: str) -> str:
-    if math.isnan(s.scale):
-        return "the strengths do not increase as (k+1)/(k−t+2)"
-    return f"the scale of the schedule is {s.scale:.6g}, {expected}"
 
 
 def of_scale(c: float, name: str) -> Hypothesis:
@@ -209,22 +294,18 @@ def of_scale(c: float, name: str) -> Hypothesis:
     return Hypothesis(
         f"the strengths are 1/η_t = ({name})R²(k+1)/(k−t+2)",
         lambda s: abs(s.scale / c - 1) <= CLOSE,
-        lambda s: _not_of_scale(s, f"not {name}"),
     )
 
 
 def _falling(s: Setting) -> bool:
     """Return whether ψ_t = φ_t/φ_t(R²) falls in t within [ξ/R², 1] at the eigenvalues."""
-    before = np.full(len(s.eigenvalues), 1 + CLOSE)
-    first = 0
-    for part in s.factors():
-        kappas = s.kappas[first : first + len(part), None]
-        rows = np.concatenate([before[None, :], part / kappas])
-        first += len(part)
+    before = np.full((1, len(s.eigenvalues)), 1 + CLOSE)
+    for factors, kappas in s.steps():
+        rows = np.concatenate([before, factors / kappas])
         rises = np.any(np.diff(rows, axis=0) > CLOSE * rows[:-1])
         if rises or np.any(rows < s.eigenvalues * (1 - CLOSE)):
             return False
-        before = rows[-1]
+        before = rows[-1:]
     return True
 
 
@@ -232,39 +313,23 @@ THEOREM = of_scale(13 / 3, "13/3")
 AT_LEAST = Hypothesis(
     "the strengths are 1/η_t = c·R²(k+1)/(k−t+2) with c ≥ 13/3",
     lambda s: s.scale >= 13 / 3 * (1 - CLOSE),
-    lambda s: _not_of_scale(s, "below 13/3"),
 )
 FIRST_FREE = Hypothesis(
     "the first task is solved exactly, the others as in the theorem",
     lambda s: s.strengths[0] == 0 and abs(s.scale_from(1) * 3 / 13 - 1) <= CLOSE,
-    "the first step is regularized, or the later ones are not those of the theorem",
 )
 ONE_STEP = Hypothesis(
-    "one gradient step a task",
+    "tasks take one gradient step each",
     lambda s: (
         isinstance(s.filter, GradientDescent) and bool(np.all(np.asarray(s.filter.n_steps) == 1))
     ),
-    "tasks do not take one gradient step each",
 )
 MINIMAX = Hypothesis(
-    "φ_t(R²) = η(k+1−t)/(k+1) with η in (0, 1], strengths rising",
+    "φ_t(R²) = η(k+1−t)/(k+1) with η in (0, 1], and strengths never fall",
     lambda s: not math.isnan(s.eta) and _falling(s),
-    lambda s: (
-        "φ_t(R²) is not η(k+1−t)/(k+1)"
-        if math.isnan(s.eta)
-        else "the strengths fall at some step, or a filter is not concave"
-    ),
 )
 
 # ---- what a setting never has ----
 
-ISOTROPIC = Hypothesis(
-    "the teacher is random with covariance (D²/d)I",
-    lambda _: False,
-    "it is a mean over random teachers, and these tasks have one",
-)
-MEAN_ITERATE = Hypothesis(
-    "the iterate is the mean of w_0..w_k",
-    lambda _: False,
-    "it is about the mean of all iterates, and this is the last one",
-)
+ISOTROPIC = Hypothesis("the teacher is random with covariance (D²/d)I", lambda _: False)
+MEAN_ITERATE = Hypothesis("the iterate is the mean of w_0..w_k", lambda _: False)

@@ -7,7 +7,6 @@ distributions”, Section 4.2 (``thm:relaxed_sgd``), and Appendix E (``thm:timev
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -31,11 +30,7 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
     ['1', '3/4', '1/2']
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
-    exact = isinstance(step_size, Fraction)
-    return [
-        step_size * (Fraction(k - t + 2, k + 1) if exact else (k - t + 2) / (k + 1))
-        for t in range(1, k + 1)
-    ]
+    return [step_size * (k - t + 2) / (k + 1) for t in range(1, k + 1)]
 
 
 def descend(
@@ -119,19 +114,16 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
     (8.251953125, True)
     """
     K = validate.integer("k", k, 1, "ask for at least one step") + 1
-    one = (
-        Fraction(1) if isinstance(step_size, Fraction) and isinstance(smoothness, Fraction) else 1.0
-    )
+    one = step_size / step_size
     v = [2 * one / (K - t + 1) + one / K for t in range(K)]
     v.append(v[-1])
-    eta = [step_size * one * (K - t + 1) / K for t in range(1, K + 1)]
-    tails = [eta[-1] * v[K]]
-    for t in range(K - 1, 0, -1):
-        tails.append(tails[-1] + eta[t - 1] * v[t])
-    tails.reverse()
-    c = [
-        eta[t - 1] * v[t] ** 2 * (1 - smoothness * eta[t - 1])
-        - (1 + smoothness * eta[t - 1]) * (v[t] - v[t - 1]) * tails[t - 1]
-        for t in range(1, K + 1)
-    ]
+    eta = [step_size * (K - t + 1) / K for t in range(1, K + 1)]
+    c = []
+    tail = 0 * one  # Σ_{s≥t} η_s v_s
+    for t in range(K, 0, -1):
+        step = eta[t - 1]
+        tail += step * v[t]
+        grown = (1 + smoothness * step) * (v[t] - v[t - 1])
+        c.append(step * v[t] ** 2 * (1 - smoothness * step) - grown * tail)
+    c.reverse()
     return Weights(v, c, v[0] ** 2 / (2 * c[-1]))

@@ -122,26 +122,35 @@ class Mesh:
 
 @dataclass(frozen=True, eq=False)
 class MajorantBound:
-    """An upper bound ``sup`` of twice the loss over R²D², and the m of every step that it was
-    computed with.
+    """A bound over R²D², with what it was computed from.
+
+    Attributes
+    ----------
+    per_unit : float
+        Half the supremum of the last majorant.
+    steps : Steps
+    mesh : Mesh
+    m : array
+        The m of every step.
     """
 
-    sup: float
+    per_unit: float
+    steps: Steps
+    mesh: Mesh
     m: Floats
 
 
-def last_iterate(steps: Steps, mesh: Mesh) -> MajorantBound:
-    """Return the bound for the average loss of the last iterate: the better of two choices of m.
-
-    The first rises along a line from ½; the second follows u at the maximiser that the first ends
-    with, where the last term of a step then vanishes.
-    """
-    line = rising(len(steps.kappa))
-    first, at = _backwards(steps, mesh, line, None)
-    if steps.proportional:
-        return first
-    second, _ = _backwards(steps, mesh, line, at)
-    return min(first, second, key=lambda each: each.sup)
+def half_supremum(
+    steps: Steps, k: int, quantity: str, *, per_decade: int = PER_DECADE
+) -> MajorantBound:
+    """Return the bound of the average loss, or of the loss on the tasks seen."""
+    mesh = Mesh.of(k, per_decade)
+    if quantity == "seen_loss":
+        m = rising(len(steps.kappa))
+        top = _seen_tasks(steps, mesh, m, k)
+    else:
+        top, m = _last_iterate(steps, mesh)
+    return MajorantBound(top / 2, steps, mesh, m)
 
 
 def rising(n: int) -> Floats:
@@ -149,79 +158,65 @@ def rising(n: int) -> Floats:
     return np.asarray(0.5 + 0.5 * np.arange(n, 0, -1) / max(n, 1))
 
 
+def _last_iterate(steps: Steps, mesh: Mesh) -> tuple[float, Floats]:
+    """Return twice the bound for the average loss of the last iterate: the better of two m.
+
+    The first rises along a line from ½; the second follows u at the maximiser that the first ends
+    with, where the last term of a step then vanishes.
+    """
+    line = rising(len(steps.kappa))
+    first, _, at = _backwards(steps, mesh, line, None)
+    if steps.proportional:
+        return first, line
+    second, path, _ = _backwards(steps, mesh, line, at)
+    return (first, line) if first <= second else (second, path)
+
+
 def _backwards(
     steps: Steps, mesh: Mesh, line: Floats, rho: float | None
-) -> tuple[MajorantBound, float]:
-    """Return the bound from f = ρ after the last step, and its maximiser; every intermediate sup is
-    a bound, too.
+) -> tuple[float, Floats, float]:
+    """Return the bound from f = ρ after the last step, its m, and its maximiser; every intermediate
+    sup is a bound, too.
     """
     g = np.ones_like(mesh.r)
     m = line.copy()
-    least = math.inf
-    at = 1.0
+    least, at = mesh.sup(g)
+    alpha = least
     for t in track(range(len(m) - 1, -1, -1), "steps"):
-        alpha, at = mesh.sup(g)
-        least = min(least, alpha)
         if alpha > _DIVERGED:
-            return MajorantBound(least, m), at
+            break
         kappa = float(steps.kappa[t])
         if rho is not None:
             u = rho * float(np.interp(rho, mesh.r, g)) / alpha
             m[t] = max(1 - (1 - u) * (1 - kappa * rho), least_m(kappa))
         g = mesh.step(g, alpha, kappa, steps.price(t, m[t]), m[t])
-    alpha, at = mesh.sup(g)
-    return MajorantBound(min(least, alpha), m), at
+        alpha, at = mesh.sup(g)
+        least = min(least, alpha)
+    return least, m, at
 
 
-def seen_tasks(steps: Steps, mesh: Mesh, k: int) -> MajorantBound:
-    """Return the bound for the loss of the tasks seen: a second function, h, beside f.
+def _seen_tasks(steps: Steps, mesh: Mesh, m: Floats, k: int) -> float:
+    """Return twice the bound for the loss of the tasks seen: a second function, h, beside f.
 
     h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k with s = 1.5κ, a split of (I − M)Φ(H)(I − M) between Φ and
     M; T is the step. Each unused step adds k⁻¹, the largest loss of a task.
     """
-    n = len(steps.kappa)
     f = np.ones_like(mesh.r)
     h = np.zeros_like(mesh.r)
-    m = rising(n)
-    for t in track(range(n - 1, -1, -1), "steps"):
+    for t in track(range(len(m) - 1, -1, -1), "steps"):
         kappa = float(steps.kappa[t])
-        split, q = seen_split(kappa), steps.price(t, m[t])
-        alpha, top = mesh.sup(f)[0], mesh.sup(h)[0]
+        split = seen_split(kappa)
+        price = steps.price(t, m[t])
+        alpha = mesh.sup(f)[0]
+        top = mesh.sup(h)[0]
         if max(alpha, top) > _DIVERGED:
-            return MajorantBound(math.inf, m)
-        h = mesh.step(h, top, kappa, q, m[t])
+            return math.inf
+        h = mesh.step(h, top, kappa, price, m[t])
         h += (((1 + split) / k) * f + (1 + 1 / split) * float(steps.nu[t]) / k) * (1 + INFLATION)
-        f = mesh.step(f, alpha, kappa, q, m[t])
-    return MajorantBound((mesh.sup(h)[0] + steps.unused / k) * (1 + INFLATION), m)
+        f = mesh.step(f, alpha, kappa, price, m[t])
+    return (mesh.sup(h)[0] + steps.unused / k) * (1 + INFLATION)
 
 
 def seen_split(kappa: float) -> float:
     """Return s > 0; 1.5κ is near the best of several shapes."""
     return max(1.5 * kappa, 1e-12)
-
-
-def averaged(steps: Steps, mesh: Mesh, omega: Floats) -> MajorantBound:
-    """Return the bound for the average loss of Σ ω_t w_t, t = 0..k; steps that are κ_t times their
-    base.
-
-    f ← T f + ρ(ω² + 2ω·tail) where tail = Σ_{r>t} ω_r Π(1 − κρ): the mean of later steps is M̄ =
-    κB.
-    """
-    k = len(steps.kappa)
-    g = np.full_like(mesh.r, omega[k] ** 2)
-    tail = np.zeros_like(mesh.r)
-    for t in track(range(k, 0, -1), "steps"):
-        kappa = float(steps.kappa[t - 1])
-        tail += omega[t]
-        # 1 − κρ has no relative accuracy near κρ = 1
-        tail = (1 - kappa * mesh.r + INFLATION) * tail
-        g = mesh.step(g, mesh.sup(g)[0], kappa)
-        if omega[t - 1] > 0:
-            g += (omega[t - 1] ** 2 + 2 * omega[t - 1] * tail) * (1 + INFLATION)
-    return MajorantBound(mesh.sup(g)[0], np.empty(0))
-
-
-def average_weights(k: int, power: float) -> Floats:
-    """Return upper bounds of ω_t = t^r/Σt^r, t = 1..k, after ω_0 = 0."""
-    weights = (np.arange(1, k + 1) / k) ** power
-    return np.append(0.0, weights / math.fsum(weights) * (1 + INFLATION))

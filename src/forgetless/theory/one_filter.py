@@ -32,6 +32,7 @@ is added.
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -45,9 +46,6 @@ _SMALLEST = 1e-3
 
 _ROUNDED = 2.0**-47
 """κ = φ(R²) is computed with fewer than 64 roundings, and taken larger by so many."""
-
-_DEGREE = 5
-"""Degree of a chord times e³(κ − e)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +77,8 @@ class OneFilterBound:
         The norms add up (Minkowski).
         """
         k = len(self.constants)
-        left_out = 0.5
-        if k > 1:
-            left_out = min(0.5, float(self.constants[-2]) / (k - 1))
+        before = float(self.constants[-2]) / (k - 1) if k > 1 else 0.5
+        left_out = min(0.5, before)
         moved = self.kappa / (2 * (2 - self.kappa) * k)
         root = math.sqrt(left_out) + math.sqrt(moved)
         return min(0.5, root * root * (1 + 2.0**-46))
@@ -149,29 +146,24 @@ def _chords(e: Floats, kappa: float) -> Floats:
     On every piece two lines, 1 at one end and 0 at the other, are multiplied by the three functions
     e, e(κ − e) and e³(κ − e), and written in degree 5.
     """
-    first = np.stack([e[:-1], e[1:]])  # the function e in degree 1
-    rest = kappa - first
-    one = np.ones_like(first)
-    functions = ([first, one, one, one], [first, rest, one, one], [first, first, first, rest])
-    coefficients = np.empty((2, 3, _DEGREE + 1, len(e) - 1))
-    for end in range(2):
-        line = np.zeros_like(first)
-        line[end] = 1.0
-        for i, factors in enumerate(functions):
-            product = line
-            for factor in factors:
-                product = _product(product, factor)
-            coefficients[end, i] = product
-    return coefficients
+    line = np.stack([e[:-1], e[1:]])  # the function e, by its values at both ends
+    rest = kappa - line
+    one = np.ones_like(line)
+    functions = ([line, one, one, one], [line, rest, one, one], [line, line, line, rest])
+    ends = ([one[0], 0 * one[0]], [0 * one[0], one[0]])
+    return np.array([[_product([end, *each]) for each in functions] for end in ends])
 
 
-def _product(p: Floats, q: Floats) -> Floats:
-    """Return the Bernstein coefficients of a product; the first axis counts them."""
-    m = len(p) - 1
-    n = len(q) - 1
-    product = np.zeros((m + n + 1, *p.shape[1:]))
-    for i in range(m + 1):
-        for j in range(n + 1):
-            share = math.comb(m, i) * math.comb(n, j) / math.comb(m + n, i + j)
-            product[i + j] += share * p[i] * q[j]
-    return product
+def _product(lines: list[Any]) -> Floats:
+    """Return the Bernstein coefficients of a product of lines, each given by its two end values.
+
+    Times binomials they are the coefficients of (1 − τ)^{n−i} τ^i, which multiply as those of
+    polynomials do: without cancellation, as long as nothing is negative.
+    """
+    product = np.ones((1, len(lines[0][0])))
+    for left, right in lines:
+        product = np.pad(product * left, ((0, 1), (0, 0))) + np.pad(
+            product * right, ((1, 0), (0, 0))
+        )
+    n = len(lines)
+    return np.asarray(product / np.array([[math.comb(n, i)] for i in range(n + 1)]))

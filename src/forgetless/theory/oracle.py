@@ -2,7 +2,7 @@
 every weight vector.
 
 For steps with φ_t(R²) = η(k+1−t)/(k+1), 0 < η < 1, tasks in exchangeable order and every w
-(docs/optimal-schedule.md, Theorem N; n = k + 1, g_t the surrogate ½(w − X⁺y)ᵀψ_t(XᵀX/R²)(w − X⁺y)
+(docs/proofs.md, Theorem N; n = k + 1, g_t the surrogate ½(w − X⁺y)ᵀψ_t(XᵀX/R²)(w − X⁺y)
 of step t + 1, g_k = (L − floor)/R²)
 
     E L(w_k; next) ≤ E floor + R²[‖w − w₀‖²/(2ηn) + (1/n)Σ_{t≤k} E(g_t(w) + η/(2(1−η))·‖∇g_t(w)‖²)].
@@ -13,7 +13,7 @@ The right side is a quadratic in w with a closed minimiser; η is found by a sea
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from forgetless.tasks import TaskCollection
 
 _AT_ONCE = 2**20  # numbers in memory at once
 _LOG_ODDS = np.linspace(-14.0, 14.0, 29)  # ln(η/(1 − η)) of the first search
+_SEARCH = {"xatol": 1e-5}  # of the second one, in the same unit
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +73,7 @@ class OracleBound:
             f"expected loss on the next task ≤ {self.value:.6g} after k = {self.k:,} steps of"
             f" {self.schedule!r}, in any exchangeable order, whatever the labels: weights at"
             f" distance {self.distance:.4g} from the start have mean loss {self.loss:.6g}. Derived,"
-            " unpublished: Theorem N of docs/optimal-schedule.md."
+            " unpublished: Theorem N of docs/proofs.md."
         )
         return "\n".join(textwrap.wrap(text, 98, subsequent_indent="  "))
 
@@ -132,22 +133,13 @@ def oracle_bound(
         eta = _checked(eta, fits)
     p = next_probabilities(tasks, as_ordering(ordering), k)
 
-    def sides(value: float) -> "RightSide":
-        return RightSide(tasks, resolve(make(eta=value), k, tasks.radius), k, value, p)
+    def at(eta: float) -> RightSide:
+        return right_side(tasks, resolve(make(eta=eta), k, tasks.radius), k, eta, p)
 
-    best = eta
-    if best is None:
-        best = 1.0 if fits else _best_eta(lambda each: sides(each).value)
-    right = sides(best)
+    if eta is None:
+        eta = 1.0 if fits else _best_eta(lambda each: at(each).value)
     return OracleBound(
-        right.value,
-        best,
-        right.weights,
-        right.loss,
-        right.distance,
-        k,
-        tasks.radius,
-        make(eta=best),
+        **at(eta)._asdict(), eta=eta, k=k, radius=tasks.radius, schedule=make(eta=eta)
     )
 
 
@@ -185,45 +177,51 @@ def _best_eta(value: Callable[[float], float]) -> float:
     one cell.
     """
     from scipy.optimize import minimize_scalar
+    from scipy.special import expit
 
     def at(log_odds: float) -> float:
-        return value(float(1 / (1 + np.exp(-log_odds))))
+        return value(float(expit(log_odds)))
 
-    values = [at(float(x)) for x in _LOG_ODDS]
+    values = [at(each) for each in _LOG_ODDS]
     i = int(np.argmin(values))
-    ends = float(_LOG_ODDS[max(i - 1, 0)]), float(_LOG_ODDS[min(i + 1, len(values) - 1)])
-    best = minimize_scalar(at, bounds=ends, method="bounded", options={"xatol": 1e-5})
-    return float(1 / (1 + np.exp(-(best.x if best.fun <= values[i] else _LOG_ODDS[i]))))
+    cell = _LOG_ODDS[max(i - 1, 0) : i + 2]
+    best = minimize_scalar(at, bounds=(cell[0], cell[-1]), method="bounded", options=_SEARCH)
+    return float(expit(best.x if best.fun <= values[i] else _LOG_ODDS[i]))
 
 
-class RightSide:
-    """The right side of Theorem N at its best w, for a filter with φ_t(R²) = η(k+1−t)/(k+1)."""
+class RightSide(NamedTuple):
+    """The right side of Theorem N at its best w, with this w, its mean loss and its length."""
 
-    def __init__(
-        self, tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats
-    ) -> None:
-        n = k + 1
-        square = tasks.radius**2
-        rows = tasks.singular_vectors
-        s = tasks.singular_values
-        own = tasks.targets
-        weights = np.repeat(p, tasks.ranks)
-        linear, squared = _mean_surrogates(filter_, k, s, tasks.radius)
-        if eta == 1:  # at weights that fit all tasks the last two terms vanish
-            solution = tasks.teacher().reshape(tasks.n_features, tasks.n_targets)
-            costs = np.zeros(len(s))
-        else:
-            costs = weights * (linear + eta / (1 - eta) * squared)
-            solution = _ridge(
-                np.sqrt(costs)[:, None] * rows, np.sqrt(costs)[:, None] * own, 1 / (eta * n)
-            )
-        missing = np.sum((rows @ solution - own) ** 2, axis=1)
-        floor = float(p @ tasks.floors)
-        self.distance = float(np.linalg.norm(solution))
-        self.loss = float(floor + 0.5 * np.sum(weights * s**2 * missing))
-        unit = 0.5 * self.distance**2 / (eta * n) + 0.5 * float(np.sum(costs * missing))
-        self.value = (floor + square * unit) * (1 + 1e-12)
-        self.weights = solution.reshape((tasks.n_features, *tasks.target_shape))
+    value: float
+    weights: Floats
+    loss: float
+    distance: float
+
+
+def right_side(tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Floats) -> RightSide:
+    """Return it for a filter with φ_t(R²) = η(k+1−t)/(k+1), and next tasks of probabilities p."""
+    n = k + 1
+    rows = tasks.singular_vectors
+    own = tasks.targets
+    weights = np.repeat(p, tasks.ranks)
+    linear, squared = _mean_surrogates(filter_, k, tasks.singular_values, tasks.radius)
+    if eta == 1:  # at weights that fit all tasks the last two terms vanish
+        solution = tasks.teacher().reshape(tasks.n_features, tasks.n_targets)
+        costs = np.zeros(len(rows))
+    else:
+        costs = weights * (linear + eta / (1 - eta) * squared)
+        root = np.sqrt(costs)[:, None]
+        solution = _ridge(root * rows, root * own, 1 / (eta * n))
+    missing = np.sum((rows @ solution - own) ** 2, axis=1)
+    floor = float(p @ tasks.floors)
+    distance = float(np.linalg.norm(solution))
+    unit = 0.5 * distance**2 / (eta * n) + 0.5 * float(costs @ missing)
+    return RightSide(
+        (floor + tasks.radius**2 * unit) * (1 + 1e-12),
+        solution.reshape((tasks.n_features, *tasks.target_shape)),
+        floor + 0.5 * float((weights * tasks.singular_values**2) @ missing),
+        distance,
+    )
 
 
 def _mean_surrogates(filter_: Filter, k: int, s: Floats, radius: float) -> tuple[Floats, Floats]:

@@ -12,8 +12,10 @@ smaller is q, so a base is as steep as the schedule allows: of ridge steps that 
 budgets that of the fewest and smallest steps, and one fixed filter is its own.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ ROUNDED = 2.0**-48
 """Relative inflation of numbers of a step: 32 roundings."""
 
 TRUSTED = 1e-8
-"""Relative error that a custom filter may have, and the tolerance of the checks of its shape."""
+"""Relative error that a filter of another class may have."""
 
 EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
 """Ends of the cells on which suprema are bounded."""
@@ -34,13 +36,14 @@ EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
 _STEEPEST = 1e12
 """φ′(0) from which on a step of a varying schedule has no bound: q is of that size."""
 
-_TINY = np.logspace(-18.0, -6.0, 25)
-"""Eigenvalues at which the slope of a filter at zero is estimated."""
-
 LINEAR = "χ(ξ) = ξ"
 
 _BLOCK = 1024
 """Steps whose cells are computed together."""
+
+
+Price = Callable[[int, float], float]
+"""A function from a step, an index from 0, and m to q."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,7 @@ class Steps:
     nu : array of shape (n,)
         At least sup φ_t²/χ.
     price : callable
-        (t, m) → q of step t, an index from 0; m is at least ``least_m(κ_t)``.
+        (t, m) → q of step t; m is at least ``least_m(κ_t)``.
     proportional : bool
         Whether φ_t = κ_tχ at all steps, so that q = 0.
     base : str
@@ -68,7 +71,7 @@ class Steps:
 
     kappa: Floats
     nu: Floats
-    price: Callable[[int, float], float]
+    price: Price
     proportional: bool
     base: str
     unused: int = 0
@@ -112,7 +115,7 @@ def steps_of(filter_: Filter, k: int) -> Steps:
     budgets = budgets_of(filter_, k)
     if budgets is not None:
         return _budget(*budgets)
-    return _any(filter_, k)
+    return _own(filter_, k)
 
 
 def coefficients_of(filter_: Filter, k: int) -> Floats | None:
@@ -130,20 +133,7 @@ def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | No
     return n_steps, np.array(np.broadcast_to(filter_.step_size, (k,)))
 
 
-def overshooting(filter_: Filter, k: int) -> float | None:
-    """Return γR² if every task takes one gradient step of the same size above 1/R² and below 2/R²;
-    else None.
-    """
-    budgets = budgets_of(filter_, k)
-    if budgets is None:
-        return None
-    n_steps, sizes = budgets
-    same = np.all(n_steps == 1) and np.all(sizes == sizes[0])
-    return float(sizes[0]) if same and 1 + ROUNDED < sizes[0] < 2 - TRUSTED else None
-
-
-# --- explicit L2
-# ------------------------------------------------------------------------------------------
+# --- explicit L2 ---
 
 
 def ridge_share(coefficient: Any) -> Any:
@@ -187,18 +177,20 @@ def _ridge(coefficients: Floats) -> Steps:
     )
 
 
-# --- budgets of gradient steps
-# ----------------------------------------------------------------------------------------
+# --- budgets of gradient steps ---
 
 
 def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
-    """Return the steps of budgets: φ_t/χ is nonincreasing where the base has neither more nor
-    larger gradient steps.
+    """Return the steps of budgets.
 
-    Since d ln φ/d ln ξ = N/Σ_{i<N} x^{−i}, x = 1 − γξ, which decreases in N and in γ as long as γ ≤
-    1.
+    φ_t/χ is nonincreasing where the base has neither more nor larger gradient steps, since
+    d ln φ/d ln ξ = N/Σ_{i<N} x^{−i}, x = 1 − γξ, decreases in N and in γ as long as γ ≤ 1. Single
+    steps of one size may exceed 1/R²: then κ > 1, and only ``one_filter`` has a bound.
     """
     largest = float(step_sizes.max())
+    single = bool(np.all(n_steps == 1))
+    if single and 1 + ROUNDED < largest < 2 - TRUSTED and np.all(step_sizes == largest):
+        return _proportional(step_sizes, LINEAR)
     if largest > 1 + ROUNDED:
         raise ValueError(
             f"the step size reaches {largest:.6g}/R², and the bound needs κ = φ(R²) ≤ 1: use"
@@ -213,126 +205,73 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     if np.all((n == n[0]) & ((gamma == least) | (n == 1))):
         name = LINEAR if least_n == 1 else f"its own, GradientDescent({least_n}, {least:.6g}/R²)/κ"
         return _proportional(kappa, name)
-    base, name, slope = EIGENVALUES, LINEAR, 1.0
+    smallest = GradientDescent(least_n, least)
+    base = EIGENVALUES
+    slope = 1.0
+    name = LINEAR
     if least_n > 1:
-        filter_ = GradientDescent(least_n, least)
-        base = np.asarray(filter_.factors(EIGENVALUES) / filter_.factors(1.0))
-        name = (
-            f"that of the fewest and smallest steps, GradientDescent({least_n}, {least:.6g}/R²)/κ"
-        )
-        slope = least_n * least / float(filter_.factors(1.0))
-    cells = _Cells(
-        GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base, kappa, ROUNDED
-    )
+        base = np.asarray(smallest.factors(EIGENVALUES) / smallest.factors(1.0))
+        slope = least_n * least / float(smallest.factors(1.0))
+        name = f"that of the fewest and smallest steps, {smallest!r}/κ"
+    nu, price_of = _cells(GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base)
     same = (n == least_n) & ((gamma == least) | (n == 1))
-    return Steps(kappa, cells.nu(), lambda t, m: 0.0 if same[t] else cells.price(t, m), False, name)
+
+    def price(t: int, m: float) -> float:
+        return 0.0 if same[t] else price_of(t, m)
+
+    return Steps(kappa, nu, price, False, name)
 
 
-# --- any filter
-# ------------------------------------------------------------------------------------------
+# --- any filter ---
 
 
-def _any(filter_: Filter, k: int) -> Steps:
-    """Return the steps of custom filters, in their own base or in χ(ξ) = ξ."""
-    name, points = (
-        type(filter_).__name__,
-        f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues",
-    )
-    if filter_.horizon is None:
-        factors = _checked(filter_, filter_.table(EIGENVALUES))[0]
-        if np.any(factors < factors[-1] * EIGENVALUES * (1 - TRUSTED)):
-            raise ValueError(
-                f"the bound needs φ(ξ) ≥ ξφ(R²)/R² on [0, R²], which {name} does not have"
-            )
-        return _proportional(np.full(k, factors[-1]), f"its own, {name}/κ", assumes=points)
-    with np.errstate(divide="ignore"):
-        slopes = 1.0 / np.asarray(filter_.strength())
-    unused = _after_last(~(slopes < _STEEPEST))
-    kappa = np.empty(k)
-    for part in parts(k):
-        factors = _checked(filter_, filter_[part].table(EIGENVALUES))
-        kappa[part] = factors[:, -1]
-        ratio = factors[max(0, unused - part.start) :, 1:] / EIGENVALUES[1:]
-        if np.any(ratio[:, 1:] > np.minimum.accumulate(ratio, axis=1)[:, :-1] * (1 + TRUSTED)):
-            raise ValueError(
-                "the bound needs φ(ξ)/ξ nonincreasing on (0, R²], as it is for a concave φ;"
-                f" {name} increases it"
-            )
-        used = slice(part.stop - len(ratio), part.stop)
-        steep = filter_[used].table(_TINY) / _TINY
-        slopes[used] = np.maximum(
-            np.maximum(slopes[used], steep.max(axis=1)) * (1 + 1e-6), ratio[:, 0]
-        )
-    rest, slopes, kappa = filter_[unused:k], slopes[unused:], kappa[unused:]
-    cells = _Cells(rest, slopes, EIGENVALUES, kappa, TRUSTED)
-    assumes = f"{points}, and its slope at zero, estimated down to 1e-18 R²"
-    return Steps(kappa, cells.nu(), cells.price, False, LINEAR, unused, assumes)
-
-
-def _checked(filter_: Filter, factors: Floats) -> Floats:
+def _own(filter_: Filter, k: int) -> Steps:
+    """Return k equal steps of a filter of another class, in their own base."""
     name = type(filter_).__name__
-    if np.any(factors[:, -1] > 1 + TRUSTED):
-        raise ValueError(f"the bound needs κ = φ(R²) ≤ 1, got {factors[:, -1].max():.6g} of {name}")
-    if np.any(factors < -TRUSTED) or np.any(factors[:, 1:] < factors[:, :-1] - TRUSTED):
+    if filter_.horizon is not None:
         raise ValueError(
-            f"the bound needs φ nonnegative and nondecreasing on [0, R²], which {name} is not"
+            "the bound needs explicit L2, gradient steps or one fixed filter, got steps of"
+            f" {name} that vary"
         )
-    return np.clip(factors, 0.0, 1.0)
+    factors = filter_.table(EIGENVALUES)[0]
+    kappa = factors[-1]
+    if kappa > 1 + TRUSTED:
+        raise ValueError(f"the bound needs κ = φ(R²) ≤ 1, got {kappa:.6g} of {name}")
+    if np.any(factors < kappa * EIGENVALUES * (1 - TRUSTED)) or factors.max() > kappa + TRUSTED:
+        raise ValueError(
+            f"the bound needs ξφ(R²)/R² ≤ φ(ξ) ≤ φ(R²) on [0, R²], which {name} does not have"
+        )
+    assumes = f"the shape of the filter, checked at {len(EIGENVALUES)} eigenvalues"
+    return _proportional(np.full(k, min(kappa, 1.0)), f"its own, {name}/κ", assumes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """Suprema over (0, 1], bounded cell by cell: θ and ψ are largest at the left end of a cell, φ
-    at the right.
+def _cells(filter_: GradientDescent, steepest: Floats, base: Floats) -> tuple[Floats, Price]:
+    """Return upper bounds of sup φ_t²/χ, and the price of every step, both cell by cell.
 
-    ``steepest`` is ψ at 0, of shape (n,); ``base`` holds χ at the ends of the cells; ``error`` is
-    that of the shares.
+    Within a cell θ and ψ are largest at the left end, φ at the right. ``steepest`` is ψ_t at 0, of
+    shape (n,); ``base`` holds χ at the ends of the cells.
     """
 
-    filter: Filter
-    steepest: Floats
-    base: Floats
-    kappa: Floats
-    error: float
-    cache: dict[int, tuple[Floats, Floats, Floats]] = field(default_factory=dict)
+    @lru_cache(maxsize=1)  # steps are asked for in order
+    def ends(block: int) -> tuple[Floats, Floats]:
+        """Return ψ at the left ends and φ at the right ends, each of shape (steps, cells)."""
+        part = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        phi = filter_[part].table(EIGENVALUES)[:, 1:]
+        psi = phi[:, :-1] / base[1:-1] * (1 + ROUNDED)
+        psi = np.concatenate([steepest[part, None], psi], axis=1)
+        return psi, np.minimum(phi * (1 + ROUNDED), phi[:, -1:])
 
-    def price(self, t: int, m: float) -> float:
-        """Return q = max θ²/(2mθ + κ(κ − φ) − θφ) over the cells."""
-        block = t // _BLOCK
-        if block not in self.cache:  # only the last block, since steps are asked for in order
-            self.cache.clear()
-            self.cache[block] = self._quotients(slice(block * _BLOCK, (block + 1) * _BLOCK))
-        square, theta, rest = (each[t % _BLOCK] for each in self.cache[block])
-        return float((square / (2 * m * theta + rest)).max()) * (1 + 8 * self.error)
+    def price(t: int, m: float) -> float:
+        psi, phi = (each[t % _BLOCK] for each in ends(t // _BLOCK))
+        kappa = phi[-1]
+        theta = np.maximum(psi - kappa * (1 - ROUNDED), 0.0)
+        rest = 2 * m * theta + kappa * (kappa - phi) * (1 - ROUNDED) - theta * phi
+        quotients = theta**2 / np.where(theta > 0.0, rest, 1.0)
+        return float(quotients.max()) * (1 + 8 * ROUNDED)
 
-    def _quotients(self, part: slice) -> tuple[Floats, Floats, Floats]:
-        psi, phi = self._ends(part)
-        kappa = self.kappa[part, None]
-        theta = np.maximum(psi - kappa * (1 - self.error), 0.0)
-        rest = kappa * (kappa - phi) * (1 - self.error) - theta * phi
-        return theta**2, theta, np.where(theta > 0.0, rest, 1.0)
-
-    def nu(self) -> Floats:
-        """Return upper bounds of sup φ²/χ."""
-        nu = np.empty(len(self.kappa))
-        for part in parts(len(nu)):
-            psi, phi = self._ends(part)
-            nu[part] = (psi * phi).max(axis=1) * (1 + ROUNDED)
-        return nu
-
-    def _ends(self, part: slice) -> tuple[Floats, Floats]:
-        """Return upper bounds of ψ at the left ends and of φ at the right ends, each of shape (n,
-        cells).
-        """
-        phi = self.filter[part].table(EIGENVALUES)[:, 1:]
-        psi = phi[:, :-1] / self.base[1:-1] * (1 + self.error)
-        psi = np.concatenate([self.steepest[part, None], psi], axis=1)
-        return psi, np.minimum(phi * (1 + self.error), self.kappa[part, None])
-
-
-def parts(n: int) -> list[slice]:
-    """Return slices of n steps whose cells are computed together."""
-    return [slice(first, min(first + _BLOCK, n)) for first in range(0, n, _BLOCK)]
+    blocks = range(math.ceil(len(steepest) / _BLOCK))
+    nu = [(psi * phi).max(axis=1) for psi, phi in map(ends, blocks)]
+    return np.concatenate(nu) * (1 + ROUNDED), price
 
 
 def _free(t: int, m: float) -> float:  # noqa: ARG001 - the signature of prices

@@ -66,16 +66,11 @@ class Surrogate:
 
     def value(self, w: Any) -> float:
         """Return f(w), summed over targets."""
-        error = self._error(w)
-        weights = self.curvature if error.ndim == 1 else self.curvature[:, None]
-        return 0.5 * float(np.sum(weights * error * error))
+        return 0.5 * float(np.sum(self.curvature @ self._error(w) ** 2))
 
     def gradient(self, w: Any) -> Array:
         """Return ∇f(w) = A (w − X⁺y), of the shape of w."""
-        error = self._error(w)
-        return self.task.singular_vectors.T @ (
-            error * (self.curvature if error.ndim == 1 else self.curvature[:, None])
-        )
+        return self.task.singular_vectors.T @ (self._error(w).T * self.curvature).T
 
     def step(self, w: Any) -> Array:
         """Return w − η∇f(w), which is ``forgetless.step(w, task, filter)``."""
@@ -126,37 +121,28 @@ def surrogate(
     return Surrogate(task, filter, eta, R)
 
 
-_CONCAVITY_POINTS = 400
+_GRID = np.concatenate(
+    [[0.0], np.geomspace(1e-12, 0.5, 400), 1 - np.geomspace(0.49, 1e-6, 60), [1.0]]
+)
+"""Of ξ/R², dense near both ends, where concavity is looked at."""
 
 
 def check_concave(filter: Filter, radius: float) -> None:
-    """Raise ValueError where a filter is not concave and non-decreasing on [0, R²], on a grid dense
-    near both ends.
-    """
-    if radius == 0.0:
-        return
-    grid = np.concatenate(
-        [np.geomspace(1e-12, 0.5, _CONCAVITY_POINTS), 1 - np.geomspace(0.5, 1e-6, 60)[1:], [1.0]]
-    )
-    grid = np.concatenate([[0.0], grid])
-    xi = grid * radius**2
-    phi = filter.table(xi)[0]
-    slopes = np.diff(phi) / np.diff(grid)
-    slack = 1e-9 * np.max(np.abs(phi)) / np.diff(grid)
-    if (slopes < -slack).any():
-        at = int(np.argmax(slopes < -slack))
-        raise ValueError(
-            f"filter {filter!r} decreases near ξ = {xi[at + 1]:.6g} within [0, R²] = [0,"
-            f" {radius**2:.6g}]; the reduction needs a non-decreasing filter, e.g. step_size below"
-            " 1/R²"
-        )
+    """Raise ValueError where a filter is not concave and non-decreasing on [0, R²], on a grid."""
+    square = radius**2
+    phi = filter.table(_GRID * square)[0]
+    steps = np.diff(_GRID)
+    slopes = np.diff(phi) / steps
+    slack = 1e-9 * np.abs(phi).max() / steps
+    falls = np.append(slopes < -slack, False)
     bends = np.diff(slopes) > slack[1:] + slack[:-1] + 1e-9 * np.abs(slopes[:-1])
-    if bends.any():
-        at = int(np.argmax(bends))
-        raise ValueError(
-            f"filter {filter!r} is not concave near ξ = {xi[at + 1]:.6g} within [0, R²] = [0,"
-            f" {radius**2:.6g}]; the reduction needs a concave filter"
-        )
+    for wrong, words in ((falls, "decreases"), (bends, "is not concave")):
+        if wrong.any():
+            at = _GRID[1 + np.argmax(wrong)] * square
+            raise ValueError(
+                f"filter {filter!r} {words} near ξ = {at:.6g} within [0, R²] = [0, {square:.6g}];"
+                " the reduction needs a concave increasing one, e.g. step_size below 1/R²"
+            )
 
 
 _ROUNDED = 1e-12

@@ -6,7 +6,6 @@ matrices, so it is a 2 × 2 matrix, B = [[(1−φc)², φ²cs], [φ²cs, (1−φ
 sin²(θ/2) and φ = 1/(1+λ).
 """
 
-import math
 from typing import Any
 
 import numpy as np
@@ -100,9 +99,6 @@ _ROUNDS = 20
 """Of a search inside a dip: each round narrows it by a factor of four, to 1e-12 of itself. Where
 the worst teacher changes the loss has a kink, which is known as precisely as that."""
 
-_AT_ONCE = 64
-"""Problems whose grids stay in the cache."""
-
 
 def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     """Return the fixed coefficient λ⋆ with the smallest worst-case expected loss, and that loss.
@@ -138,8 +134,7 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     if not (k >= 1).all():
         raise ValueError("k must be at least 1; without a step there is nothing to choose")
     problems = np.stack([*_shape(theta.ravel()), k.ravel()])
-    parts = np.array_split(problems, math.ceil(k.size / _AT_ONCE) or 1, axis=1)
-    best, loss = np.concatenate([_optimum(*part) for part in parts], axis=1)
+    best, loss = _optimum(*problems)
     if not k.shape:
         return float(best[0]), float(loss[0])
     return best.reshape(k.shape), loss.reshape(k.shape)

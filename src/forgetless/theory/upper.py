@@ -1,8 +1,8 @@
 """Upper bounds of the expected loss of a schedule that hold for every collection one model fits.
 
-The statements and their proofs are in docs/upper-bounds.md (tasks drawn with replacement),
-docs/unregularized.md (the same filter at every step) and docs/optimal-schedule.md (any exchangeable
-order, isotropic teachers); derived here, not published.
+Three methods compute them. ``one_filter`` is for the same filter at every step, no regularization
+among them (docs/unregularized.md); ``majorants`` for schedules that vary, tasks drawn with
+replacement; ``exchangeable`` for any shuffled order (docs/proofs.md). Derived here, not published.
 """
 
 import math
@@ -10,19 +10,17 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from forgetless import _averages as averages
 from forgetless import _validate as validate
 from forgetless._threads import one_blas_thread
 from forgetless.filters import Filter
 from forgetless.metrics import quantity as quantity_of
 from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering
 from forgetless.schedules import ScheduleLike, resolve
-from forgetless.theory import exchangeable, majorants
-from forgetless.theory.majorants import PER_DECADE, Mesh
+from forgetless.theory import exchangeable
+from forgetless.theory.bound import QUANTITIES
+from forgetless.theory.majorants import half_supremum
 from forgetless.theory.one_filter import one_filter
-from forgetless.theory.steps import LINEAR, Steps, in_units, overshooting, steps_of
-
-QUANTITIES = ("average_loss", "seen_loss", "next_loss")
+from forgetless.theory.steps import LINEAR, Steps, in_units, steps_of
 
 _LABELS = {
     "average_loss": "average loss",
@@ -50,8 +48,6 @@ class UpperBound:
         k·value/(R²D²).
     k : int
     quantity : "average_loss", "seen_loss" or "next_loss"
-    average : float or None
-        Of which average of the iterates it is, weights t^average; None for the last iterate.
     radius, distance : float
         R and D = ‖w₀ − w⋆‖.
     status : str
@@ -65,7 +61,6 @@ class UpperBound:
     constant: float
     k: int
     quantity: str
-    average: float | None
     radius: float
     distance: float
     status: str
@@ -77,9 +72,8 @@ class UpperBound:
         return asdict(self)
 
     def __repr__(self) -> str:
-        of = "" if self.average is None else f" of the t^{self.average:g}-average of the iterates"
         first = (
-            f"expected {_LABELS[self.quantity]}{of} ≤ {_upwards(self.value)} after k = {self.k:,}"
+            f"expected {_LABELS[self.quantity]} ≤ {_upwards(self.value)} after k = {self.k:,}"
             f" steps (R = {self.radius:g}, D = {self.distance:g}), that is"
             f" {_upwards(self.constant)} R²D²/k"
         )
@@ -104,29 +98,29 @@ def upper_bound(
     quantity: str = "average_loss",
     ordering: OrderingLike | None = None,
     n_tasks: int | None = None,
-    average: float | None = None,
     radius: float = 1.0,
     distance: float = 1.0,
 ) -> UpperBound:
     """Return an upper bound of the expected loss after k steps that holds for every collection one
     model fits.
 
-    The tasks may have any ranks and norms up to R, and there may be any number of them. If they are
-    drawn with replacement, with any probabilities, a function f with A ≤ f(B) is computed backwards
-    through the steps, A being the quadratic form of the expected loss and B a mean over the tasks;
-    half its supremum is the bound. One filter at every step, no regularization among them, has a
-    second bound, of order 1/k; the smaller of the two is returned. The average loss counts tasks as
-    they are drawn; where it counts them with weights w_m instead of their probabilities p_m, the
-    bound is max w_m/p_m times as large. Schedules of which some steps have no such bound, λ = 0
-    among others, get that of the steps after the last of these. For other exchangeable orders, see
-    ``ordering``, it is a recursion of two numbers, for strengths that never fall.
+    Use it to compare schedules before any data are seen. The tasks may have any ranks and norms up
+    to R, there may be any number of them, and they may be drawn with any probabilities. The average
+    loss counts tasks as they are drawn; where it counts them with weights w_m instead of their
+    probabilities p_m, the bound is max w_m/p_m times as large.
+
+    One filter at every step, no regularization among them, has a bound of order 1/k for every k.
+    For tasks drawn with replacement a second bound is computed backwards through the steps, for
+    schedules that vary as well; the smaller one is returned. Where single steps of a schedule have
+    no bound, as with λ = 0, it is that of the steps after the last of these. For other exchangeable
+    orders, see ``ordering``, it is a recursion of two numbers, for strengths that never fall.
 
     Parameters
     ----------
     schedule : schedule, filter, name or number
-        One fixed filter, coefficients λ_t, budgets N_t and γ_t ≤ 1/R², or filters of your own with
-        φ nondecreasing, φ(R²) ≤ 1 and φ(ξ)/ξ nonincreasing, as concave ones are; also one gradient
-        step of one size γ < 2/R² on every task. They may depend on the tasks through R only.
+        Coefficients λ_t; budgets N_t and γ_t ≤ 1/R², or one gradient step of one size γ < 2/R² on
+        every task; or one fixed filter of your own with ξφ(R²)/R² ≤ φ(ξ) ≤ φ(R²) ≤ 1, as concave
+        ones have it. They may depend on the tasks through R only.
     k : int
         Number of steps. The cost is proportional to it: about 0.2 s for a thousand.
     quantity : "average_loss", "seen_loss" or "next_loss"
@@ -136,9 +130,6 @@ def upper_bound(
         without, rows of a shuffled table.
     n_tasks : int, optional
         M, for the average loss over all M ≥ k tasks without replacement.
-    average : float, optional
-        Bound the average Σ t^average w_t / Σ t^average over t = 1..k instead of the last iterate:
-        for one fixed filter, or one gradient step a task.
     radius, distance : float, default 1
         R, the largest spectral norm of a task, and D = ‖w₀ − w⋆‖: the value scales with R²D².
 
@@ -155,10 +146,8 @@ def upper_bound(
     >>> c = fl.upper_bound(fl.schedules.increasing(), k=256)
     >>> round(c.constant, 3), round(c.value, 5)
     (1.008, 0.00394)
-    >>> round(fl.upper_bound(fl.Projection(), k=256, average=2).constant, 3)
-    0.259
 
-    No regularization needs no averages for the rate 1/k, and a fixed strength is a little better:
+    No regularization has the rate 1/k as well, and a fixed strength is a little better:
 
     >>> [round(fl.upper_bound(fl.Ridge(fixed), k=256).constant, 4) for fixed in (0, 3 / 7)]
     [0.3117, 0.2783]
@@ -181,21 +170,14 @@ def upper_bound(
             " nearer to 1"
         )
     _check_number_of_tasks(k, goal, order, n_tasks)
-    average = averages.power(average)
-    independent = order == "with-replacement"
-    if average is not None and (goal == "seen_loss" or not independent):
-        raise ValueError(
-            "average must be None here: averages have a bound of the average loss only, for draws"
-            " with replacement"
-        )
     validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
     filter_ = in_units(resolve(schedule, k, radius), radius)
-    if independent:
-        unit, theorem = independent_draws(filter_, k, goal, average)
+    if order == "with-replacement":
+        unit, theorem = independent_draws(filter_, k, goal)
     else:
         unit = exchangeable.bound(filter_, k, goal, n_tasks)
         name = "R" if goal == "next_loss" else "S"
-        theorem = f"Theorem {name} of docs/optimal-schedule.md, with rigorous rounding error bounds"
+        theorem = f"Theorem {name} of docs/proofs.md, with rigorous rounding error bounds"
     if not unit < 0.5:  # also for NaN
         unit = 0.5
         theorem = "the trivial bound ½R²D²; the theorem gives none that is smaller"
@@ -205,7 +187,6 @@ def upper_bound(
         constant=k * unit,
         k=k,
         quantity=goal,
-        average=average,
         radius=radius,
         distance=distance,
         status="derived",
@@ -253,94 +234,44 @@ def _check_number_of_tasks(k: int, quantity: str, order: str, n_tasks: int | Non
         )
 
 
-def independent_draws(
-    filter_: Filter, k: int, quantity: str, average: float | None = None
-) -> tuple[float, str]:
+def independent_draws(filter_: Filter, k: int, quantity: str) -> tuple[float, str]:
     """Return the smallest bound over R²D² for tasks drawn with replacement, and its theorem.
 
     The filter is for tasks of radius 1; ValueError names the hypothesis that fails.
     """
-    size = overshooting(filter_, k)
-    if size is not None and average is None:
-        return _one_filter(size, k, quantity)
-    half = half_supremum(filter_, k, quantity, average)
-    found = half.per_unit, _theorem(half, quantity, average)
-    if average is not None or not half.steps.one_filter:
-        return found
-    unit, theorem = _one_filter(float(half.steps.kappa[0]), k, quantity)
-    return found if found[0] <= unit else (unit, theorem + _trusts(half.steps))
-
-
-def _one_filter(kappa: float, k: int, quantity: str) -> tuple[float, str]:
-    """Return the bound of Theorem F over R²D², and its name."""
-    bound = one_filter(kappa, k)
-    unit = bound.seen_loss if quantity == "seen_loss" else bound.average_loss
-    name = f"Theorem F of docs/unregularized.md, one filter with φ(R²) = {kappa:.6g} at every step,"
-    return unit, f"{name} with rigorous rounding error bounds"
-
-
-@dataclass(frozen=True, eq=False)
-class _HalfSupremum:
-    """A bound over R²D², with the steps and the mesh that it was computed with."""
-
-    per_unit: float
-    steps: Steps
-    mesh: Mesh
-    m: Any
-
-
-def half_supremum(
-    filter_: Filter,
-    k: int,
-    quantity: str,
-    average: float | None = None,
-    *,
-    per_decade: int = PER_DECADE,
-) -> _HalfSupremum:
-    """Return the bound over R²D² of a filter for tasks of radius 1; ValueError names the hypothesis
-    that fails.
-    """
     steps = steps_of(filter_, k)
-    mesh = Mesh.of(k, per_decade)
-    if quantity == "seen_loss":
-        bound = majorants.seen_tasks(steps, mesh, k)
-    elif average is None:
-        bound = majorants.last_iterate(steps, mesh)
-    else:
-        check_alike(steps)
-        bound = majorants.averaged(steps, mesh, majorants.average_weights(k, average))
-    return _HalfSupremum(bound.sup / 2, steps, mesh, bound.m)
+    found = []
+    if steps.one_filter:
+        found.append(_same_steps(steps, k, quantity))
+    if steps.kappa.max(initial=0.0) <= 1:
+        found.append(_any_steps(steps, k, quantity))
+    unit, theorem = min(found)
+    return unit, theorem + (f"; it trusts {steps.assumes}" if steps.assumes else "")
 
 
-def check_alike(steps: Steps) -> None:
-    """Raise ValueError if averages of these steps have no bound."""
-    if not steps.proportional or steps.unused:
-        raise ValueError(
-            "averages have a bound for one fixed filter, or for one gradient step of any size a"
-            " task; leave average out, or use e.g. fl.Projection()"
-        )
+def _same_steps(steps: Steps, k: int, quantity: str) -> tuple[float, str]:
+    """Return the bound of Theorem F, and its name."""
+    bound = one_filter(float(steps.kappa[0]), k)
+    unit = bound.seen_loss if quantity == "seen_loss" else bound.average_loss
+    return unit, (
+        f"Theorem F of docs/unregularized.md, one filter with φ(R²) = {steps.kappa[0]:.6g} at every"
+        " step, with rigorous rounding error bounds"
+    )
 
 
-def _theorem(half: _HalfSupremum, quantity: str, average: float | None) -> str:
-    """Return the theorem of a bound, and what it was computed with."""
-    steps = half.steps
+def _any_steps(steps: Steps, k: int, quantity: str) -> tuple[float, str]:
+    """Return the bound of a majorant, and its theorem."""
+    bound = half_supremum(steps, k, quantity)
     number = "4"
     if steps.proportional:
         number = "3" if steps.base == LINEAR else "2"
     if quantity == "seen_loss":
         number = "5"
-    elif average is not None:
-        number = "7"
     text = (
-        f"Theorem {number} of docs/upper-bounds.md, base {steps.base}, {len(half.mesh.r)} nodes,"
+        f"Theorem {number} of docs/proofs.md, base {steps.base}, {len(bound.mesh.r)} nodes,"
         " with rigorous rounding error bounds"
     )
     if steps.unused:
         first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
         text += f"; of the {first} it uses only that the error does not grow"
-    return text + _trusts(steps)
-
-
-def _trusts(steps: Steps) -> str:
-    """Return what a bound takes for granted, to be added to its theorem."""
-    return f"; it trusts {steps.assumes}" if steps.assumes else ""
+    return bound.per_unit, text

@@ -26,7 +26,7 @@ class StepSize(Mechanism):
 
     Smaller steps in later tasks leave more of what earlier ones have learned. Learning-rate
     schedulers within tasks do not see the factor. Of the mechanisms this is the most even where the
-    number of tasks is known: :func:`cosine` was 7.6 points below the best one on average over eight
+    number of tasks is known: :func:`cosine` was 7.6 points below the best one on average over nine
     streams, and 18.8 at most (docs/deep-benchmark.md).
 
     Parameters
@@ -114,8 +114,8 @@ class Average(Mechanism):
         for name in run.params.keys() - self.mean.keys():
             self.mean[name] = precise(run.params[name])
         means = [self.mean[name] for name in run.params]
-        weights = [p.detach() for p in run.params.values()]
-        weights = [p.to(mean.dtype) for p, mean in zip(weights, means, strict=True)]
+        pairs = zip(run.params.values(), means, strict=True)
+        weights = [p.detach().to(mean.dtype) for p, mean in pairs]
         # 1/n makes a mean of the first n steps; 1 − exp(−1/N) forgets with the time constant N.
         rate = max(1.0 / self.count, -math.expm1(-1.0 / self.n_steps))
         torch._foreach_lerp_(means, weights, rate)

@@ -84,9 +84,10 @@ def fisher(
     def question(outputs: Any, y: Any, mask: Any) -> Question:
         if likelihood == "gaussian":
             return _gaussian(outputs)
-        if _kind(outputs, labels) == "expected":
+        kind = _kind(outputs, labels)
+        if kind == "expected":
             return _expected(outputs)
-        if _kind(outputs, labels) == "sampled":
+        if kind == "sampled":
             y = _sampled(outputs, generator)
         return _given(outputs, y, mask)
 
@@ -128,7 +129,7 @@ def mas(model: Any, data: Any, *, max_samples: int | None = None) -> Tensors:
 
 
 def _ones(outputs: Any) -> Any:
-    return torch.ones(len(outputs), dtype=outputs.dtype, device=outputs.device)
+    return outputs.new_ones(len(outputs))
 
 
 def _log_likelihood(outputs: Any, y: Any) -> Any:
@@ -178,7 +179,7 @@ def _expected(outputs: Any) -> Question:
             "labels='expected' needs a backward pass for every class and position of a sequence;"
             " use labels='sampled'"
         )
-    index = torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
+    index = outputs.new_zeros(len(outputs), dtype=torch.long)
     # E_y (∂ log p(y)/∂w)² = Σ_c p(c) (∂ log p(c)/∂w)²
     probabilities = outputs.softmax(1)
     probes = [(index + c, probabilities[:, c]) for c in range(outputs.shape[1])]
@@ -196,7 +197,7 @@ def _sampled(outputs: Any, generator: Any) -> Any:
 
 def _gaussian(outputs: Any) -> Question:
     """Return every output by itself: −½(y − f)² has the expected squared gradient (∂f)²."""
-    index = torch.zeros(len(outputs), dtype=torch.long, device=outputs.device)
+    index = outputs.new_zeros(len(outputs), dtype=torch.long)
     n_outputs = outputs.flatten(1).shape[1]
     probes = [(index + c, _ones(outputs)) for c in range(n_outputs)]
     return Question(_one_output, probes, torch.square)
@@ -281,10 +282,12 @@ def _inputs(batch: Any) -> tuple[Tensors, Any]:
     if isinstance(batch, Mapping):
         tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
         return {key: value for key, value in tensors.items() if key != "labels"}, None
-    x, y = (batch, None) if isinstance(batch, torch.Tensor) else (*batch[:2], None)[:2]
-    if not isinstance(x, torch.Tensor):
+    if isinstance(batch, torch.Tensor):
+        return {POSITIONAL: batch}, None
+    if not isinstance(batch[0], torch.Tensor):
         raise TypeError(
             "a batch must be a tensor, a dictionary of tensors or begin with a tensor, got"
             f" {batch!r:.200}; give batches (x, y)"
         )
-    return {POSITIONAL: x}, y
+    y = batch[1] if len(batch) > 1 else None
+    return {POSITIONAL: batch[0]}, y

@@ -69,7 +69,10 @@ class Mechanism:
         return p.detach().clone()
 
     def follow(self, params: Mapping[str, Any]) -> None:
-        """Move tensors to the devices of their parameters, and let them grow with these."""
+        """Move tensors to the devices of their parameters, and let them grow with these.
+
+        They also get as many bits as a parameter that has more: ``model.float()``.
+        """
         for key in self.state:
             tensors = getattr(self, key)
             if not isinstance(tensors, dict):
@@ -79,7 +82,7 @@ class Mechanism:
                 # A number stands for all entries of its parameter.
                 if tensor.ndim and tensor.shape != p.shape:
                     tensor = _grown(name, tensor, self.new_entries(key, p))
-                tensors[name] = tensor.to(p.device)
+                tensors[name] = tensor.to(p.device, torch.promote_types(tensor.dtype, p.dtype))
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state, with the name of the class as ``kind``."""
@@ -98,12 +101,13 @@ class Mechanism:
 def unwrapped(model: Any) -> Any:
     """Return the module inside ``torch.compile`` and data-parallel wrappers."""
     wrappers = torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel
-    while hasattr(model, "_orig_mod") or isinstance(model, wrappers):
+    while True:
         if hasattr(model, "_orig_mod"):
             model = model._orig_mod
-        else:
+        elif isinstance(model, wrappers):
             model = model.module
-    return model
+        else:
+            return model
 
 
 def check_rates(optimizer: Any) -> None:

@@ -118,7 +118,7 @@ def test_guarantees_are_those_of_the_catalogue_and_are_left_out_where_they_do_no
     page = opened("kind=random&k=50&p=increasing")
     bounds = {each["name"]: each["value"] for each in page.tab.evaluate("App.bounds()")}
     radius, distance = page.tab.evaluate("[App.prob.radius, App.prob.distance]")
-    catalogue = fl.theory.bounds.catalogue
+    catalogue = fl.theory.catalogue
     assert bounds["paper"] == pytest.approx(catalogue["increasing"].evaluate(50, radius, distance))
     assert bounds["computed"] == pytest.approx(catalogue["increasing, every k"].evaluate(50, radius, distance))
     assert page.loss() <= bounds["computed"]

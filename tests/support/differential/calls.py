@@ -256,15 +256,15 @@ def upper_bound(case):
 def majorant(case):
     """Return the same bound; of one filter at every step that of the old commit, now the larger."""
     from forgetless.schedules import resolve
-    from forgetless.theory.steps import in_units
-    from forgetless.theory.upper import half_supremum
+    from forgetless.theory.majorants import half_supremum
+    from forgetless.theory.steps import in_units, steps_of
 
     found = upper_bound(case)
     filter_ = resolve(schedule_of(case, case["radius"]), case["k"], case["radius"])
     if case["options"] or case["quantity"] == "next_loss" or filter_.horizon is not None:
         return found
     filter_ = in_units(filter_, case["radius"])
-    unit = min(0.5, half_supremum(filter_, case["k"], case["quantity"]).per_unit)
+    unit = min(0.5, half_supremum(steps_of(filter_, case["k"]), case["k"], case["quantity"]).per_unit)
     (name,) = found
     assert found[name][1] <= case["k"] * unit * (1 + 1e-12)
     return {name: [unit * (case["radius"] * case["distance"]) ** 2, case["k"] * unit]}

@@ -1,13 +1,11 @@
 """Results of ``compare_bounds``: exact losses, the bounds that apply, and why others do not."""
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from forgetless._table import Noted, Printed, Table, frame
-from forgetless.io import Document, write
 from forgetless.theory.hypotheses import REALIZABLE, Failure
 
 _FITTED = 1e-9
@@ -69,9 +67,8 @@ class BoundCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        values = asdict(self)
-        values["failures"] = [list(each) for each in self.failures]
-        return {**values, "applies": self.applies, "reason": self.reason}
+        values = {**asdict(self), "applies": self.applies, "reason": self.reason}
+        return {**values, "failures": [list(each) for each in self.failures]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,6 +83,8 @@ class BoundComparison(Printed):
     average_loss, seen_loss : float or None
         Exact expectations after k steps; None where they are out of reach, with the reason in
         ``notes``.
+    next_loss : float or None
+        Exact expected loss on the task after the last one; None where the order has none.
     worst_case : float or None
         D² times the worst expected average loss over unit teachers, for labels X_m w⋆: whatever the
         labels here are.
@@ -93,8 +92,6 @@ class BoundComparison(Printed):
     notes : tuple of str
     errors : dict from str to float
         Bounds of the relative errors of exact losses; 1 where no digit is known.
-    next_loss : float or None
-        Exact expected loss on the task after the last one; None where the order has none.
     """
 
     k: int
@@ -103,21 +100,16 @@ class BoundComparison(Printed):
     residual: float
     average_loss: float | None
     seen_loss: float | None
+    next_loss: float | None
     worst_case: float | None
     bounds: tuple[BoundCheck, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
-    next_loss: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with ``bounds`` as a list of dicts."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
         bounds = [check.to_dict() for check in self.bounds]
-        return {**values, "bounds": bounds, "notes": list(self.notes)}
-
-    def save(self, path: str | Path) -> None:
-        """Write it to a file; ``fl.load`` reads it, and proves nothing again."""
-        write(path, "bound-comparison", self.to_dict(), {})
+        return {**vars(self), "bounds": bounds, "notes": list(self.notes)}
 
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
@@ -133,9 +125,11 @@ class BoundComparison(Printed):
         """Return the smallest "upper" or the largest "lower" bound of a loss; None if none
         applies.
         """
-        wanted = (kind, quantity)
-        checks = [each for each in self.bounds if each.applies]
-        checks = [each for each in checks if (each.kind, each.quantity) == wanted]
+        checks = [
+            each
+            for each in self.bounds
+            if each.applies and each.kind == kind and each.quantity == quantity
+        ]
         best = min if kind == "upper" else max
         return best(checks, key=lambda check: check.value or 0.0, default=None)
 
@@ -207,78 +201,50 @@ def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
 
 
-def from_document(document: Document) -> BoundComparison:
-    """Return the comparison in a document; ValueError if it could not have been computed."""
-    header = document.header
-    bounds = []
-    for check in header["bounds"]:
-        values = {each.name: check[each.name] for each in fields(BoundCheck)}
-        values["failures"] = tuple(Failure(*each) for each in values["failures"])
-        bounds.append(BoundCheck(**values))
-    parts = {"bounds": tuple(bounds), "notes": tuple(header["notes"])}
-    comparison = BoundComparison(**{**header, **parts})
-    repr(comparison)  # raises where a value is not of its type
-    return comparison
-
-
 def _columns(bounds: Iterable[BoundCheck]) -> dict[str, list[Any]]:
     rows = [check.to_dict() for check in bounds]
-    names = [name for name in _SHOWN if name != "failures"]
-    return {name: [row[name] for row in rows] for name in names}
+    return {name: [row[name] for row in rows] for name in _SHOWN}
 
 
-_SHOWN = (*(each.name for each in fields(BoundCheck)), "applies", "reason")
+_SHOWN = (
+    *("name", "kind", "quantity", "value", "published", "ratio", "citation", "status"),
+    *("applies", "reason"),
+)
+"""The columns of a data frame."""
 
 
-@dataclass(frozen=True, repr=False)
-class BoundComparisons(Printed, Mapping[str | int, BoundComparison]):
-    """Comparisons for several schedules on the same tasks, by label; prints as a table.
-
-    Attributes
-    ----------
-    parts : dict from label to BoundComparison
-    """
-
-    parts: dict[str | int, BoundComparison]
-
-    def __getitem__(self, label: str | int) -> BoundComparison:
-        return self.parts[label]
-
-    def __iter__(self) -> Iterator[str | int]:
-        return iter(self.parts)
-
-    def __len__(self) -> int:
-        return len(self.parts)
+class BoundComparisons(Printed, dict[str | int, BoundComparison]):
+    """Comparisons for several schedules on the same tasks, by label; prints as a table."""
 
     def table(self) -> Table:
         """Return exact losses and the smallest bound of the average loss, one row for every
         schedule.
         """
-        each = list(self.parts.values())
-        upper = [part.sharpest("upper") for part in each]
+        parts = list(self.values())
+        upper = [part.sharpest("upper") for part in parts]
         columns: dict[str, list[Any]] = {
-            "schedule": list(self.parts),
-            "average loss": [part.average_loss for part in each],
-            "seen-task loss": [part.seen_loss for part in each],
-            "worst teacher": [part.worst_case for part in each],
-            "at most": [None if check is None else check.value for check in upper],
-            "by": ["–" if check is None else check.name for check in upper],
+            "schedule": list(self),
+            "average loss": [part.average_loss for part in parts],
+            "seen-task loss": [part.seen_loss for part in parts],
+            "worst teacher": [part.worst_case for part in parts],
+            "at most": [check and check.value for check in upper],
+            "by": [check and check.name for check in upper],
         }
-        first = each[0]
+        first = parts[0]
         title = f"after k = {first.k} steps: R = {first.radius:.6g}, D = {first.distance:.6g}"
         return Table(title, columns, number=".5g")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for every label."""
-        return {str(label): part.to_dict() for label, part in self.parts.items()}
+        return {str(label): part.to_dict() for label, part in self.items()}
 
     def to_frame(self) -> Any:
         """Return the bounds of all schedules as a pandas data frame, with their labels in the first
         column.
         """
-        pairs = [(label, check) for label, part in self.parts.items() for check in part.bounds]
-        labels = [label for label, _ in pairs]
-        return frame({"schedule": labels, **_columns([check for _, check in pairs])})
+        checks = [check for part in self.values() for check in part.bounds]
+        labels = [label for label, part in self.items() for _ in part.bounds]
+        return frame({"schedule": labels, **_columns(checks)})
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact average loss of every schedule, and its smallest bound; returns the
