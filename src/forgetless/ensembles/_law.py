@@ -82,7 +82,7 @@ class Law(ABC):
         """Return 1 − a(λ), where a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
         spectrum = self.spectrum
         left = spectrum.sum(coefficient / (coefficient + spectrum.singular_values**2))
-        return float(left + self.n_features - spectrum.rank) / self.n_features
+        return float(left + (self.n_features - spectrum.rank)) / self.n_features
 
     def moments(self, filter_: Filter) -> StepMoments:
         """Return the moments of the steps of a filter; ValueError where the nodes have no means."""

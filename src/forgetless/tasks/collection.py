@@ -243,7 +243,7 @@ class TaskCollection:
         """
         left = coefficient / (coefficient + self.singular_values**2)
         n_dimensions = self.n_tasks * max(1, self.span_dimension)
-        return float(np.sum(left) + n_dimensions - len(left)) / n_dimensions
+        return float(np.sum(left) + (n_dimensions - len(left))) / n_dimensions
 
     def teacher(self) -> Floats:
         """Return the joint least-squares solution of least norm, of shape (d,) or (d, c).
