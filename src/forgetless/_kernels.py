@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _njit(function: F) -> F:
-    """Return a function compiled by numba, without a cache where no folder for it can be written."""
+    """Return a function compiled by numba; without a cache where no folder can be written."""
     from numba import njit
 
     try:
