@@ -2,6 +2,7 @@
 forget less.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,9 @@ def __getattr__(name: str) -> Any:
         return import_module(f"forgetless.{name}")
     if name in _LATER:
         return getattr(import_module(f"forgetless.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'forgetless' has no attribute {name!r}")
+    # With both, Python adds the name that was probably meant.
+    module = sys.modules[__name__]
+    raise AttributeError(f"forgetless has no attribute {name!r}", name=name, obj=module)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
-from forgetless._threads import few_threads, n_threads, one_blas_thread, spread
+from forgetless._threads import few_threads, one_blas_thread
 from forgetless._validate import Array, Floats
 
 _GRAM_RATIO = 0.1
@@ -140,24 +140,6 @@ def norms(columns: Floats) -> Floats:
     largest = np.max(np.abs(columns), axis=0, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))
-
-
-_LARGE = 2e7
-"""Operations from which on a product is divided: handing a part over costs 50 µs."""
-
-
-def product(A: Array, B: Array) -> Array:
-    """Return A @ B of two matrices, by quiet threads."""
-    rows, inner = A.shape
-    result: Floats = np.empty((rows, B.shape[1]), dtype=np.result_type(A, B))
-    threads = n_threads() if 2.0 * rows * inner * B.shape[1] > _LARGE else 1
-
-    def part(first: int, last: int) -> None:
-        np.matmul(A[first:last], B, out=result[first:last])
-
-    with one_blas_thread():
-        spread(part, rows, max(1, -(-rows // threads)), threads if rows > 1 else 1)
-    return result
 
 
 def quiet_products(n_entries: int) -> AbstractContextManager[None]:

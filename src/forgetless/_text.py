@@ -3,8 +3,9 @@ for terminals, figures and pages.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -63,6 +64,22 @@ def figure_label(text: object, width: int = 14) -> str:
     """
     literal = printable(str(text), width).replace("$", r"\$")
     return f" {literal}" if literal.startswith("_") else literal
+
+
+def closest(name: object, known: Iterable[str]) -> str:
+    """Return a question that names what was probably meant; nothing if no known name is close.
+
+    Examples
+    --------
+    >>> closest("averge_loss", ["average_loss", "drift"])
+    "did you mean 'average_loss'? "
+    """
+    names = list(known)
+    # A part of a name, such as the loss, is meant more often than a typing error.
+    text = str(name)
+    close = [each for each in names if len(text) > 2 and text in each]
+    close = close or get_close_matches(text, names, n=1)
+    return f"did you mean {' or '.join(map(repr, close))}? " if close else ""
 
 
 def readable_number(value: Any, number: str = ".4g") -> str:

@@ -17,7 +17,7 @@ The others are quadratic forms, of the weights w_k, or of w_k and the weights w_
 A metric is a function of a *snapshot*: of moments in ``expect``, of weights in ``simulate``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless._text import closest
 from forgetless._validate import Floats, as_float
 from forgetless.tasks import TaskCollection
 
@@ -60,7 +61,9 @@ def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
     """Return the name of a quantity, which may be written with hyphens, as on the command line."""
     canonical = name.replace("-", "_") if isinstance(name, str) else name
     if canonical not in allowed:
-        raise ValueError(f"{argument} must be one of {', '.join(allowed)}, got {name!r}")
+        raise ValueError(
+            f"{argument} must be one of {', '.join(allowed)}; {closest(name, allowed)}got {name!r}"
+        )
     return str(canonical)
 
 
@@ -321,20 +324,27 @@ ENSEMBLE_METRICS = (*NAMED, "task_distances")
 def check_metrics(metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
     """Return ``metrics``, one name or several, as a tuple of distinct allowed names."""
     names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
-    if not names or any(name not in allowed for name in names):
-        raise ValueError(f"metrics must be some of {', '.join(allowed)}; got {metrics!r}")
+    unknown = [name for name in names if name not in allowed]
+    if unknown or not names:
+        raise _no_metrics(metrics, unknown, allowed)
     return names
+
+
+def _no_metrics(metrics: Any, unknown: list[Any], allowed: Iterable[str]) -> ValueError:
+    hint = closest(unknown[0], allowed) if unknown else ""
+    return ValueError(
+        f"metrics must be some of {', '.join(allowed)}, or Metric objects of fl.metrics;"
+        f" {hint}got {metrics!r}"
+    )
 
 
 def resolve(metrics: Any) -> list[Metric]:
     """Return distinct metrics from one or several, given as objects or by name."""
     # One metric stands for a list of one.
-    several = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    several = list(metrics) if isinstance(metrics, list | tuple) else [metrics]
     unknown = [each for each in several if not isinstance(each, Metric) and each not in NAMED]
     if unknown or not several:
-        raise ValueError(
-            f"metrics must be some of {', '.join(NAMED)}, or Metric objects; got {metrics!r}"
-        )
+        raise _no_metrics(metrics, unknown, NAMED)
     found = [each if isinstance(each, Metric) else NAMED[each] for each in several]
     return list({each.name: each for each in found}.values())
 

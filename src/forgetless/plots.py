@@ -69,6 +69,11 @@ def look(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
 
 
+def marker(i: int) -> str:
+    """Return the marker of the i-th line."""
+    return MARKERS[i % len(MARKERS)]
+
+
 def plot_advice(advice: Any, ax: Any = None) -> Any:
     """Draw the objective against the scale for every shape of an ``Advice``, its best points and no
     regularization.
@@ -77,8 +82,8 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     searched = [option for option in advice.options if option.scale is not None]
     for i, option in enumerate(searched):
         ax.plot(option.scales, option.losses, label=figure_label(option.shape, 60), **look(i))
-        marker = MARKERS[i % len(MARKERS)]
-        ax.plot(option.scale, option.loss, marker=marker, color=COLOURS[i % len(COLOURS)], zorder=3)
+        colour = look(i)["color"]
+        ax.plot(option.scale, option.loss, marker=marker(i), color=colour, zorder=3)
     for option in advice.options:
         if option.shape == "no regularization":
             ax.axhline(option.loss, color="0.5", linewidth=0.8, zorder=1, label=option.shape)
@@ -101,17 +106,24 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     Of runs the line is the mean, and the band behind it holds the middle 80 % of them.
     """
     steps = curves.steps
-    values = list(curves.means(metric).reshape(-1, len(steps)))
-    summary = f"{metric} after {steps[-1]} steps is {float(values[0][-1]):.6g}"
+    values = curves.means(metric).reshape(-1, len(steps))
     runs = len(curves.coordinates.get("trial", ()))
-    ax = _lines_or_dots(curves.labels, steps, values, _named(metric, runs), summary, ax)
-    if len(steps) == 1 or runs < 2:
-        return ax
-    every = curves.values[metric].reshape(-1, runs, len(steps))
-    for i, ends in enumerate(np.moveaxis(np.quantile(every, [0.1, 0.9], axis=1), 1, 0)):
-        low, high = (_above_rounding(end, values) for end in ends)
-        colour = COLOURS[i % len(COLOURS)]
-        ax.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
+    name = _named(metric, runs)
+    labels = [figure_label(label, 60) for label in curves.labels]
+    if len(steps) == 1:
+        if not labels:
+            raise ValueError(
+                f"{metric} after {steps[0]} steps is {float(values[0, 0]):.6g}: one number, and"
+                ' nothing to draw; pass record="log" for a curve'
+            )
+        return _dots(labels, _above_rounding(values)[:, 0], f"{name} after {steps[0]} steps", ax)
+    ax = _lines(labels, steps, _above_rounding(values), name, ax)
+    if runs > 1:
+        every = curves.values[metric].reshape(-1, runs, len(steps))
+        bands = _above_rounding(np.quantile(every, [0.1, 0.9], axis=1), values)
+        for i, (low, high) in enumerate(zip(*bands, strict=True)):
+            colour = look(i)["color"]
+            ax.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
     return ax
 
 
@@ -125,58 +137,35 @@ def _named(metric: str, runs: int) -> str:
     return f"mean {name}" if runs else f"expected {name}"
 
 
-def _lines_or_dots(
-    labels: Any, steps: Any, values: list[Any], name: str, summary: str, ax: Any
-) -> Any:
-    """Draw one line of values over steps for every label; one dot for each where there is a single
-    step.
-    """
-    values = [_above_rounding(each, values) for each in values]
-    low, high = _ends(values)
-    positive = low > 0
-    if len(steps) == 1:
-        if not labels:
-            raise ValueError(
-                f'{summary}: one number, and nothing to draw; pass record="log" for a curve'
-            )
-        ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
-        for i in range(len(labels)):
-            ax.plot(
-                values[i][0],
-                i,
-                marker=MARKERS[i % len(MARKERS)],
-                color=COLOURS[i % len(COLOURS)],
-                linewidth=0,
-            )
-            ax.annotate(
-                f"{float(values[i][0]):.3g}",
-                (values[i][0], i),
-                xytext=(6, -3),
-                textcoords="offset points",
-            )
-            ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
-        ax.set_yticks(range(len(labels)), labels=[figure_label(label, 30) for label in labels])
-        ax.set(xlabel=f"{name} after {steps[0]} steps")
-        ax.margins(x=0.15, y=0.15)
-        if positive and high > 30 * low:
-            ax.set_xscale("log")
-            ax.tick_params(axis="x", which="minor", labelbottom=False)
-        elif positive:
-            ax.set_xlim(left=0)
-        ax.invert_yaxis()
-        return ax
+def _dots(labels: list[str], values: Any, name: str, ax: Any) -> Any:
+    """Draw one dot for every label, with its number."""
+    ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
+    for i, value in enumerate(values):
+        ax.plot(value, i, marker=marker(i), color=look(i)["color"], linewidth=0)
+        place = {"xytext": (6, -3), "textcoords": "offset points"}
+        ax.annotate(f"{value:.3g}", (value, i), **place)
+        ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
+    ax.set_yticks(range(len(labels)), labels=labels)
+    ax.set(xlabel=name)
+    ax.margins(x=0.15, y=0.15)
+    least = np.nanmin(values)
+    if least > 0 and np.nanmax(values) > 30 * least:
+        ax.set_xscale("log")
+        ax.tick_params(axis="x", which="minor", labelbottom=False)
+    elif least > 0:
+        ax.set_xlim(left=0)
+    ax.invert_yaxis()
+    return ax
+
+
+def _lines(labels: list[str], steps: Any, values: Any, name: str, ax: Any) -> Any:
+    """Draw one line of values over steps for every label, or one without."""
     ax = axes_of(ax, WIDTH, HEIGHT)
-    marked = len(steps) <= 12
-    for i, each in enumerate(values):
-        label = figure_label(labels[i], 60) if labels else None
-        ax.plot(
-            steps,
-            each,
-            marker=MARKERS[i % len(MARKERS)] if marked else None,
-            label=label,
-            **look(i),
-        )
+    for i, line in enumerate(values):
+        dots = marker(i) if len(steps) <= 12 else None
+        ax.plot(steps, line, marker=dots, label=labels[i] if labels else None, **look(i))
     wide = steps[0] > 0 and steps[-1] >= 10 * steps[0]
+    positive = np.nanmin(values) > 0
     ax.set(xscale="log" if wide else "linear", yscale="log" if positive else "linear")
     ax.set(xlabel="number of steps", ylabel=name)
     if labels:
@@ -184,18 +173,15 @@ def _lines_or_dots(
     return ax
 
 
-def _ends(values: list[Any]) -> tuple[float, float]:
-    return min(float(np.nanmin(each, initial=np.inf)) for each in values), max(
-        float(np.nanmax(each)) for each in values
-    )
-
-
-def _above_rounding(each: Any, values: list[Any]) -> Any:
+def _above_rounding(values: Any, beside: Any = None) -> Any:
     """Return values without those that are positive and nothing but rounding: they would stretch a
     logarithmic axis.
     """
-    low, high = _ends(values)
-    return np.where(each < 1e-13 * high, np.nan, each) if low >= 0 < high else each
+    beside = values if beside is None else beside
+    largest = np.nanmax(beside)
+    if np.nanmin(beside) < 0 or largest <= 0:
+        return values
+    return np.where(values < 1e-13 * largest, np.nan, values)
 
 
 def plot_bounds(comparison: Any, ax: Any = None) -> Any:
@@ -294,21 +280,6 @@ def plot_forgetting(
     ax.plot(steps, all_seen, color="black", linewidth=1.8, label="all seen")
     ax.set(xlabel="tasks learned", ylabel=f"{measure} on held-out rows", ylim=(0, None))
     ax.legend(ncols=2, fontsize=6)
-    return ax
-
-
-def plot_history(history: dict[str, Any], ax: Any = None) -> Any:
-    """Draw the error before and after learning each task, and the strength on a second axis."""
-    ax = axes_of(ax, WIDTH, HEIGHT)
-    ax.plot(history["task"], np.sqrt(history["mse_before"]), label="before learning", **look(0))
-    ax.plot(history["task"], np.sqrt(history["mse_after"]), label="after learning", **look(1))
-    ax.set(xlabel="task", ylabel="RMSE", ylim=(0, None))
-    twin = ax.twinx()
-    twin.plot(history["task"], history["strength"], color="0.6", linewidth=0.8)
-    twin.set(ylabel="strength λ", yscale="log" if np.all(history["strength"] > 0) else "linear")
-    twin.grid(visible=False)
-    twin.spines["right"].set_visible(True)
-    ax.legend()
     return ax
 
 

@@ -140,7 +140,7 @@ def test_steady_among_the_candidates_of_a_collection():
     }
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("noise", [0.0, 1e-12, 0.3])
 @pytest.mark.parametrize("n", [4, 5, 6])
 @pytest.mark.parametrize(
     "law",

@@ -78,10 +78,11 @@ class Law(ABC):
         """Number of dimensions in which tasks have rows."""
         return self.n_features
 
-    def mean_factor(self, coefficient: float) -> float:
-        """Return a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
-        xi = self.spectrum.singular_values**2
-        return float(self.spectrum.sum(1.0 / (1.0 + coefficient / xi))) / self.n_features
+    def mean_remaining(self, coefficient: float) -> float:
+        """Return 1 − a(λ), where a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
+        spectrum = self.spectrum
+        left = spectrum.sum(coefficient / (coefficient + spectrum.singular_values**2))
+        return float(left + (self.n_features - spectrum.rank)) / self.n_features
 
     def moments(self, filter_: Filter) -> StepMoments:
         """Return the moments of the steps of a filter; ValueError where the nodes have no means."""

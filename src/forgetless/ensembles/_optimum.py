@@ -84,7 +84,9 @@ def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     if closed is None:
         found = _descended(objective, constant)
     else:
-        found = closed(k, law.radius)
+        # The nodes of square tasks resolve no weaker strength.
+        strengths = closed(k, law.radius).strength()
+        found = Ridge(np.where(strengths > 0, np.maximum(strengths, law.spectrum.weakest), 0.0))
     loss, least = objective.of(found), objective.of(constant)
     coefficients = np.broadcast_to(found.strength(), (k,))
     if loss > (1 + _EQUAL) * least:
@@ -170,10 +172,13 @@ def limit(law: Law, walk: float) -> float:
 
     if not law.noise or not walk:
         return math.inf if law.noise else 0.0
-    target = 2.0 * math.log(walk / law.noise) - math.log(law.n_features)
+    xi = law.spectrum.singular_values**2
+    target = 2.0 * math.log(walk / law.noise)
 
     def excess(logarithm: float) -> float:
-        return math.log(law.mean_factor(math.exp(logarithm))) - logarithm - target
+        # d a(λ)/λ = E Σ ξ/(λ(ξ + λ))
+        factors = law.spectrum.sum(1.0 / (1.0 + math.exp(logarithm) / xi))
+        return math.log(factors) - logarithm - target
 
     if excess(-600.0) < 0:
         return 0.0

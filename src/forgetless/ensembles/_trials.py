@@ -33,7 +33,7 @@ def trials_of_generator(size: int) -> int:
 
 
 @one_blas_thread()
-def simulated(problem: Problem, n_trials: int, seed: Any) -> dict[str, Floats]:
+def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> dict[str, Floats]:
     """Return metrics of shape (B, n_trials, n_steps, …) of independent trials of B schedules."""
     law = problem.law
     size = law.n_rows * law.n_features
@@ -58,12 +58,10 @@ def simulated(problem: Problem, n_trials: int, seed: Any) -> dict[str, Floats]:
     return values
 
 
-def _generator(seed: Any, group: int) -> np.random.Generator:
+def _generator(seed: np.random.SeedSequence, group: int) -> np.random.Generator:
     """Return the generator of a group of trials: trial i is the same whatever ``n_trials`` is."""
-    sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    key = (*sequence.spawn_key, group)
-    bits = np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=key))
-    return np.random.Generator(bits)
+    child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, group))
+    return np.random.Generator(np.random.SFC64(child))
 
 
 def _recorded(

@@ -5,7 +5,6 @@
 coordinates are known: the labels of the schedules, the numbers of the trials, the recorded steps.
 """
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetless._table import Noted, Printed, Table, frame
+from forgetless._text import closest
 from forgetless._validate import Floats
 from forgetless.io import Document, Fields, write
 from forgetless.metrics import NAMED
@@ -231,9 +231,9 @@ class Curves(Printed):
             return found
         if name in NAMED:
             raise AttributeError(f"{name} was not computed; pass metrics=({name!r}, …)")
-        close = [each for each in values if name in each]
-        close = close or difflib.get_close_matches(name, values) or list(values)
-        raise AttributeError(f"curves have no {name!r}; did you mean {' or '.join(close)}?")
+        raise AttributeError(
+            f"curves have no {name!r}; {closest(name, values)}they have {', '.join(values)}"
+        )
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.values]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from forgetless._text import closest
 from forgetless.orderings.base import Ordering
 from forgetless.orderings.moves import Moves, drawn, epoch, single, unseen
 from forgetless.orderings.sampling import (
@@ -279,8 +280,8 @@ def as_ordering(value: Any) -> Ordering:
         ordering = NAMES.get(value.replace("_", "-"))
         if ordering is None:
             raise ValueError(
-                f"there is no ordering {value!r}; use one of {', '.join(NAMES)}, or an"
-                " fl.orderings.Ordering"
+                f"there is no ordering {value!r}; {closest(value, NAMES)}use one of"
+                f" {', '.join(NAMES)}, or an fl.orderings.Ordering"
             )
         return ordering
     if inspect.isclass(value) and issubclass(value, Ordering):

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetless import _validate as validate
+
 Indices = NDArray[np.unsignedinteger[Any]]
 
 BLOCK = 4096
@@ -69,8 +71,11 @@ def shared_seed(seed: Any) -> np.random.SeedSequence:
     """Return the seed of all orders and all noise of a call; a Generator is advanced by a draw."""
     if isinstance(seed, np.random.SeedSequence):
         return seed
-    drawn = int(seed.integers(2**63)) if isinstance(seed, np.random.Generator) else seed
-    return np.random.SeedSequence(drawn)
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**63))
+    if seed is not None:
+        seed = validate.integer("seed", seed, 0, "use None for another one in every call", math.inf)
+    return np.random.SeedSequence(seed)
 
 
 def generators(

@@ -304,7 +304,7 @@ def steady(
         )
     for t in range(k):
         coefficients[t] = 1.0 / inverse
-        inverse = (1.0 - tasks.mean_factor(coefficients[t])) * inverse + moved
+        inverse = tasks.mean_remaining(coefficients[t]) * inverse + moved
     return Ridge(coefficients)
 
 

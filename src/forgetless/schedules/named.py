@@ -5,7 +5,6 @@ a function of the further arguments that returns a ``Named`` schedule, which is 
 these arguments. ``resolve`` returns the filter of k steps for all that users may give for one.
 """
 
-import difflib
 import functools
 import inspect
 import math
@@ -17,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec
 import numpy as np
 
 from forgetless import _validate as validate
+from forgetless._text import closest
 from forgetless.filters import Filter, Projection, Ridge
 
 Schedule = Callable[[int, float], Filter]
@@ -174,7 +174,7 @@ def filter_itself(name: str, value: Any) -> Filter:
 
 def tasks_or_ensemble(name: str, value: Any) -> Any:
     """Return what has a mean filter factor."""
-    if not hasattr(value, "mean_factor"):
+    if not hasattr(value, "mean_remaining"):
         raise TypeError(f"{name} must be a TaskCollection or an ensemble, got {value!r}")
     return value
 
@@ -224,11 +224,25 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     if inspect.isclass(value) or any(value is make for make in MAKERS.values()):
         name = value.__name__
         raise TypeError(f"schedule is {name} itself; make one by calling it: {name}(…)")
-    if not isinstance(value, Filter) and not callable(value):
+    if isinstance(value, Filter | Named):
+        return value
+    if hasattr(value, "mean_remaining"):
+        raise TypeError(
+            "schedule comes first, and an upper bound knows the tasks by k and R only; for given"
+            " tasks use fl.compare_bounds(tasks, schedule, k) or fl.expect(tasks, schedule, k)"
+        )
+    if not callable(value):
         raise TypeError(
             "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"
             f" {value!r}"
         )
+    try:
+        inspect.signature(value).bind(1, 1.0)
+    except TypeError as error:
+        raise TypeError(
+            "schedule must be a function of k and R that returns a filter, such as lambda k, R:"
+            f" fl.Ridge(R**2), but {value!r} does not take two arguments: {error}"
+        ) from None
     return value
 
 
@@ -237,11 +251,9 @@ def _by_name(text: str, n_tasks: int | None) -> Named | Filter:
     if name == "none":
         return Projection()
     if name not in NAMES:
-        close = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
         raise ValueError(
-            f"there is no schedule {text!r}; {hint}use none, {', '.join(NAMES)}, or a function of"
-            " fl.schedules with arguments"
+            f"there is no schedule {text!r}; {closest(name, NAMES)}use none, {', '.join(NAMES)}, or"
+            " a function of fl.schedules with arguments"
         )
     if name == "cyclic" and n_tasks is None:
         raise ValueError("schedule 'cyclic' needs a number of tasks; use fl.schedules.cyclic(M)")

@@ -237,12 +237,13 @@ class TaskCollection:
             sums[..., filled] = np.add.reduceat(values, self.offsets[filled], axis=-1)
         return sums
 
-    def mean_factor(self, coefficient: float) -> float:
-        """Return the mean over tasks of tr[XᵀX(XᵀX + λ)⁻¹]/``span_dimension``, the filter factor of
-        a ridge step.
+    def mean_remaining(self, coefficient: float) -> float:
+        """Return 1 − a, a being the mean over tasks of tr[XᵀX(XᵀX + λ)⁻¹]/``span_dimension``, the
+        filter factor of a ridge step.
         """
-        factors = 1.0 / (1.0 + coefficient / self.singular_values**2)
-        return float(np.sum(factors)) / (self.n_tasks * max(1, self.span_dimension))
+        left = coefficient / (coefficient + self.singular_values**2)
+        n_dimensions = self.n_tasks * max(1, self.span_dimension)
+        return float(np.sum(left) + (n_dimensions - len(left))) / n_dimensions
 
     def teacher(self) -> Floats:
         """Return the joint least-squares solution of least norm, of shape (d,) or (d, c).

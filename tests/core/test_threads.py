@@ -1,4 +1,4 @@
-"""Products by quiet threads equal plain ones, whole or divided."""
+"""One policy for the threads of BLAS: few for small products, all for long ones."""
 
 import threading
 
@@ -9,16 +9,7 @@ import threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
-from forgetless import _linalg as linalg
 from forgetless._threads import few_threads, one_blas_thread
-
-
-@pytest.mark.parametrize("shape", [(0, 3, 2), (1, 3, 2), (7, 0, 2), (5, 4, 3), (301, 200, 400)])
-def test_products_equal_plain_ones(shape, rng, monkeypatch):
-    monkeypatch.setattr(linalg, "n_threads", lambda: 3)
-    n, inner, m = shape
-    A, B = rng.standard_normal((n, inner)), rng.standard_normal((m, inner)).T
-    np.testing.assert_allclose(linalg.product(A, B), A @ B, rtol=1e-12, atol=1e-12)
 
 
 def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
