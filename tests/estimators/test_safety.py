@@ -172,8 +172,9 @@ def test_one_thread_learns_while_others_read():
                 mean, std = model.predict(A, return_std=True)
                 assert np.isfinite(std).all()
                 found.append(np.abs(mean - A @ w).max())
-                assert copy.copy(model).rows_.n >= 200
-                assert model.prequential_mse_ < 1 or model.n_tasks_seen_ == 1
+                twin = copy.copy(model)  # of one moment
+                assert twin.rows_.n >= 200
+                assert twin.prequential_mse_ < 1 or twin.n_tasks_seen_ == 1
             except Exception as error:  # told by the test, not by the thread
                 found.append(error)
                 return
@@ -188,7 +189,7 @@ def test_one_thread_learns_while_others_read():
     for thread in threads:
         thread.join()
     assert len(found) > 3
-    assert all(not isinstance(each, Exception) and each < 0.1 for each in found), found[-1]
+    assert [each for each in found if isinstance(each, Exception) or each >= 0.1] == []
     assert model.rows_.n == 1100
 
 

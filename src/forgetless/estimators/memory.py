@@ -69,8 +69,8 @@ class Options(NamedTuple):
         if sparse.issparse(X) and d > max(WIDEST_SPARSE, self.dense):
             raise ValueError(
                 f"X has {d:,} sparse features, and the statistics of rows are dense: at most"
-                f" {WIDEST_SPARSE:,}; use ContinualRidge(alpha), which keeps weights only, or fewer"
-                " features"
+                f" {WIDEST_SPARSE:,}; use ContinualRidge(alpha), which keeps weights only (with"
+                " one-hot targets for classes), or fewer features"
             )
         # A matrix takes all rows at once; vectors are cut off after every block.
         step = m if d <= self.dense else max(self.vectors, CHUNK // (8 * d))

@@ -8,7 +8,7 @@ from sklearn.utils import assert_all_finite
 
 from forgetless._validate import Floats
 
-_BLOCK = 2**22
+_BLOCK = 2**21
 """Bytes of rows that are compared with their range and multiplied while they are in the cache."""
 
 
