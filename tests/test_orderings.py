@@ -1,8 +1,14 @@
+import itertools
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import forgetless as fl
 from forgetless.orderings import BLOCK, Moves
+from support import literal
+from support.checks import check_ordering
 from support.collections import random_pairs
 from support.registry import ORDERINGS
 
@@ -173,3 +179,32 @@ def test_one_run_or_several():
 def test_the_index_that_is_no_task_is_named(indices, bad):
     with pytest.raises(ValueError, match=rf"indices must lie in 0\.\.2, got {bad};"):
         fl.FixedOrder(indices).sample(3, 3, seed=0)
+
+
+def documented_ordering():
+    """The ordering of extending.md, which remembers its last task."""
+    page = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+    block = next(each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Sticky" in each)
+    names = {"fl": fl, "np": np}
+    exec(block[: block.index("print(")], names)
+    return names["Sticky"]()
+
+
+def test_the_ordering_of_the_documentation_is_exact_at_once(rng):
+    """All 81 orders with their probabilities; a derivative by a small change; samples with the same law."""
+    ordering, k, start = documented_ordering(), 4, np.zeros(4)
+    pairs = random_pairs(rng, M=3, d=4, realizable=False)
+    tasks, strengths = fl.TaskCollection(pairs), rng.uniform(0.1, 2.0, k)
+    means = dict.fromkeys(("average_loss", "seen_loss", "forgetting", "drift"), 0.0)
+    for order in itertools.product(range(3), repeat=k):
+        p = 1 / 3 * np.prod([0.7 if m == before else 0.15 for before, m in itertools.pairwise(order)])
+        path = literal.run(pairs, order, literal.step_of(fl.Ridge(strengths)), start)
+        for name, value in literal.metrics(pairs, order, path).items():
+            means[name] += p * value
+    exact = fl.expect(tasks, fl.Ridge(strengths), k, ordering=ordering, metrics=tuple(means))
+    for name, value in means.items():
+        assert exact.values[name][0] == pytest.approx(value, rel=1e-11), name
+    slopes = fl.loss_gradient(tasks, fl.Ridge(strengths), k, ordering=ordering).coefficient
+    moved = [fl.expect(tasks, fl.Ridge(strengths + h), k, ordering=ordering).average_loss[0] for h in (-1e-5, 1e-5)]
+    assert slopes.sum() == pytest.approx((moved[1] - moved[0]) / 2e-5, rel=1e-6)
+    check_ordering(ordering)

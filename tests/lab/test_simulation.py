@@ -221,11 +221,13 @@ def test_weights_of_wide_tasks_are_made_a_few_at_a_time(rng):
     assert peak < 1.3 * trace.weights.nbytes
 
 
-@pytest.mark.parametrize(("rows", "targets"), [((1, 1), None), ((1, 3), 2)])
+@pytest.mark.parametrize(
+    ("M", "d", "rows", "targets"), [(4, 40, (1, 1), None), (4, 40, (1, 3), 2), (1, 3, (1, 1), None)]
+)
 @pytest.mark.parametrize("average", [None, 2])
-def test_few_rows_in_many_features_are_followed_by_their_outputs(rows, targets, average, rng):
+def test_few_rows_in_many_features_are_followed_by_their_outputs(M, d, rows, targets, average, rng):
     """The weights themselves are followed where they are asked for: the losses are the same."""
-    pairs = random_pairs(rng, M=4, d=40, rows=rows, targets=targets, realizable=False)
+    pairs = random_pairs(rng, M=M, d=d, rows=rows, targets=targets, realizable=False)
     tasks = fl.TaskCollection(pairs, noise=0.3)
     options = {"n_trials": 5, "seed": 3, "record": [1, 30, 60], "average": average}
     fast = fl.simulate(tasks, "increasing", 60, **options)

@@ -83,8 +83,9 @@ class Trials(Outputs):
         losses_only = not tasks.walk and not any(each.affine for each in metrics)
         worth = 2 * n <= tasks.n_features and n * tasks.n_tasks <= _GRAM * rows * problem.k
         self.gram = tasks.gram if losses_only and worth else None
-        self.w = np.zeros((rows, tasks.n_features if self.gram is None else n))
-        self.axes = (0,) * tasks.n_features if tasks.n_features <= _FEW_FEATURES else None
+        width = tasks.n_features if self.gram is None else n
+        self.w = np.zeros((rows, width))
+        self.axes = (0,) * width if width <= _FEW_FEATURES else None
         self.average = self.w.copy() if len(problem.gains) else None
         # Visits of each task, mean outputs right after them, and their spreads. The next loss of
         # epochs reads the visits, too.
