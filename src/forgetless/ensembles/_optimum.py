@@ -17,7 +17,7 @@ import scipy
 
 from forgetless._core.arrays import Floats
 from forgetless._progress import track
-from forgetless.advice.results import OptimalSchedule
+from forgetless.advice.optimal import OptimalSchedule
 from forgetless.ensembles._law import Law, StepMoments, second_moments
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Filter, Projection, Ridge

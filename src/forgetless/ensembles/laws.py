@@ -10,7 +10,7 @@ from forgetless._core import validate
 from forgetless._core.arrays import Floats
 from forgetless._sampling import shared_seed
 from forgetless._schedule import Schedules
-from forgetless.advice.results import OptimalSchedule
+from forgetless.advice.optimal import OptimalSchedule
 from forgetless.ensembles._law import Law, Problem, second_moments
 from forgetless.ensembles._optimum import optimal
 from forgetless.ensembles._trials import simulated
