@@ -262,14 +262,14 @@ def unregularized(exponents: range = range(2, 11)) -> Table:
     """
     free = Projection()
     lines: dict[str, Callable[[int], float]] = {
-        "increasing,\npublished": catalogue["increasing"].at,
-        "increasing,\nscale 1": lambda k: upper_bound(schedules.increasing(1.0), k).value,
-        "no\nregularization": lambda k: upper_bound(free, k).value,
-        "fixed,\nλ = 3R²/7": lambda k: upper_bound(Ridge(3 / 7), k).value,
-        "no regularization,\nsome tasks": lambda k: max(
+        "increasing, published": catalogue["increasing"].at,
+        "increasing, scale 1": lambda k: upper_bound(schedules.increasing(1.0), k).value,
+        "no regularization": lambda k: upper_bound(free, k).value,
+        "fixed, λ = 3R²/7": lambda k: upper_bound(Ridge(3 / 7), k).value,
+        "no regularization, some tasks": lambda k: max(
             constructions.jump_chain(levels, k).claim(free, k) for levels in range(1, 6)
         ),
-        "any algorithm,\nsome tasks": catalogue["any algorithm, one task more"].at,
+        "any algorithm, some tasks": catalogue["any algorithm, one task more"].at,
     }
     columns: dict[str, list[Any]] = {"k": [2**n for n in exponents]}
     for name, loss in lines.items():
