@@ -40,8 +40,8 @@ autosummary_context = {
         "forgetless.simulate": ["forgetless.lab.results.Curves"],
         "forgetless.worst_case": ["forgetless.lab.results.Curves"],
         "forgetless.loss_gradient": ["forgetless.lab.gradient.LossGradient"],
-        "forgetless.advise": ["forgetless.advice.results.Advice", "forgetless.advice.results.Option"],
-        "forgetless.optimal_schedule": ["forgetless.advice.results.OptimalSchedule"],
+        "forgetless.advise": ["forgetless.advice.ranking.Advice", "forgetless.advice.ranking.Option"],
+        "forgetless.optimal_schedule": ["forgetless.advice.optimal.OptimalSchedule"],
         "forgetless.compare_bounds": [
             "forgetless.theory.results.BoundComparison",
             "forgetless.theory.results.BoundComparisons",

@@ -1,7 +1,7 @@
 """What stands beside the library: searches for worst collections of tasks, schedules that minimise
 their own upper bound, the best averages of iterates, computer-assisted proofs, and two classes.
 
-It is in the repository and the source archive, not in the wheel; docs/research.md describes it.
+It is in the repository and the source archive, not in the wheel; research/README.md describes it.
 """
 
 from research.averages import optimal_average

@@ -155,7 +155,7 @@ def test_results_draw_and_convert_themselves_where_the_documentation_says_so(nam
     if name in _promised("laboratory.md", "have `.plot()` and `.to_frame()`"):
         assert result.plot() is not None
         assert len(result.to_frame()) > 0
-    if name in {"Curves", "BoundComparison"}:
+    if name == "Curves":
         result.save(tmp_path / "result.fl")
         assert repr(fl.load(tmp_path / "result.fl")) == repr(result)
 

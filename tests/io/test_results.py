@@ -91,12 +91,3 @@ def test_forged_arrays_raise(saved):
     write(path, kind, {}, {})
     with pytest.raises(FileError):
         fl.load(path)
-
-
-@pytest.mark.parametrize(
-    "change", [{"radius": "x"}, {"bounds": [3]}, {"errors": {"average_loss": "x"}}, {"extra": 1}], ids=str
-)
-def test_forged_comparisons_raise(tmp_path, change):
-    write(tmp_path / "m", "bound-comparison", {**RESULTS["comparison"].to_dict(), **change}, {})
-    with pytest.raises(FileError, match="m is damaged"):
-        fl.load(tmp_path / "m")

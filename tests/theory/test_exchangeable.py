@@ -197,7 +197,6 @@ def test_seen_losses_may_exceed_average_losses():
         (fl.Ridge(1.0), {"n_tasks": 3, "ordering": "without-replacement"}, "n_tasks must be at least 4 for 3 steps"),
         (fl.Ridge(1.0), {"n_tasks": 9}, "n_tasks is for ordering"),
         (fl.Ridge(1.0), {"ordering": "cyclic"}, "ordering must be"),
-        (fl.Ridge(1.0), {"average": 2}, "average must be None here"),
     ],
 )
 def test_bad_arguments(schedule, options, message):

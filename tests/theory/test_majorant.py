@@ -41,8 +41,8 @@ def random_step(rng):
     if kind == "fixed":
         filter_ = [fl.Ridge(10 ** rng.uniform(-1.5, 1.5)), fl.Projection(), fl.GradientDescent(9, 0.1)][rng.integers(3)]
         return filter_, lambda x: filter_.factors(x) / filter_.factors(1.0), steps_of(filter_, 2)
-    time = rng.uniform(0.1, 8.0, 2)
-    return Flow(time[0]), lambda x: x, steps_of(Flow(time), 2)
+    flow = Flow(rng.uniform(0.1, 8.0))
+    return flow, lambda x: flow.factors(x) / flow.factors(1.0), steps_of(flow, 2)
 
 
 def smallest_gap(rng, part=1.0):
@@ -76,7 +76,7 @@ def test_a_step_of_a_majorant_is_a_majorant(tries, campaign):
     campaign(f"steps of upper bounds: {tries} laws with seed {SEED}, smallest eigenvalue {worst:.1e}")
 
 
-@pytest.mark.parametrize("number", [39, 140, 232])
+@pytest.mark.parametrize("number", [619, 1095, 1049])
 def test_a_smaller_price_is_not_enough(number):
     """With a hundredth of the price of unequal singular values the theorem is wrong, and these laws show it."""
     assert smallest_gap(np.random.default_rng([79, number]), 0.01) < -1e-6

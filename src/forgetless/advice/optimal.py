@@ -1,7 +1,12 @@
 """The schedule that minimises the exact loss over all k coefficients, by descent with adjoint
 gradients.
+
+The coordinates of the descent (L-BFGS-B) are a_t = ln(1 + λ_t/λ₀), or their increments where the
+coefficients must not fall. The logarithm covers decades, and 1 + makes it reach λ = 0 with a finite
+slope.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,14 +15,13 @@ from forgetless import _validate as validate
 from forgetless._progress import track
 from forgetless._threads import one_blas_thread
 from forgetless._validate import Floats
-from forgetless.advice._search import Coordinates, search
-from forgetless.advice.ranking import checked_objective, losses_on, name_of, standard_shapes
-from forgetless.advice.results import OptimalSchedule
-from forgetless.filters import Ridge
+from forgetless.advice._search import search, shapes
+from forgetless.advice.ranking import checked_objective, losses_on, name_of
+from forgetless.filters import Filter, Ridge
 from forgetless.lab.gradient import Adjoint, through_parameters
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
 from forgetless.orderings import OrderingLike
-from forgetless.schedules import resolve
+from forgetless.schedules import from_coefficients, resolve
 from forgetless.tasks import TaskCollection
 
 _SOFT = (1e-2, 1e-4)
@@ -32,6 +36,74 @@ _LONGEST = 600
 
 _STARTS = ("no regularization", "constant", "increasing", "end ramp")
 """Shapes at whose best scales the descent starts."""
+
+
+@dataclass(frozen=True, repr=False)
+class OptimalSchedule:
+    """Optimised coefficients with their loss; a schedule for exactly as many steps.
+
+    Attributes
+    ----------
+    coefficients : tuple of float
+        λ_1..λ_k, for the tasks of the optimisation.
+    objective : str
+    loss : float
+        The exact objective.
+    best_constant : filter
+        The best fixed coefficient, or ``Projection()``.
+    best_constant_loss : float
+    stationarity : float
+        Largest relative change of the loss per unit change of ln(λ_t + λ₀) that no constraint
+        forbids: 0 at a stationary point. λ₀ is the smallest squared singular value of a task. In
+        the worst case it is that of the largest eigenvalue softened by 1e-4.
+    start : str
+        The shape from which the descent started.
+    monotone : bool
+    tracking : float or None
+        For ensembles whose optimum has a closed form: the λ that it tends to for many tasks,
+        infinite without a walk.
+    """
+
+    coefficients: tuple[float, ...]
+    objective: str
+    loss: float
+    best_constant: Filter
+    best_constant_loss: float
+    stationarity: float
+    start: str
+    monotone: bool = False
+    tracking: float | None = None
+
+    @property
+    def gap(self) -> float:
+        """The relative reduction of the loss from that of the best constant, in [0, 1]."""
+        return 1 - self.loss / self.best_constant_loss if self.best_constant_loss > 0 else 0.0
+
+    @property
+    def horizon(self) -> int:
+        """k, the number of steps that it is for."""
+        return len(self.coefficients)
+
+    def __call__(self, k: int, radius: float) -> Filter:
+        """Return the filter of the coefficients."""
+        return from_coefficients(self.coefficients)(k, radius)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the coefficients over the steps beside the best constant; returns the axes."""
+        from forgetless.plots import plot_schedule
+
+        constant = (
+            float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None
+        )
+        return plot_schedule(self.coefficients, constant, f"{self.objective} {self.loss:.4g}", ax)
+
+    def __repr__(self) -> str:
+        ends = f"{self.coefficients[0]:.3g} … {self.coefficients[-1]:.3g}"
+        return (
+            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective}"
+            f" {self.loss:.6g}, {100 * self.gap:.2g} % below {self.best_constant!r}, stationarity"
+            f" {self.stationarity:.1g})"
+        )
 
 
 @with_few_threads
@@ -85,13 +157,12 @@ def optimal_schedule(
     goal = checked_objective(objective, tasks, ("average_loss", "worst_case"))
     order = checked_ordering(ordering, tasks, k)
     losses = losses_on(tasks, k, goal, order)
-    candidates = [each for each in standard_shapes(tasks, k, order) if each.title in _STARTS]
-    curves = search(candidates, losses, rounds=3)
+    candidates = [each for each in shapes(tasks, k, order) if each.title in _STARTS]
+    curves = search(candidates, losses)
     starts = {curve.shape.title: curve.shape.make(curve.best) for curve in curves}
-    coordinates = _coordinates(tasks, k, monotone)
     problem = Problem.of(tasks, 1.0, k, order, "last")
     other = None if isinstance(goal, str) else goal
-    descent = _Descent(Adjoint(problem, worst=goal == "worst_case", other=other), coordinates)
+    descent = _Descent(Adjoint(problem, worst=goal == "worst_case", other=other), monotone)
     # The descent begins at the best schedule of every shape.
     first = {name: _coefficients(each, k, tasks.radius) for name, each in starts.items()}
     name, coefficients = descent.run(first)
@@ -115,15 +186,6 @@ def optimal_schedule(
     )
 
 
-def _coordinates(tasks: TaskCollection, k: int, monotone: bool) -> Coordinates:
-    square = tasks.radius**2 or 1.0
-    unit = square
-    if tasks.singular_values.size:
-        # Below the smallest eigenvalue a coefficient hardly changes any filter factor.
-        unit = max(float(tasks.singular_values.min()) ** 2, 1e-12 * square)
-    return Coordinates(unit, 1e4 * k * square, monotone=monotone)
-
-
 def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
     return np.array(np.broadcast_to(resolve(schedule, k, radius).strength(), (k,)))
 
@@ -131,11 +193,18 @@ def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
 class _Descent:
     """Descent on ln(loss) from several starts."""
 
-    def __init__(self, adjoint: Adjoint, coordinates: Coordinates) -> None:
+    def __init__(self, adjoint: Adjoint, monotone: bool) -> None:
         self.adjoint = adjoint
-        self.coordinates = coordinates
+        self.monotone = monotone
         # keeps the logarithm of a loss of 0 finite
         self.rounding = 1e-15 * max(adjoint.first, float(np.finfo(float).tiny))
+        tasks = adjoint.problem.tasks
+        square = tasks.radius**2 or 1.0
+        # λ₀: below the smallest eigenvalue a coefficient hardly changes any filter factor.
+        self.unit = max(
+            float(tasks.singular_values.min(initial=tasks.radius or 1.0)) ** 2, 1e-12 * square
+        )
+        self.highest = float(np.log1p(1e4 * adjoint.problem.k * square / self.unit))
 
     def run(self, starts: dict[str, Floats]) -> tuple[str, Floats]:
         """Return the best start and its minimum: short trials from all starts, then a long descent
@@ -143,29 +212,54 @@ class _Descent:
         """
         trials = {}
         for name in track(list(starts), "starts"):
-            x = self.coordinates.inverse(starts[name])
-            trials[name] = self._descend(x, _SOFT[0], _TRIAL)
+            trials[name] = self._descend(self._inverse(starts[name]), _SOFT[0], _TRIAL)
         name = min(trials, key=lambda each: trials[each][1])
         x = trials[name][0]
         # Only the worst case has kinks, at which a soft maximum is sharpened.
         for softness in _SOFT if self.adjoint.worst else _SOFT[:1]:
             x, _ = self._descend(x, softness, _LONGEST)
-        return name, self.coordinates.coefficients(x)
+        return name, self._coefficients(x)
 
     def stationarity(self, coefficients: Floats) -> float:
-        """Return the largest entry of the projected gradient."""
-        x = self.coordinates.inverse(coefficients)
-        return self.coordinates.stationarity(lambda x: self.value(x, _SOFT[1]), x)
+        """Return the largest entry of the projected gradient: 0 at a stationary point."""
+        x = self._inverse(coefficients)
+        _, slopes = self._value(x, _SOFT[1])
+        moved = np.clip(x - slopes, 0.0, max(self.highest, float(x.max())))
+        return float(np.max(np.abs(moved - x)))
+
+    def _coefficients(self, x: Floats) -> Floats:
+        logs = np.minimum(np.cumsum(x), self.highest) if self.monotone else x
+        return np.asarray(self.unit * np.expm1(logs))
+
+    def _inverse(self, coefficients: Floats) -> Floats:
+        """Return the coordinates of coefficients, or of the nearest ones within the bounds."""
+        logs = np.minimum(np.log1p(coefficients / self.unit), self.highest)
+        return np.maximum(np.diff(logs, prepend=0.0), 0.0) if self.monotone else logs
 
     def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
-        with one_blas_thread():
-            return self.coordinates.descend(lambda x: self.value(x, softness), x, iterations)
+        """Return a local minimum near x and its value."""
+        from scipy.optimize import minimize
 
-    def value(self, x: Floats, softness: float) -> tuple[float, Floats]:
+        limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30}
+        with one_blas_thread():
+            found = minimize(
+                self._value,
+                x,
+                args=(softness,),
+                method="L-BFGS-B",
+                jac=True,
+                bounds=[(0.0, self.highest)] * len(x),
+                options={**limits, "ftol": 1e-14, "gtol": 1e-9},
+            )
+        return np.asarray(found.x), float(found.fun)
+
+    def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:
         """Return ln(loss) and its derivative with respect to x."""
-        coefficients = self.coordinates.coefficients(x)
+        coefficients = self._coefficients(x)
         filter_ = Ridge(coefficients)
         loss, by_factor, _ = self.adjoint(filter_, softness)
         loss += self.rounding
         slopes = through_parameters(filter_, by_factor, self.adjoint.problem.tasks)["coefficient"]
-        return float(np.log(loss)), self.coordinates.pulled_back(coefficients, slopes / loss)
+        by_logs = slopes / loss * (self.unit + coefficients)
+        # An increment moves all later coefficients.
+        return float(np.log(loss)), np.cumsum(by_logs[::-1])[::-1] if self.monotone else by_logs

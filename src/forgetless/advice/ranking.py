@@ -3,22 +3,24 @@ on the tasks at hand.
 """
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from forgetless import _validate as validate
 from forgetless._progress import track
+from forgetless._table import Table, titled
 from forgetless._validate import Floats
-from forgetless.advice._search import Curve, Losses, Shape, own_shapes, search, shapes
-from forgetless.advice.results import Advice, Option
+from forgetless.advice._search import Curve, Losses, own_shapes, search, shapes
 from forgetless.filters import Projection
 from forgetless.lab.exact import expect
 from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.lab.worst import worst_case
-from forgetless.metrics import loss_on, quantity
-from forgetless.orderings import Cyclic, Ordering, OrderingLike
+from forgetless.metrics import QUANTITIES, loss_on, quantity
+from forgetless.orderings import Ordering, OrderingLike
 from forgetless.schedules import ScheduleLike, resolve
 from forgetless.tasks import TaskCollection
 
@@ -35,6 +37,142 @@ _EQUAL = 1e-4
 
 _ROUNDED = 1e-14
 """Part of the largest loss below which a loss is rounding."""
+
+_NOTHING = 1e-13
+"""Part of the loss of the worst option below which a loss has no ratios."""
+
+
+_COMPARED = {
+    "no regularization": "without regularization",
+    "constant": "with the best constant λ",
+    "increasing, theorem": "with the theorem's schedule",
+}
+"""Shapes that the sentence compares with the best, in its words."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One shape of schedule at its best scale.
+
+    Attributes
+    ----------
+    shape : str
+    code : str
+        A Python expression for the schedule; ``also[name]`` for one of your own.
+    schedule : schedule or filter
+        Usable wherever a schedule is.
+    scale : float or None
+        The number that was searched: λ of a constant in units of R², the factor of an increasing
+        schedule, the slope of a ramp in R² a step; None where there is none.
+    strengths : pair of float
+        λ of the first and of the last step, in units of R²; for gradient steps that of the ridge
+        step with the same effect at small eigenvalues.
+    loss : float
+        The objective.
+    scales, losses : tuples of float
+        The line of this shape in ``Advice.plot``.
+    """
+
+    shape: str
+    code: str
+    schedule: Any = field(repr=False)
+    scale: float | None
+    strengths: tuple[float, float]
+    loss: float
+    scales: tuple[float, ...] = field(default=(), repr=False)
+    losses: tuple[float, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Schedules in the order of their losses; prints as a table and a sentence.
+
+    Attributes
+    ----------
+    options : tuple of Option
+        One for every shape, best first.
+    objective : str
+    k : int
+    radius : float
+        R.
+    averaged : float or None
+        The loss of the average of unregularized iterates with weights t², which needs neither k
+        nor R: ``fl.expect(…, fl.Projection(), k, average=2)``. None where it is not exact.
+    """
+
+    options: tuple[Option, ...]
+    objective: str
+    k: int
+    radius: float
+    averaged: float | None = None
+
+    @property
+    def best(self) -> Any:
+        """The schedule to use."""
+        return self.options[0].schedule
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """The ranking as plain rows, best first."""
+        return [
+            {
+                "shape": option.shape,
+                "schedule": option.code,
+                "λ/R²": _range(option.strengths),
+                "loss": option.loss,
+                "× best": self._ratio(option.loss),
+            }
+            for option in self.options
+        ]
+
+    @property
+    def why(self) -> str:
+        """What to use, its loss, and the losses of well-known schedules over it."""
+        first = self.options[0]
+        text = f"Use {first.code}: {QUANTITIES[self.objective]} {first.loss:.4g}"
+        text += f" after {self.k} {'step' if self.k == 1 else 'steps'}"
+        losses = {option.shape: option.loss for option in self.options[1:]}
+        ratios = [
+            f"{self._ratio(losses[shape]):.3g} times as much {words}"
+            for shape, words in _COMPARED.items()
+            if shape in losses and self._ratio(losses[shape]) is not None
+        ]
+        text += f"; {', '.join(ratios)}." if ratios else "."
+        ratio = None if self.averaged is None else self._ratio(self.averaged)
+        if ratio is None:
+            return text
+        average = "The t²-average of unregularized steps, which needs no k, has"
+        return f"{text} {average} {ratio:.3g} times as much."
+
+    def to_frame(self) -> Any:
+        """Return the ranking as a pandas data frame, one row for every shape."""
+        return self._printed().to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the objective against the scale for every shape; returns the axes."""
+        from forgetless.plots import plot_advice
+
+        return plot_advice(self, ax)
+
+    def _ratio(self, loss: float) -> float | None:
+        least = self.options[0].loss
+        if least <= _NOTHING * self.options[-1].loss or not math.isfinite(loss):
+            return None
+        return loss / least
+
+    def _printed(self) -> Table:
+        return Table.of_rows(f"Which λ? {self.k} steps", self.table, (self.why,))
+
+    def __repr__(self) -> str:
+        return f"{self._printed().text()}\n\n{textwrap.fill(self.why, 98)}"
+
+    def _repr_html_(self) -> str:
+        return titled(self._printed())
+
+
+def _range(strengths: tuple[float, float]) -> str:
+    first, last = (f"{each:.3g}" for each in strengths)
+    return first if first == last else f"{first} … {last}"
 
 
 @with_few_threads
@@ -96,7 +234,7 @@ def advise(
     order = checked_ordering(ordering, tasks, k)
     goal = checked_objective(objective, tasks, OBJECTIVES)
     losses = losses_on(tasks, k, goal, order)
-    standard = standard_shapes(tasks, k, order)
+    standard = shapes(tasks, k, order)
     own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
     curves = search([*standard, *own], losses)
     options = [option(curve, k, tasks) for curve in curves]
@@ -136,59 +274,38 @@ def losses_on(
 ) -> Losses:
     """Return the function from schedules to their exact objectives on these tasks."""
     common: dict[str, Any] = {"ordering": ordering, "average": average}
-    metric = objective if isinstance(objective, str) else loss_on(objective)
-
-    def batch(schedules: Sequence[Any]) -> Any:
-        if metric == "worst_case":
-            return worst_case(tasks, schedules, k, **common).worst_case[:, 0]
-        result = expect(tasks, schedules, k, metrics=metric, **common)
-        return next(iter(result.values.values()))[:, 0]
 
     def losses(schedules: Sequence[Any]) -> Floats:
+        found = []
         # In parts, so that memory is bounded and a bar can move.
-        parts = [schedules[i : i + _BATCH] for i in range(0, len(schedules), _BATCH)]
-        return np.concatenate([np.asarray(batch(part)) for part in track(parts, "schedules")])
+        for i in track(range(0, len(schedules), _BATCH), "schedules"):
+            part = schedules[i : i + _BATCH]
+            if objective == "worst_case":
+                curves = worst_case(tasks, part, k, **common)
+            else:
+                metric = objective if isinstance(objective, str) else loss_on(objective)
+                curves = expect(tasks, part, k, metrics=metric, **common)
+            found.append(next(iter(curves.values.values()))[:, 0])
+        return np.concatenate(found)
 
     return losses
-
-
-def standard_shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
-    """Return the shapes to compare on these tasks."""
-    square = tasks.radius**2
-    weakest = 1.0
-    if square > 0:
-        # Far below the smallest eigenvalue a filter solves its task.
-        weakest = max(1e-3 * float(tasks.singular_values.min()) ** 2 / square, 1e-12)
-    return shapes(
-        k,
-        square,
-        weakest,
-        noisy=not tasks.is_realizable(),
-        cycle=tasks.n_tasks if isinstance(ordering, Cyclic) else None,
-    )
 
 
 def option(curve: Curve, k: int, tasks: TaskCollection) -> Option:
     """Return a shape at its best scale."""
     shape = curve.shape
     schedule = shape.make(curve.best)
-    line = (tuple(curve.scales.tolist()), tuple(curve.losses.tolist()))
+    strengths = np.ravel(resolve(schedule, k, tasks.radius).strength()) / (tasks.radius**2 or 1.0)
     return Option(
         shape.title,
         shape.code(curve.best),
         schedule,
         curve.best if shape.searched else None,
-        strengths(schedule, k, tasks),
+        (float(strengths[0]), float(strengths[-1])),
         curve.least,
-        *(line if shape.searched else ()),
+        tuple(curve.scales.tolist()) if shape.searched else (),
+        tuple(curve.losses.tolist()) if shape.searched else (),
     )
-
-
-def strengths(schedule: Any, k: int, tasks: TaskCollection) -> tuple[float, float]:
-    """Return λ of the first and of the last step, in units of R²."""
-    filter_ = resolve(schedule, k, tasks.radius)
-    values = np.ravel(filter_.strength()) / (tasks.radius**2 or 1.0)
-    return float(values[0]), float(values[-1])
 
 
 def ranked(options: Sequence[Option]) -> tuple[Option, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.advice.results import OptimalSchedule
+from forgetless.advice.optimal import OptimalSchedule
 from forgetless.ensembles._law import Law, StepMoments, second_moments
 from forgetless.ensembles.teachers import Exchangeable, Walk
 from forgetless.filters import Filter, Projection, Ridge

@@ -8,7 +8,7 @@ import numpy as np
 
 from forgetless import _validate as validate
 from forgetless._validate import Floats
-from forgetless.advice.results import OptimalSchedule
+from forgetless.advice.optimal import OptimalSchedule
 from forgetless.ensembles._law import Law, Problem, second_moments
 from forgetless.ensembles._optimum import optimal
 from forgetless.ensembles._trials import simulated

@@ -3,6 +3,7 @@ them.
 """
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -42,27 +43,24 @@ def optimum(k_max: int = 1024) -> Table:
     search.
     """
     k = np.arange(1, k_max + 1)
-    rows, drops = [], []
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("angle", "theta", "k", "coefficient", "loss", "linear")
+    }
+    drops = []
     for name, theta in _ANGLES.items():
         best, loss = two_task_optimum(theta, k)
         linear = k / np.log(1 / np.tan(theta / 2))
-        for i in range(len(k)):
-            row = {
-                "angle": name,
-                "theta": theta,
-                "k": int(k[i]),
-                "coefficient": float(best[i]),
-                "loss": float(loss[i]),
-            }
-            rows.append({**row, "linear": float(linear[i])})
+        rows = (np.repeat(name, k_max), np.repeat(theta, k_max), k, best, loss, linear)
+        for column, values in zip(columns.values(), rows, strict=True):
+            column += values.tolist()
         if best[-1] == 0:
-            drop, zero = int(np.argmax(best)) + 1, len(k) - int(np.argmax(best[::-1] > 0))
-            turn = k * theta**2
+            drop = int(np.argmax(best)) + 1
+            zero = k_max - int(np.argmax(best[::-1] > 0))
             drops.append(
-                f"θ = {name}: drops at kθ² = {turn[drop]:.2f}, exactly 0 from kθ² ="
-                f" {turn[zero]:.2f} on"
+                f"θ = {name}: drops at kθ² = {k[drop] * theta**2:.2f}, exactly 0 from kθ² ="
+                f" {k[zero] * theta**2:.2f} on"
             )
-    return Table.of_rows("Best fixed coefficient of two tasks", rows, tuple(drops))
+    return Table("Best fixed coefficient of two tasks", columns, tuple(drops))
 
 
 SCHEDULES: dict[str, Any] = {
@@ -105,21 +103,14 @@ def rates(exponents: range = range(2, 11)) -> Table:
     """
     rows: list[dict[str, Any]] = []
     for family in track(FAMILIES, "families of tasks"):
-        for exponent in exponents:
-            rows += _rates_of(family, 2**exponent)
+        for k in (2**exponent for exponent in exponents):
+            tasks = FAMILIES[family](k)
+            losses = worst_case(tasks, SCHEDULES, k).worst_case[:, 0] / tasks.radius**2
+            for name, loss in zip(SCHEDULES, losses.tolist(), strict=True):
+                bound = min(0.5, catalogue[_PUBLISHED[name]].at(k))
+                row = {"family": family, "schedule": name, "k": k, "loss": loss, "bound": bound}
+                rows.append(row)
     return Table.of_rows("Worst case over unit teachers against the number of steps", rows)
-
-
-def _rates_of(family: str, k: int) -> list[dict[str, Any]]:
-    tasks, rows = FAMILIES[family](k), []
-    for name, loss in zip(
-        SCHEDULES, worst_case(tasks, SCHEDULES, k).worst_case[:, 0] / tasks.radius**2, strict=True
-    ):
-        bound = min(0.5, catalogue[_PUBLISHED[name]].at(k))
-        rows.append(
-            {"family": family, "schedule": name, "k": k, "loss": float(loss), "bound": bound}
-        )
-    return rows
 
 
 def slopes(measured: Table, last: int = 4) -> Table:
@@ -178,37 +169,22 @@ def curves(n_trials: int = 2000) -> Table:
     tasks = TaskCollection([(X := rng.standard_normal((2, 8)), X @ teacher) for _ in range(12)])
     k, rows, worst = 36, [], 0.0
     orderings = {"with replacement": WithReplacement(), "without replacement": RandomReshuffling()}
-    for order, ordering in orderings.items():
-        for name in ("none", "increasing"):
-            schedule = SCHEDULES[name]
-            exact = expect(tasks, schedule, k, ordering=ordering, metrics=METRICS, record="all")
-            trace = simulate(
-                tasks, schedule, k, ordering=ordering, n_trials=n_trials, seed=0, record="all"
-            )
-            for metric in ("seen_loss", "forgetting"):
-                values, means = getattr(trace, metric), getattr(exact, metric)
-                error = values.std(axis=0) / np.sqrt(n_trials)
-                gap = np.abs(values.mean(axis=0) - means) / np.maximum(
-                    error, 1e-12 * np.abs(means).max()
-                )
-                worst = max(worst, float(gap[1:].max()))
-                for i in range(k):
-                    low, high = np.quantile(values[:, i], [0.1, 0.9])
-                    row = {
-                        "ordering": order,
-                        "schedule": name,
-                        "metric": metric,
-                        "k": i + 1,
-                        "exact": float(means[i]),
-                    }
-                    rows.append(
-                        {
-                            **row,
-                            "mean": float(values[:, i].mean()),
-                            "low": float(low),
-                            "high": float(high),
-                        }
-                    )
+    for (order, ordering), name in product(orderings.items(), ("none", "increasing")):
+        options: dict[str, Any] = {"ordering": ordering, "record": "all"}
+        exact = expect(tasks, SCHEDULES[name], k, metrics=METRICS, **options)
+        trace = simulate(tasks, SCHEDULES[name], k, n_trials=n_trials, seed=0, **options)
+        for metric in ("seen_loss", "forgetting"):
+            values = getattr(trace, metric)
+            means = getattr(exact, metric)
+            error = values.std(axis=0) / np.sqrt(n_trials)
+            gap = np.abs(values.mean(axis=0) - means)
+            gap /= np.maximum(error, 1e-12 * np.abs(means).max())
+            worst = max(worst, float(gap[1:].max()))
+            low, high = np.quantile(values, [0.1, 0.9], axis=0)
+            for i in range(k):
+                row: dict[str, Any] = {"ordering": order, "schedule": name, "metric": metric}
+                row |= {"k": i + 1, "exact": float(means[i]), "mean": float(values[:, i].mean())}
+                rows.append({**row, "low": float(low[i]), "high": float(high[i])})
     fact = (
         f"largest distance of {n_trials} simulated runs' mean from the exact value: {worst:.1f}"
         " standard errors"
@@ -286,14 +262,14 @@ def unregularized(exponents: range = range(2, 11)) -> Table:
     """
     free = Projection()
     lines: dict[str, Callable[[int], float]] = {
-        "increasing,\npublished": catalogue["increasing"].at,
-        "increasing,\nscale 1": lambda k: upper_bound(schedules.increasing(1.0), k).value,
-        "no\nregularization": lambda k: upper_bound(free, k).value,
-        "fixed,\nλ = 3R²/7": lambda k: upper_bound(Ridge(3 / 7), k).value,
-        "no regularization,\nsome tasks": lambda k: max(
+        "increasing, published": catalogue["increasing"].at,
+        "increasing, scale 1": lambda k: upper_bound(schedules.increasing(1.0), k).value,
+        "no regularization": lambda k: upper_bound(free, k).value,
+        "fixed, λ = 3R²/7": lambda k: upper_bound(Ridge(3 / 7), k).value,
+        "no regularization, some tasks": lambda k: max(
             constructions.jump_chain(levels, k).claim(free, k) for levels in range(1, 6)
         ),
-        "any algorithm,\nsome tasks": catalogue["any algorithm, one task more"].at,
+        "any algorithm, some tasks": catalogue["any algorithm, one task more"].at,
     }
     columns: dict[str, list[Any]] = {"k": [2**n for n in exponents]}
     for name, loss in lines.items():

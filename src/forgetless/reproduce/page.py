@@ -2,6 +2,7 @@
 HTML page.
 """
 
+import functools
 import io
 import json
 import os
@@ -31,53 +32,30 @@ class Section:
     ----------
     name : str
     table : Table
-    caption : str
-    draw : callable, optional
-        Draws the whole figure, for print. Without it the page has the table.
     panels : tuple of pairs
-        The parts of the figure on the page: alternative text, and a function that draws on axes.
+        The parts of the figure: alternative text, and a function (table, ax=axes) that draws.
+        Without any the page has the table.
     """
 
     name: str
     table: Table
-    caption: str
-    draw: Callable[[Table], Any] | None = None
-    panels: tuple[tuple[str, Callable[[Table, Any], Any]], ...] = ()
+    panels: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
 
 def sections(parts: Iterable[str]) -> list[Section]:
     """Return the computed parts of the reproduction."""
-    wanted = set(parts)
-    computed: list[Section] = []
-    if "figure" in wanted:
-        computed.append(
-            Section("figure", reproduce.optimum(), _FIGURE_TEXT, _draw_optimum, _OPTIMUM)
-        )
-    if wanted & {"table", "rates"}:
-        rates = reproduce.rates()
-        if "table" in wanted:
-            computed.append(Section("table", reproduce.slopes(rates), _TABLE_TEXT))
-        if "rates" in wanted:
-            computed.append(Section("rates", rates, _RATES_TEXT, _draw_rates, _RATES))
-    if "unregularized" in wanted:
-        computed.append(Section("unregularized", reproduce.unregularized(), _FREE_TEXT))
-    if "curves" in wanted:
-        computed.append(Section("curves", reproduce.curves(), _CURVES_TEXT, _draw_curves, _CURVES))
-    if "reduction" in wanted:
-        table = reproduce.reduction()
-        computed.append(Section("reduction", table, _REDUCTION_TEXT, _draw_reduction, _REDUCTION))
-    if "optimal" in wanted:
-        table = reproduce.optimal()
-        computed.append(Section("optimal", table, _OPTIMAL_TEXT, _draw_optimal, _OPTIMAL))
-    return computed
-
-
-def _draw_optimum(table: Table) -> Any:
-    return figures.plot_optimum(table).figure
-
-
-def _draw_reduction(table: Table) -> Any:
-    return figures.plot_reduction(table).figure
+    wanted = [name for name in PARTS if name in set(parts)]
+    rates = functools.cache(reproduce.rates)
+    tables: dict[str, Callable[[], Any]] = {
+        "figure": reproduce.optimum,
+        "table": lambda: reproduce.slopes(rates()),
+        "rates": rates,
+        "unregularized": reproduce.unregularized,
+        "curves": reproduce.curves,
+        "reduction": reproduce.reduction,
+        "optimal": reproduce.optimal,
+    }
+    return [Section(each, tables[each](), _PANELS.get(each, ())) for each in wanted]
 
 
 SHOWN = (
@@ -91,35 +69,19 @@ SHOWN = (
 """Families of which the rates are drawn."""
 
 
-def _draw_rates(table: Table) -> Any:
+def _figure(part: Section) -> Any:
+    """Return the whole figure for print: all panels, with one legend below them."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 3, figsize=(2.1 * plots.COLUMN, 4.4))
-    for family, ax in zip(SHOWN, axes.ravel(), strict=True):
-        figures.plot_rates(table, family, ax, legend=False)
+    columns = {1: 1, 6: 3}.get(len(part.panels), 2)
+    rows = len(part.panels) // columns
+    size = (max(1.4, 0.7 * columns) * plots.COLUMN, 0.4 + 2.2 * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False)
+    for ax, (_, draw) in zip(axes.flat, part.panels, strict=True):
+        draw(part.table, ax=ax)
+        if ax.get_legend():
+            ax.get_legend().remove()
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
-    return figure
-
-
-def _draw_curves(table: Table) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(2 * plots.COLUMN, 4.4), sharex=True, sharey="row")
-    for row, metric in zip(axes, ("seen_loss", "forgetting"), strict=True):
-        for ax, ordering in zip(row, ("with replacement", "without replacement"), strict=True):
-            figures.plot_curves(table, metric, ordering, ax)
-    return figure
-
-
-def _draw_optimal(table: Table) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(2 * plots.COLUMN, 2.8), sharey=True)
-    for ax, ordering in zip(axes, ("without replacement", "with replacement"), strict=True):
-        figures.plot_optimal(table, ordering, ax, legend=False)
-    axes[1].set_ylabel("")
-    handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
@@ -135,7 +97,7 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
     try:
         written = [(part, _write_section(part, fresh)) for part in parts]
         made = f"forgetless {version()}, {time.strftime('%Y-%m-%d')}"
-        page = render("reproduce.html", title=_TITLE, made=made, terms=TERMS, sections=written)
+        page = render("reproduce.html", title=_TITLE, made=made, sections=written)
         (fresh / "report.html").write_text(page, encoding="utf-8")
         fresh.chmod(0o755)
         _swap(fresh, folder)
@@ -193,13 +155,13 @@ def _write_section(part: Section, folder: Path) -> list[tuple[bytes, str]]:
     part.table.to_frame().to_csv(folder / f"{part.name}.csv", index=False)
     data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
     (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
-    if part.draw is None:
+    if not part.panels:
         return []
     with plots.publication() as mpl:
         mpl.use("Agg")
         import matplotlib.pyplot as plt
 
-        figure = part.draw(part.table)
+        figure = _figure(part)
         for kind in ("png", "pdf"):
             figure.savefig(
                 folder / f"{part.name}.{kind}",
@@ -209,7 +171,7 @@ def _write_section(part: Section, folder: Path) -> list[tuple[bytes, str]]:
         return [(_panel(part.table, draw, mpl), alt) for alt, draw in part.panels]
 
 
-def _panel(table: Table, draw: Callable[[Table, Any], Any], mpl: Any) -> bytes:
+def _panel(table: Table, draw: Callable[..., Any], mpl: Any) -> bytes:
     """Return a panel as SVG, with a font size for the width of a phone."""
     import matplotlib.pyplot as plt
 
@@ -228,176 +190,60 @@ def _panel(table: Table, draw: Callable[[Table, Any], Any], mpl: Any) -> bytes:
     }
     with mpl.rc_context(look):
         figure, ax = plt.subplots(figsize=(5.4, 4.2))
-        draw(table, ax)
+        draw(table, ax=ax)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata={"Date": None})
         plt.close(figure)
     return buffer.getvalue()
 
 
-_RATES = tuple(
-    (
-        (
-            f"Worst-case loss against number of steps on logarithmic axes, {family}: no"
-            " regularization, fixed and increasing strength, explicit and by step budget, and a"
-            " guide of slope minus one."
-        ),
-        lambda table, ax, family=family: figures.plot_rates(table, family, ax),
-    )
-    for family in SHOWN
-)
+_METRICS = {"seen_loss": "Seen-task loss", "forgetting": "Forgetting"}
+_ORDERINGS = ("with replacement", "without replacement")
 
-_CURVES = tuple(
-    (
-        (
-            f"{metric.replace('seen_loss', 'Seen-task loss').replace('forgetting', 'Forgetting')}"
-            f" against steps, {ordering}: exact lines run through the means of simulated runs,"
-            " inside their bands."
-        ),
-        lambda table, ax, metric=metric, ordering=ordering: figures.plot_curves(
-            table, metric, ordering, ax
-        ),
-    )
-    for metric in ("seen_loss", "forgetting")
-    for ordering in ("with replacement", "without replacement")
-)
-
-_OPTIMUM = (
-    (
+_PANELS: dict[str, tuple[tuple[str, Callable[..., Any]], ...]] = {
+    "figure": (
         (
             "Best fixed coefficient against the number of steps, both logarithmic, for five angles"
             " between two tasks: straight lines of slope one that break off and end at markers"
-            " where the best coefficient becomes zero."
+            " where the best coefficient becomes zero.",
+            figures.plot_optimum,
         ),
-        figures.plot_optimum,
     ),
-)
-
-_OPTIMAL = tuple(
-    (
+    "rates": tuple(
         (
-            f"(k+1) times the loss on the next task against k, {ordering}: the paper's 20, the"
-            " bound computed for its schedule near 1, the minimax schedule's one half, the lower"
-            " bound of any algorithm, and bad collections."
-        ),
-        lambda table, ax, ordering=ordering: figures.plot_optimal(table, ordering, ax),
-    )
-    for ordering in ("without replacement", "with replacement")
-)
-
-_REDUCTION = (
-    (
+            f"Worst-case loss against number of steps on logarithmic axes, {family}: no"
+            " regularization, fixed and increasing strength, explicit and by step budget, and a"
+            " guide of slope minus one.",
+            functools.partial(figures.plot_rates, family=family),
+        )
+        for family in SHOWN
+    ),
+    "curves": tuple(
+        (
+            f"{title} against steps, {ordering}: exact lines run through the means of simulated"
+            " runs, inside their bands.",
+            functools.partial(figures.plot_curves, metric=metric, ordering=ordering),
+        )
+        for metric, title in _METRICS.items()
+        for ordering in _ORDERINGS
+    ),
+    "reduction": (
         (
             "Paths of weights in the plane for explicit L2 and for a step budget, each overlaid"
             " exactly by open markers of gradient descent on surrogate losses, moving from the"
-            " origin to the common solution."
+            " origin to the common solution.",
+            figures.plot_reduction,
         ),
-        figures.plot_reduction,
     ),
-)
-
-TERMS = {
-    "k, R, D, θ": (
-        "The number of steps (tasks learned one after the other); the largest spectral norm of a"
-        " task's X; the distance from the start to the solution of all tasks; an angle between two"
-        " tasks."
-    ),
-    "λ, λ⋆": (
-        "The strength of the regularization towards the previous weights, (λ/2)‖w − w_{previous}‖²;"
-        " the best one."
-    ),
-    "worst-case loss": (
-        "The expected loss over all tasks after k random draws, for the worst solution of norm 1."
-    ),
-    "none": "No regularization: every task is solved exactly.",
-    "fixed": "λ = R²(ln k − 1) at every step.",
-    "increasing": "λ_{t} = (13/3) R²(k+1)/(k−t+2) at step t of k: the paper's schedule.",
-    "fixed budget, increasing budget": (
-        "The same without a penalty: four gradient steps for every task, with the "
-        "step size that has the same guarantee."
-    ),
-    "unseen task": (
-        "k tasks, of which one differs from all others and is missed by k draws with probability"
-        " about 1/e: no method can know it, so that none is below 1/(8k)."
-    ),
-    "rare tasks": (
-        "One frequent task orthogonal to two others, each of which is drawn about seven times in k"
-        " steps."
-    ),
-    "two tasks, π/16": "Two tasks of one row each at that angle.",
-    "random, rank r": (
-        "Tasks of r random rows; ill-conditioned: with features whose sizes differ by a factor of"
-        " 100."
-    ),
-    "seen-task loss, forgetting": (
-        "The mean loss over the tasks learned so far; how much larger it is than when each "
-        "of them was just learned. Below zero, later tasks helped."
-    ),
-    "minimax schedule": "λ_{t} = R² t/(k+1−t) at step t of k; derived here, not published.",
-    "bad collection": (
-        "A collection of tasks with a large loss, computed exactly: equal and orthogonal rows."
-    ),
-    "any algorithm, at least": "A loss that every algorithm has on some tasks.",
-    "upper bound": (
-        "A bound for this schedule on every collection that one model fits, computed here."
+    "optimal": tuple(
+        (
+            f"(k+1) times the loss on the next task against k, {ordering}: the paper's 20, the"
+            " bound computed for its schedule near 1, the minimax schedule's one half, the lower"
+            " bound of any algorithm, and bad collections.",
+            functools.partial(figures.plot_optimal, ordering=ordering),
+        )
+        for ordering in reversed(_ORDERINGS)
     ),
 }
-"""Definitions of the names in tables and figures."""
 
 _TITLE = "Increasing regularization in continual linear regression: the claims, computed"
-
-_FIGURE_TEXT = (
-    "The paper's appendix reports that the best fixed coefficient of two tasks grows linearly with"
-    " k and with the angle. That holds while kθ² is below about 1 (grey lines, k / ln cot(θ/2))."
-    " Then the best coefficient drops sharply, and from kθ² of about 2 on, at the markers, it is"
-    " exactly zero: no regularization."
-)
-
-_TABLE_TEXT = (
-    "Slopes of log loss against log k, fitted on the last four k, beside the published guarantee"
-    " for the same schedule and the upper bound computed for it, which holds for every collection"
-    " that one model fits; it is derived here and not published. Increasing strengths keep k·loss"
-    " far below what is published, on every family. The list says which schedule had the smallest"
-    " loss at which k: regularization where tasks interfere for long, none where they do not. The"
-    " schedules insure against the worst case, and are not the best everywhere. In units of R²D²:"
-    " C(k) = e^{2 − 1/(4 ln k)}/(2(2 − 1/ln k)), v_{0} and c_{k+1} are weights of the proof about"
-    " last iterates (fl.theory.last_iterate_weights)."
-)
-
-_FREE_TEXT = (
-    "Tasks drawn with replacement, the last iterate, the worst collection and teacher. First the"
-    " paper's guarantee for its own schedule; then bounds of fl.upper_bound for an increasing"
-    " strength of scale 1, for none, and for one that does not depend on k. The last two are losses"
-    " that some tasks have: jump chains without regularization, and a row that was never drawn."
-    " All but the first column is derived here and not published; the proof is in"
-    " docs/unregularized.md. Without replacement the question is open."
-)
-
-_RATES_TEXT = (
-    "The grey line is 1/k. On the unseen task no scheme passes the lower bound, and none can; on it"
-    " and on the rare tasks the increasing schedules follow 1/k. On two nearly parallel tasks"
-    " regularization is better while kθ² is small; on random tasks it costs. The loss is that of"
-    " the worst unit teacher; lines end where it falls below 1e-8."
-)
-
-_CURVES_TEXT = (
-    "Lines are exact expectations, markers the means of 2000 simulated runs, bands their 10–90 %"
-    " range. Without replacement each epoch of 12 tasks is reshuffled. Forgetting below zero means"
-    " that later tasks improved earlier ones."
-)
-
-_OPTIMAL_TEXT = (
-    "The loss on the next task, which with replacement is the average loss. The paper proves"
-    " 20/(k+1) for its schedule (dotted; its proof holds without replacement, too); computed bounds"
-    " are 1.04/(k+1) with replacement and near 1.15/(k+1) in any shuffled order (dashed). For the"
-    " minimax schedule ½/(k+1) is proved in ten lines, for every k and every shuffled order;"
-    " without replacement no algorithm has less (black line, at the same height), so that it is the"
-    " exact optimum of the worst case. All but the published line is derived here and not"
-    " published. On easy tasks other schedules have smaller losses."
-)
-
-_REDUCTION_TEXT = (
-    "Each scheme was run literally (normal equations; inner gradient steps), through the filter,"
-    " and as one gradient step per task on the surrogate losses with linearly decaying step sizes."
-    " All three coincide to rounding."
-)

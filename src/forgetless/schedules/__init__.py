@@ -173,7 +173,7 @@ def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filt
 
     For tasks in exchangeable order (with replacement, without, rows of a shuffled table) that one
     model fits, the expected loss on the next task is at most R²D²/(2(k+1)) at η = 1, and no
-    algorithm has a smaller bound (derived here, not published: docs/optimal-schedule.md). With
+    algorithm has a smaller bound (derived here, not published: docs/proofs.md). With
     replacement that is the average loss. On easy collections other schedules have smaller losses.
 
     Parameters
@@ -193,7 +193,7 @@ def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filt
 
     References
     ----------
-    Derived here, Theorem X of docs/optimal-schedule.md, tight. Step sizes that decay linearly to
+    Derived here, Theorem X of docs/proofs.md, tight. Step sizes that decay linearly to
     zero have the optimal rate of last iterates for Lipschitz losses: Zamani & Glineur (2023),
     Defazio et al. (2023).
     """
