@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from forgetless.cli.shared import print_lines
 from numpy.typing import NDArray
 
-from forgetless.cli.shared import print_lines
 from forgetless.io import replace_file
 from streams.data.idx import read_idx
 

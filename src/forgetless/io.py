@@ -33,7 +33,7 @@ KINDS = {
     "bound-comparison": "theory.comparisons:from_document",
     "curves": "lab.results:from_document",
     "model": "estimators.files:from_document",
-    "pipeline": "tables.pipeline:from_document",
+    "table-model": "tables.files:from_document",
     "tasks": "tasks:from_document",
 }
 """Module and function that build the object in a document of this kind."""
