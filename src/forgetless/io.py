@@ -32,7 +32,7 @@ VERSION = 1
 KINDS = {
     "curves": "lab.results:from_document",
     "model": "estimators.files:from_document",
-    "pipeline": "tables.pipeline:from_document",
+    "table-model": "tables.files:from_document",
     "tasks": "tasks.files:from_document",
 }
 """Module and function that build the object in a document of this kind."""

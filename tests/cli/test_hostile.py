@@ -3,7 +3,6 @@
 import io
 import os
 import pty
-import re
 import select
 import subprocess
 import sys
@@ -73,10 +72,10 @@ def in_terminal(folder, *words, width=80):
 
 
 COMMANDS = [
-    ("fit", "data.parquet", "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"),
-    ("predict", "m.npz", "data.parquet"),
-    ("evaluate", "m.npz", "data.parquet"),
-    ("show", "m.npz"),
+    ("fit", "data.parquet", "--task", "t", "--target", "y", "--out", "m.safetensors", "--report", "r.html"),
+    ("predict", "m.safetensors", "data.parquet"),
+    ("evaluate", "m.safetensors", "data.parquet"),
+    ("show", "m.safetensors"),
     ("explore", "data.parquet", "--task", "t", "--target", "y", "--no-browser", "--out", "page.html"),
     ("reproduce", "reduction", "--out", "results"),
 ]
@@ -88,8 +87,7 @@ FEW = ("fit", "predict", "show", "explore")
 
 @pytest.mark.parametrize("commands", [FEW, pytest.param(None, marks=pytest.mark.long)], ids=["few", "every"])
 def test_commands_in_a_terminal(table, commands):
-    listed = {command[0] for command in COMMANDS}
-    assert listed == set(cli.app.cli.commands)
+    assert {command[0] for command in COMMANDS} == {name for lines in cli.app.GROUPS.values() for name in lines}
     for words in COMMANDS:
         if commands and words[0] not in commands:
             continue
@@ -108,8 +106,8 @@ def harmless(text):
 @pytest.mark.parametrize(
     "words",
     [
-        ("fit", "data.parquet", "--task", "\x1b[31mno", "--target", "y", "--out", "m.npz"),
-        ("fit", "\x1b[31m.csv", "--task", "t", "--target", "y", "--out", "m.npz"),
+        ("fit", "data.parquet", "--task", "\x1b[31mno", "--target", "y", "--out", "m.safetensors"),
+        ("fit", "\x1b[31m.csv", "--task", "t", "--target", "y", "--out", "m.safetensors"),
         ("explore", "data.parquet", "--task", "t", "--target", "y", "--schedule", "\x1b]0;PWNED\x07"),
         ("explore", "--\x1b[31m"),
         ("no\x1b[31m",),
@@ -127,7 +125,8 @@ def test_a_report_and_its_figure_hold_labels_as_words(table, capsys, tmp_path, m
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        code = cli.main(["fit", str(table), "--task", "t", "--target", "y", "--out", "m.npz", "--report", "r.html"])
+        words = ("--task", "t", "--target", "y", "--out", "m", "--report", "r.html")
+        code = cli.main(["fit", str(table), *words])
     assert (code, capsys.readouterr().err) == (0, "")
     text = (tmp_path / "r.html").read_text()
     page = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
@@ -136,7 +135,7 @@ def test_a_report_and_its_figure_hold_labels_as_words(table, capsys, tmp_path, m
     for name in HOSTILE:
         assert any(cell == printable(name, 60) for cell in cells)
     assert "x" * 100 not in text
-    harmless(re.sub(r"data:image/png;base64,[^\"]*", "", text))
+    harmless(text)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -174,13 +173,13 @@ def test_places_where_nothing_can_be_written_are_refused_before_the_work(
     (tmp_path / "kept").chmod(0o444)
     os.mkfifo(tmp_path / "pipe")
     begun = []
-    for name in ("tables.readers.read_table", "io.load"):
+    for name in ("tables.read.TableFile", "io.load"):
         monkeypatch.setattr(f"forgetless.{name}", lambda *_, **__: begun.append(1))
     on_table = [str(table), "--task", "t", "--target", "y"]
     words = {
         "fit --out": ["fit", *on_table, "--out", place],
-        "fit --report": ["fit", *on_table, "--out", "m.npz", "--report", place],
-        "predict --out": ["predict", "m.npz", str(table), "--out", place],
+        "fit --report": ["fit", *on_table, "--out", "m.safetensors", "--report", place],
+        "predict --out": ["predict", "m.safetensors", str(table), "--out", place],
     }[command]
     assert cli.main(words) in (1, 2)
     assert not begun

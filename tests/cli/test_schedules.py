@@ -4,7 +4,7 @@ import click
 import pytest
 
 import forgetless as fl
-from forgetless.cli.shared import SCHEDULES, schedule_of, usage
+from forgetless.cli.laboratory import SCHEDULES, schedule_of, usage
 
 s = fl.schedules
 

@@ -1,197 +1,223 @@
-"""An ordinary table on the command line: words, dates, gaps and units; going on, evaluating, other formats, chunks."""
+"""Tables on the command line: fit, go on with the next file, predict, evaluate, show."""
 
-import gzip
-import io
 import json
-import sys
 
+import html5lib
 import numpy as np
-import pandas
+import pandas as pd
 import pytest
 
 import forgetless as fl
-from forgetless.io import read
-from forgetless.tables import readers as tables
+from forgetless import cli
 from support.cli import run
+from support.tables import sales
 
 FIT = ("--task", "month", "--target", "sales")
-
-
-def sales(months, seed=0, n=40):
-    rng = np.random.default_rng(seed)
-    parts = []
-    for t, month in enumerate(months):
-        shop = rng.choice(["Ulm", "Bonn", "Köln", "Jena"][: 2 + t // 3], n)
-        price, day = 1000 * rng.random(n), rng.integers(1, 29, n)
-        weight = 1e-6 * rng.random(n)
-        y = 0.01 * price + 3.0 * (shop == "Ulm") + 1e6 * weight + 20 + 0.1 * rng.standard_normal(n)
-        price = np.where(rng.random(n) < 0.05, np.nan, price)
-        date = [f"2023-{month:02d}-{d:02d}" for d in day]
-        parts.append(
-            pandas.DataFrame({"month": month, "shop": shop, "price": price, "date": date, "weight": weight, "sales": y})
-        )
-    return pandas.concat(parts, ignore_index=True)
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = sales(range(1, 13))
-    table[table["month"] <= 10].to_csv("sales.csv", index=False)
-    table[table["month"] == 11].to_csv("november.csv", index=False)
-    table[table["month"] == 12].to_csv("december.csv", index=False)
-    table.to_csv("all.csv", index=False)
+    for name, last in (("sales", 10), ("november", 11), ("december", 12)):
+        first = 1 if name == "sales" else last
+        table[table["month"].between(first, last)].to_csv(f"{name}.csv", index=False)
     return tmp_path
 
 
-def test_the_practitioners_path(folder, capsys):
-    code, out, err = run(capsys, "fit", "sales.csv", *FIT, "--out", "model.npz", "--report", "report.html")
+def fitted(capsys, *words, file="sales.csv", out="m.safetensors"):
+    code, text, err = run(capsys, "fit", file, *FIT, "--out", out, *words)
+    assert (code, err) == (0, ""), err
+    return text
+
+
+def test_the_first_hour(folder, capsys):
+    out = fitted(capsys, "--report", "r.html")
+    assert out.startswith("sales.csv: 10 tasks, 400 rows learned\n")
+    assert "Next month: 9 of 10 rows within ± " in out
+    assert "smaller than that of the mean" in out
+    assert out.endswith("model: m.safetensors\nreport: r.html\n")
+    code, out, err = run(capsys, "fit", "november.csv", "--from", "m.safetensors", "--out", "m.safetensors")
     assert (code, err) == (0, "")
-    assert "10 tasks learned from sales.csv, 400 rows" in out
-    for told in ("shop    category", "date    date", "missing, filled with the mean", "read as ISO 8601"):
-        assert told in out
-    code, out, err = run(capsys, "fit", "november.csv", "--from", "model.npz", "--out", "model.npz")
-    assert (code, err) == (0, "")
-    assert fl.load("model.npz")[-1].n_tasks_seen_ == 11
-    code, out, _ = run(capsys, "evaluate", "model.npz", "december.csv", "--json")
+    assert "november.csv: 1 task, 40 rows learned" in out
+    code, out, err = run(capsys, "evaluate", "m.safetensors", "december.csv", "--json")
     found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["tasks_of_file"]["task"] == ["12"]
+    assert found["rmse"] < 0.5 * found["rmse_of_the_mean"]
+    code, out, err = run(capsys, "predict", "m.safetensors", "december.csv", "--out", "p.csv")
+    assert (code, out, err) == (0, "40 predictions: p.csv\n", "")
+    table = pd.read_csv("december.csv")
+    predictions = pd.read_csv("p.csv")
+    assert list(predictions.columns) == ["prediction", "low", "high"]
+    rmse = np.sqrt(np.mean((predictions["prediction"] - table["sales"]) ** 2))
+    assert rmse == pytest.approx(found["rmse"])
+    assert np.mean((predictions["low"] < table["sales"]) & (table["sales"] < predictions["high"])) > 0.8
+
+
+def test_files_of_a_month_each_give_the_model_of_one_file(folder, capsys):
+    whole = sales(range(1, 13))
+    for month, part in whole.groupby("month"):
+        part.to_csv("month.csv", index=False)
+        words = FIT if month == 1 else ("--from", "monthly")
+        assert run(capsys, "fit", "month.csv", *words, "--out", "monthly")[0] == 0
+    whole.to_csv("all.csv", index=False)
+    fitted(capsys, file="all.csv", out="whole")
+    models = [fl.load(name) for name in ("monthly", "whole")]
+    np.testing.assert_allclose(models[0].predict(whole), models[1].predict(whole), rtol=1e-6)
+    for one, other in zip(models[0].history_, models[1].history_, strict=True):
+        assert one["error"] == pytest.approx(other["error"])
+
+
+def test_json_has_the_errors_of_the_model_that_is_written(folder, capsys):
+    found = json.loads(fitted(capsys, "--json"))
+    history = fl.load("m.safetensors").history_
+    errors, rows = zip(*[(each["error"], each["rows"]) for each in history[1:]], strict=True)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.average(errors, weights=rows)))
+    assert (found["tasks"], found["rows"], found["target"]) == (10, 400, "sales")
+    assert found["model"] == "m.safetensors"
+
+
+def test_show_prints_what_a_model_knows(folder, capsys):
+    fitted(capsys)
+    code, out, err = run(capsys, "show", "m.safetensors")
+    assert (code, err) == (0, "")
+    for told in ("table-model, written by forgetless", "target sales", "10 tasks and 400 rows", "Ulm +", "a unit"):
+        assert told in out
+    found = json.loads(run(capsys, "show", "m.safetensors", "--json")[1])
+    assert found["effects"]["column"][0] == "price"
+    assert set(found["columns"]["column"]) == {"shop", "price", "date"}
+
+
+def test_objective_all_is_better_on_past_tasks(folder, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(600)
+    month = np.repeat(np.arange(1, 13), 50)
+    y = x * month + 0.1 * rng.standard_normal(600)
+    pd.DataFrame({"month": month, "x": x, "sales": y}).to_csv("drift.csv", index=False)
+    errors = {}
+    for objective in ("next", "all"):
+        found = json.loads(fitted(capsys, "--json", "--objective", objective, file="drift.csv", out=objective))
+        past = np.mean((fl.load(objective).predict(pd.DataFrame({"x": x})) - y) ** 2)
+        errors[objective] = (found["rmse"], past)
+    assert errors["next"][0] < 0.7 * errors["all"][0]
+    assert errors["all"][1] < 0.8 * errors["next"][1]
+
+
+def test_drop_number_and_classes(folder, capsys):
+    rng = np.random.default_rng(0)
+    firms = np.concatenate([rng.permutation(8) for _ in range(4)])
+    table = pd.DataFrame({"month": np.repeat(range(1, 5), 8), "firm": firms, "x": rng.random(32)})
+    table["sales"] = (table["firm"] > 3).astype(int)
+    table.to_csv("panel.csv", index=False)
+    out = fitted(capsys, file="panel.csv")
+    assert "firm: integers that occur once a task" in out
+    assert "sales holds 0 and 1 only: taken for numbers (--classes takes them for classes)" in out
+    assert "taken for categories" not in fitted(capsys, "--number", "firm", file="panel.csv")
+    assert "firm" not in fitted(capsys, "--drop", "firm", file="panel.csv")
+    fitted(capsys, "--classes", file="panel.csv", out="c")
+    code, out, _ = run(capsys, "predict", "c", "panel.csv")
+    assert (code, out.splitlines()[0]) == (0, '"prediction","probability 0","probability 1"')
+    assert len(out.splitlines()) == 33
+
+
+def test_a_changed_unit_is_said_before_it_is_learned(folder, capsys):
+    fitted(capsys)
+    table = pd.read_csv("december.csv")
+    table.assign(price=100 * table["price"]).drop(columns="shop").to_csv("cents.csv", index=False)
+    code, out, _ = run(capsys, "evaluate", "m.safetensors", "cents.csv")
     assert code == 0
-    assert found["tasks"]["task"] == ["12"]
-    assert found["rmse_of_ridge_fitted_here"] <= found["rmse"] < 0.2 * found["rmse_of_the_mean"]
-    december = pandas.read_csv("december.csv")["sales"]
-    learned = fl.load("model.npz").table_["mean"]
-    assert found["rmse_of_the_mean_learned"] == pytest.approx(np.sqrt(np.mean((december - learned) ** 2)))
-    code, out, _ = run(capsys, "predict", "model.npz", "december.csv", "--id", "date", "--std", "--out", "p.csv")
-    found, december = pandas.read_csv("p.csv"), pandas.read_csv("december.csv")
-    assert found.columns.tolist() == ["date", "prediction", "std"]
-    assert found["date"].tolist() == december["date"].tolist()
-    kept = december["price"].notna()
-    assert np.sqrt(np.mean((found["prediction"] - december["sales"])[kept] ** 2)) < 0.5
-    code, out, _ = run(capsys, "show", "model.npz")
-    assert "last tasks: 7, 8, 9, 10, 11" in out
-    expected = np.sqrt(fl.load("model.npz")[-1].prequential_mse_)
-    assert f"RMSE of rows before they were learned, from the second task on: {expected:.6g}" in out
-    assert "price" in out
-    assert "±" in out
-    code, out, _ = run(capsys, "show", "model.npz", "--json")
-    coefficients = json.loads(out)["coefficients"]
-    named = dict(zip(coefficients["feature"], coefficients["coefficient"], strict=True))
-    assert named["price"] == pytest.approx(0.01, rel=0.1)
+    assert "another unit? × 100" in out
+    assert "shop    12        is not in this table: taken for missing" in out
+    code, out, _ = run(capsys, "fit", "cents.csv", "--from", "m.safetensors", "--out", "n")
+    assert "Alarm: 12: " in out
+    assert out.index("What changed") < out.index("Alarm")
+    code, out, _ = run(capsys, "fit", "november.csv", "--from", "m.safetensors", "--out", "n")
+    code, out, _ = run(capsys, "fit", "november.csv", "--from", "n", "--out", "n")
+    assert "has the targets of 11: is it learned twice?" in out
+    assert "Warning: learned more than once: 11" in out
+
+
+def test_classes_of_text(folder, capsys):
+    table = pd.read_csv("sales.csv")
+    table["sales"] = np.where(table["sales"] > 25, "=high", "low")
+    table.to_csv("classes.csv", index=False)
+    out = fitted(capsys, "--report", "r.html", file="classes.csv")
+    assert "of the rows in the wrong class; always" in out
+    page = (folder / "r.html").read_text()
+    for told in ("base rate", "Calibration", "Log-loss"):
+        assert told in page
+    out = run(capsys, "predict", "m.safetensors", "classes.csv")[1].splitlines()
+    assert out[0].startswith('"prediction","probability =high"') or "'=high" in out[0]
+    assert not any(line.lstrip('"').startswith("=") for line in out)  # what spreadsheets execute
+
+
+def test_one_class_only_is_warned_of(folder, capsys):
+    table = pd.read_csv("sales.csv")
+    table.assign(sales="same").to_csv("one.csv", index=False)
+    assert "Warning: the target has one class only so far" in fitted(capsys, file="one.csv")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_predictions_of_blank_lines_are_left_out(folder, capsys, options):
+    fitted(capsys)
+    with open("december.csv", "a") as file:
+        file.write("\n\n")
+    code, out, _ = run(capsys, "predict", "m.safetensors", "december.csv", *options)
+    assert code == 0
+    assert (len(json.loads(out)["prediction"]) if options else len(out.splitlines()) - 1) == 40
+
+
+def test_the_report_answers_first(folder, capsys):
+    table = sales(range(1, 13))
+    table.loc[table["month"] == 9, "price"] *= 100
+    table.to_csv("t.csv", index=False)
+    fitted(capsys, "--report", "r.html", file="t.csv")
+    text = (folder / "r.html").read_text()
+    page = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+    words = "".join(page.itertext())
+    for told in ("Target sales", "t.csv", "480 rows", fl.__version__, "Next month: 9 of 10 rows within"):
+        assert told in words
+    order = ["Target sales", "Next month", "Alarms", "Error by task", "What changed", "What the columns do", "Columns"]
+    places = [words.index(each) for each in order]
+    assert places == sorted(places)
+    svg = "{http://www.w3.org/2000/svg}"
+    picture = next(page.iter(f"{svg}svg"))
+    dots = [dot for dot in picture.iter(f"{svg}circle") if dot.get("class") == "alarm"]
+    assert [next(dot.iter(f"{svg}title")).text.split(":")[0] for dot in dots] == ["9"]
+    names = {each.text for each in picture.iter(f"{svg}text")}
+    assert {"2", "4", "6"} <= names
+    assert "http" not in text.replace("http://www.w3.org", "")
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--no-refit",), ("--holdout", 0), ("--holdout", 0.4, "--seed", 7, "--no-refit")]
+    "make",
+    [
+        lambda rng: {"m": ["a", 1, 2.5, None, "2020-01-01"] * 20, "none": None, "c": 7},
+        lambda rng: {"id": [f"c{i}" for i in rng.permutation(100)]},
+        lambda rng: {"x": np.where(rng.random(100) < 0.2, np.inf, rng.standard_normal(100))},
+        lambda rng: {"x": 5.0},
+        lambda rng: {"x": (x := rng.standard_normal(100)), "again": x, "minus": -x},
+        lambda rng: {"x": 1e-300 * rng.random(100), "y": 1e100 * rng.random(100)},
+    ],
 )
-def test_going_on_is_one_fit_bit_for_bit(folder, capsys, options):
-    """A model knows its own options of held-out rows; where these are learned in the end, all rows are."""
-    table = pandas.read_csv("all.csv", dtype=str)  # numbers stay as they are written
-    table[table["month"].astype(int) <= 6].to_csv("first.csv", index=False)
-    table[table["month"].astype(int) > 6].to_csv("second.csv", index=False)
-    assert run(capsys, "fit", "first.csv", *FIT, "--out", "m.npz", *options)[0] == 0
-    assert run(capsys, "fit", "second.csv", "--from", "m.npz", "--out", "m.npz")[0] == 0
-    assert run(capsys, "fit", "all.csv", *FIT, "--out", "whole.npz", *options)[0] == 0
-    one, other = read("whole.npz"), read("m.npz")  # the time of writing may differ
-    assert one.header == other.header
-    assert one.arrays.keys() == other.arrays.keys()
-    different = [name for name, array in one.arrays.items() if array.tobytes() != other.arrays[name].tobytes()]
-    assert different == []
-    whole, parts = fl.load("whole.npz"), fl.load("m.npz")
-    assert whole[-1].coef_.tolist() == parts[-1].coef_.tolist()
-    assert np.array_equal(whole.predict(table), parts.predict(table))
-    assert whole.table_ == parts.table_
-    if not options:
-        assert run(capsys, "fit", "all.csv", *FIT, "--out", "all.npz", "--holdout", 0)[0] == 0
-        assert fl.load("all.npz")[-1].coef_.tolist() == whole[-1].coef_.tolist()
-
-
-@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.txt", "semi.csv", "t.parquet", "t.feather"])
-def test_every_format_gives_the_same_model(folder, capsys, name):
-    table = pandas.read_csv("all.csv")
-    if name.endswith(".parquet"):
-        table.to_parquet(name)
-    elif name.endswith(".feather"):
-        table.to_feather(name)
-    elif name == "semi.csv":
-        table.to_csv(name, index=False, sep=";", decimal=",")
-    else:
-        table.to_csv(name, index=False, sep={"tsv": "\t", "txt": "|"}.get(name[-3:], ","))
-    assert run(capsys, "fit", "all.csv", *FIT, "--out", "one.npz")[0] == 0
-    code, _, err = run(capsys, "fit", name, *FIT, "--out", "m.npz")
-    assert (code, err) == (0, "")
-    np.testing.assert_allclose(
-        fl.load("m.npz")[-1].coef_, fl.load("one.npz")[-1].coef_, rtol=1e-6
-    )  # a memory in single precision
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_tables_come_from_standard_input(folder, capsys, monkeypatch, packed):
-    content = (folder / "all.csv").read_bytes()
-    content = gzip.compress(content) if packed else content
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    code, out, err = run(capsys, "fit", "-", *FIT, "--out", "m.npz")
-    assert (code, err) == (0, "")
-    assert "12 tasks learned" in out
-
-
-def test_archives_need_no_names(folder, capsys):
+@pytest.mark.parametrize("size", [1, 10])
+def test_strange_tables_give_a_model_that_predicts(folder, capsys, make, size):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 3))
-    np.savez("t.npz", X=X, y=X @ [1.0, 2.0, 3.0], groups=np.repeat(np.arange(6), 10))
-    assert run(capsys, "fit", "t.npz", "--out", "m.npz")[0] == 0
-    np.testing.assert_allclose(fl.load("m.npz")[-1].coef_, [1, 2, 3], rtol=1e-3)
+    table = pd.DataFrame({"month": np.arange(100) // size, "sales": rng.random(100)}).assign(**make(rng))
+    table.to_csv("t.csv", index=False)
+    fitted(capsys, "--report", "r.html", file="t.csv")
+    assert np.isfinite(fl.load("m.safetensors").predict(table)).all()
+    assert run(capsys, "show", "m.safetensors")[0] == 0
 
 
-@pytest.mark.parametrize("name", ["all.csv", "all.parquet"])
-@pytest.mark.parametrize("rows", [7, 40, 1000])
-def test_chunks_give_the_same_model(folder, capsys, name, rows):
-    pandas.read_csv("all.csv").to_parquet("all.parquet")
-    assert run(capsys, "fit", name, *FIT, "--out", "one.npz")[0] == 0
-    code, out, err = run(capsys, "fit", name, *FIT, "--out", "m.npz", "--chunk-rows", rows)
-    assert (code, err) == (0, "")
-    assert "12 tasks learned" in out
-    assert fl.load("m.npz")[-1].coef_.tolist() == fl.load("one.npz")[-1].coef_.tolist()
+def test_interrupted_work_leaves_the_file(folder, capsys, monkeypatch):
+    fitted(capsys)
+    before = (folder / "m.safetensors").read_bytes()
 
+    def stop(*_, **__):
+        raise KeyboardInterrupt
 
-def test_chunks_of_tasks_that_are_not_in_one_piece_are_refused(folder, capsys):
-    table = pandas.read_csv("all.csv").sample(frac=1, random_state=0)
-    table.to_csv("mixed.csv", index=False)
-    code, _, err = run(capsys, "fit", "mixed.csv", *FIT, "--out", "m.npz", "--chunk-rows", 100)
-    assert code == 1
-    assert "are not in one piece; sort it by month, or read it at once with --chunk-rows 0" in err
-    code, _, _ = run(capsys, "fit", "mixed.csv", *FIT, "--out", "m.npz", "--order", "sorted")
-    assert code == 0
-    assert fl.load("m.npz").table_["tasks"] == [str(month) for month in range(1, 13)]
-
-
-def test_large_files_are_read_in_chunks_without_being_told(folder, capsys, monkeypatch):
-    monkeypatch.setattr(tables, "LARGE", 1000)
-    monkeypatch.setattr(tables, "CHUNK", 50)
-    code, out, _ = run(capsys, "fit", "all.csv", *FIT, "--out", "m.npz")
-    assert code == 0
-    assert "12 tasks learned from all.csv, 480 rows" in out
-
-
-def test_columns_are_chosen_and_declared(folder, capsys):
-    words = ("--drop", "weight", "--categorical", "price", "--text", "shop", "--impute", "zero")
-    assert run(capsys, "fit", "sales.csv", *FIT, *words, "--out", "m.npz")[0] == 0
-    kinds = {name: column.kind for name, column in fl.load("m.npz")[0].columns_.items()}
-    assert kinds == {"shop": "text", "price": "category", "date": "date"}
-    assert run(capsys, "fit", "sales.csv", *FIT, "--features", "price", "--out", "m.npz")[0] == 0
-    assert fl.load("m.npz")[0].feature_names_in_.tolist() == ["price"]
-
-
-def test_what_was_left_out_is_said(folder, capsys):
-    table = pandas.read_csv("sales.csv")
-    table.loc[:4, "sales"] = np.nan
-    table.to_csv("gaps.csv")
-    code, out, _ = run(capsys, "fit", "gaps.csv", *FIT, "--out", "m.npz")
-    assert code == 0
-    assert "5 rows without a target were left out" in out
-    assert "a column without a name was left out (Unnamed: 0), perhaps row numbers" in out
-
-
-def test_a_model_of_python_has_no_table_to_go_on_with(folder, capsys):
-    fl.ContinualRidge(alpha=1.0).partial_fit([[1.0]], [1.0]).save("m.npz")
-    code, _, err = run(capsys, "fit", "november.csv", "--from", "m.npz", "--out", "m.npz")
-    assert code == 1
-    assert "was not written by forgetless fit" in err
+    monkeypatch.setattr("forgetless.tables.TableModel.partial_fit", stop)
+    assert cli.main(["fit", "november.csv", "--from", "m.safetensors", "--out", "m.safetensors"]) == 130
+    assert (folder / "m.safetensors").read_bytes() == before

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import SGDRegressor
-from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
 
@@ -70,13 +69,6 @@ def test_a_first_task_of_one_row_is_a_task(rng):
     result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), tasks)
     assert np.isnan(result.before).tolist() == [True, False, False]
     assert result.mean_before[1] == pytest.approx(float(tasks[1][1][0] - tasks[0][1][0]) ** 2)
-
-
-def test_a_pipeline_of_other_steps_is_evaluated(rng):
-    model = fl.tables.make_pipeline(StandardScaler(), fl.ContinualRidge(alpha=1e-3, fit_intercept=True))
-    result = fl.evaluate_stream(model, stream(rng), holdout=0.2)
-    assert result.errors[-1].mean() < 0.1
-    assert result.estimator is model[-1]
 
 
 def test_wrong_arguments_are_named(rng):

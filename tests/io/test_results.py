@@ -9,7 +9,6 @@ import forgetless as fl
 from forgetless import cli
 from forgetless.errors import FileError
 from forgetless.io import read, write
-from forgetless.tables import read_tasks
 from support.collections import random_pairs
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
@@ -64,14 +63,6 @@ def test_show_prints_kind_and_summary(saved, capsys):
     assert repr(result).splitlines()[0] in shown
     assert cli.app.main(["show", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kind"] == kind
-
-
-def test_tasks_in_a_file_are_read_by_commands_too(tmp_path):
-    TASKS.save(tmp_path / "tasks.safetensors")
-    same(TASKS, read_tasks(tmp_path / "tasks.safetensors"))
-    RESULTS["trace"].save(tmp_path / "trace.safetensors")
-    with pytest.raises(FileError, match=r"trace\.safetensors holds 'curves', not 'tasks'"):
-        read_tasks(tmp_path / "trace.safetensors")
 
 
 def test_forged_arrays_raise(saved):

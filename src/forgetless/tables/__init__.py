@@ -1,8 +1,20 @@
-"""Ordinary tables: readers, the encoder and pipelines that learn task by task."""
+"""Ordinary tables: a reader, an encoder that grows, and a model that learns task by task."""
 
-from forgetless.tables.encoder import TableEncoder
-from forgetless.tables.pipeline import TaskPipeline, make_pipeline
-from forgetless.tables.readers import read_table
-from forgetless.tables.task_files import read_tasks
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["TableEncoder", "TaskPipeline", "make_pipeline", "read_table", "read_tasks"]
+if TYPE_CHECKING:
+    from forgetless.tables.encoder import TableEncoder
+    from forgetless.tables.read import read_table
+    from forgetless.tables.stream import TableModel
+
+_PLACES = {"TableEncoder": "encoder", "TableModel": "stream", "read_table": "read"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(f"forgetless.tables.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'forgetless.tables' has no attribute {name!r}")
+
+
+__all__ = ["TableEncoder", "TableModel", "read_table"]

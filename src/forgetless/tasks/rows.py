@@ -1,12 +1,12 @@
-"""Features, targets and tasks of the rows of a table."""
+"""Features, targets and tasks of the rows of a table, by pandas."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless._core.frames import EXACT, columns_of, integers_of, values_of
+from forgetless._text import needs
 from forgetless._validate import Floats
 
 
@@ -26,38 +26,32 @@ def arrays_of(
         A transformer of the features, which are all other columns, to numbers. They must be numbers
         without it.
     """
-    columns = columns_of(frame, "frame")
+    with needs("from_table", "pandas", "tables"):
+        import pandas
+    table = frame.to_pandas() if hasattr(frame, "to_pandas") else pandas.DataFrame(frame)
     targets = [target] if isinstance(target, str) else list(target)
-    check_roles("frame", list(columns), task, targets)
-    features = {
-        name: column for name, column in columns.items() if name != task and name not in targets
-    }
-    if not features:
-        raise ValueError(
-            f"frame has no feature column besides {task!r} and {', '.join(map(repr, targets))}"
-        )
+    _check_roles([str(name) for name in table.columns], task, targets)
+    features = table.drop(columns=[task, *targets])
+    if not features.shape[1]:
+        names = ", ".join(map(repr, targets))
+        raise ValueError(f"frame has no feature column besides {task!r} and {names}")
     if encoder is None:
-        X = _stacked(features, "; use encoder=fl.tables.TableEncoder()")
+        X = _numbers(features, "; use encoder=fl.tables.TableEncoder()")
     else:
         X = encoder.fit_transform(features)
-    y = _stacked({name: columns[name] for name in targets}, "")
-    if hasattr(X, "toarray"):
-        X = X.toarray()
+        X = X.toarray() if hasattr(X, "toarray") else X
+    y = _numbers(table[targets], "")
     if isinstance(target, str):
         y = y[:, 0]
-    return X, y, labels_of(columns[task], task)
+    return X, y, _labels(table[task], task)
 
 
-def check_roles(source: str, names: Sequence[str], task: str, targets: Sequence[str]) -> None:
-    """Raise ValueError unless the columns of task and targets exist in ``source`` and are
-    different.
-    """
-    roles = [("task", task)]
-    roles += [("target", name) for name in targets]
-    for role, name in roles:
+def _check_roles(names: Sequence[str], task: str, targets: Sequence[str]) -> None:
+    """Raise ValueError unless the columns of task and targets exist and are different."""
+    for role, name in [("task", task), *(("target", name) for name in targets)]:
         if name not in names:
             raise ValueError(
-                f"{source} has no column {name!r} for the {role}; it has {', '.join(names[:50])}"
+                f"frame has no column {name!r} for the {role}; it has {', '.join(names[:50])}"
             )
     if len(set(targets)) < len(targets):
         raise ValueError(f"targets must be different columns, got {', '.join(map(repr, targets))}")
@@ -65,36 +59,23 @@ def check_roles(source: str, names: Sequence[str], task: str, targets: Sequence[
         raise ValueError(f"task and target must be different columns, got {task!r} for both")
 
 
-def labels_of(column: Any, name: str) -> NDArray[Any]:
-    """Return the task of every row; ValueError where one is missing.
-
-    Labels keep their kind: strings, times, or integers where all numbers are whole and exact.
-    """
-    if (integers := integers_of(column)) is not None:
-        return integers
-    values = values_of(column, name)
-    if values.missing.any():
-        raise ValueError(
-            f"{int(values.missing.sum())} rows have no value of {name!r}; drop or name them"
-        )
-    if values.kind == "string":
-        return np.array(values.labels)[values.codes]
-    if values.kind == "time":
-        return values.numbers.astype("datetime64[us]")
-    numbers = values.numbers
-    # Beyond EXACT not every integer is a float, and different labels would become equal.
-    exact = np.all(np.abs(numbers) < EXACT)
-    whole = exact and np.all(numbers == np.floor(numbers))
-    return numbers.astype(np.int64) if whole else numbers
+def _labels(column: Any, name: str) -> NDArray[Any]:
+    """Return the task of every row: text, times or integers; ValueError where one is missing."""
+    if column.isna().any():
+        raise ValueError(f"{int(column.isna().sum())} rows have no value of {name!r}; drop them")
+    labels = column.to_numpy()
+    if labels.dtype == object:
+        return np.asarray(labels.astype(str))
+    if labels.dtype.kind == "f" and (labels % 1 == 0).all():
+        return np.asarray(labels.astype(np.int64))
+    return np.asarray(labels)
 
 
-def _stacked(columns: Mapping[str, Any], hint: str) -> Floats:
+def _numbers(columns: Any, hint: str) -> Floats:
     """Return columns of finite numbers as one array."""
-    converted = {name: values_of(column, name) for name, column in columns.items()}
-    for name, values in converted.items():
-        if values.kind != "number" or not np.all(np.isfinite(values.numbers)):
-            content = "missing or infinite values"
-            if values.kind in ("string", "time"):
-                content = f"{values.kind}s"
+    for name, column in columns.items():
+        is_number = column.dtype.kind in "biuf"
+        if not is_number or not np.isfinite(column.to_numpy(np.float64, na_value=np.nan)).all():
+            content = "missing or infinite values" if is_number else f"{column.dtype} values"
             raise ValueError(f"column {name!r} must hold finite numbers, got {content}{hint}")
-    return np.column_stack([values.numbers for values in converted.values()])
+    return np.asarray(columns.to_numpy(np.float64))

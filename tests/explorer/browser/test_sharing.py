@@ -82,7 +82,7 @@ HOSTILE = """</script><script>alert(1)</script>"><img src=x onerror=alert(2)>{{s
 
 def test_words_of_the_user_are_words_and_never_markup(opened, tmp_path):
     tasks = fl.TaskCollection([(np.eye(2), [1.0, 2.0]), (np.ones((1, 2)), [0.5])])
-    source = f"tasks = fl.tables.read_tasks({HOSTILE!r})"
+    source = f"tasks = fl.load({HOSTILE!r})"
     page = opened(address=fl.explore(tasks, k=9, source=source, out=tmp_path / "x.html", show=False).as_uri())
     assert source in page.code()
     assert page.tab.evaluate("document.querySelectorAll('img, script').length") == 2

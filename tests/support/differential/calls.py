@@ -363,7 +363,7 @@ def advise(case):
     return {"unit": unit_of(tasks), **prefixed("advise", losses)}
 
 
-# --- estimators and tables ---
+# --- estimators ---
 
 
 def learn(model, pairs, form):
@@ -405,28 +405,6 @@ def evaluate_stream(case):
     return {"errors": result.errors, "change": result.change, "before": result.before}
 
 
-def table(case):
-    """Return the features of tables, and predictions of a model that learned them."""
-    rng = np.random.default_rng(case["seed"])
-    encoder = fl.tables.TableEncoder(**case["options"])
-    model = fl.tables.make_pipeline(encoder, fl.ContinualRidge(alpha=case["alpha"]))
-    values = {}
-    for t, (n_rows, n_categories) in enumerate(zip(case["rows"], case["categories"], strict=True)):
-        size = rng.standard_normal(n_rows)
-        days = [str(np.datetime64("2024-01-01") + int(day)) for day in rng.integers(0, 500, n_rows)]
-        kinds = [f"kind {i}" for i in rng.integers(0, n_categories, n_rows)]
-        missing = rng.random((3, n_rows)) < case["missing"]
-        missing[:, 0] = False  # a column with values in every table
-        columns = {"size": size.tolist(), "day": days, "kind": kinds}
-        for (name, column), mask in zip(columns.items(), missing, strict=True):
-            pairs = zip(column, mask, strict=True)
-            columns[name] = [None if gone else each for each, gone in pairs]
-        model.partial_fit(columns, size + rng.standard_normal(n_rows))
-        values[f"encoder/{t}"] = encoder.transform(columns)
-        values[f"predict/{t}"] = model.predict(columns)
-    return values
-
-
 CALLS = {
     # kind of case: (calls of the old commit, calls of the working tree or None)
     "run": (run, run),
@@ -443,7 +421,6 @@ CALLS = {
     "compare_bounds": (compare_bounds, compare_bounds),
     "theory": (theory, theory),
     "evaluate_stream": (evaluate_stream, evaluate_stream),
-    "table": (table, table),
     "optimal_schedule": (optimal_schedule, optimal_schedule),
     "advise": (advise, advise),
 }

@@ -265,23 +265,6 @@ def evaluated(draw):
     return {"alpha": draw.real(0.05, 3.0), "stream": made, "holdout": 0.25, "seed": draw.seed()}
 
 
-def table(draw):
-    """Return an encoder and the sizes of tables with missing values and new categories."""
-    return {
-        "seed": draw.seed(),
-        "rows": draw.integers(3, 6, 20),
-        "categories": draw.integers(3, 1, 6),
-        "missing": draw.real(0.0, 0.3),
-        "options": {
-            "min_count": draw.integer(1, 3),
-            "max_categories": draw.integer(2, 8),
-            "n_buckets": draw.integer(2, 8),
-            "impute": draw.one_of("mean", "zero"),
-        },
-        "alpha": draw.real(0.05, 3.0),
-    }
-
-
 MAKERS = {
     "run": run,
     "start": run_from_a_start,
@@ -297,7 +280,6 @@ MAKERS = {
     "compare_bounds": independent,
     "theory": theory,
     "evaluate_stream": evaluated,
-    "table": table,
     "optimal_schedule": independent,
     "advise": independent,
 }

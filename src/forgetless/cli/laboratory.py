@@ -1,0 +1,193 @@
+"""The commands on schedules: ``reproduce`` and ``explore``."""
+
+import inspect
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from forgetless import schedules
+from forgetless._table import Table
+from forgetless.cli.app import examples, print_lines
+from forgetless.filters import Projection, Ridge
+from forgetless.schedules.named import NAMES, as_schedule
+
+SCHEDULES: dict[str, Callable[..., Any]] = {
+    "none": Projection,
+    "ridge": Ridge,
+    **{name.replace("_", "-"): getattr(schedules, name) for name in NAMES},
+}
+"""What ``--schedule`` names."""
+
+
+def schedule_of(text: str, n_tasks: int | None = None) -> Any:
+    """Return the schedule of a name with numbers, such as "increasing:0.5" or "end-ramp:1/8,2"."""
+    name, _, rest = text.partition(":")
+    name = name.replace("_", "-")
+    try:
+        numbers = [_number(each) for each in rest.split(",")] if rest else []
+        if name == "cyclic" and not numbers and n_tasks is not None:
+            numbers = [n_tasks]
+        return SCHEDULES[name](*numbers) if name in SCHEDULES else as_schedule(name)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+        message = f"schedule {text!r} is not one of {usage()} ({error})"
+        raise click.BadParameter(message, param_hint="--schedule") from None
+
+
+def _number(text: str) -> float:
+    """Return a whole number as an int, any other or a fraction such as 13/3 as a float."""
+    return int(text) if text.strip().isdecimal() else float(Fraction(text))
+
+
+def usage() -> str:
+    """Return all names with their numbers: in brackets what may be left out."""
+    texts = []
+    for name, make in SCHEDULES.items():
+        text = ""
+        # From the last parameter to the first: minimax-budget[:N_STEPS[,ETA[,NOISE]]].
+        parameters = inspect.signature(make).parameters.values()
+        for position, parameter in reversed(list(enumerate(parameters))):
+            text = f"{',' if position else ':'}{parameter.name.upper()}{text}"
+            if parameter.default is not inspect.Parameter.empty:
+                text = f"[{text}]"
+        texts.append(f"{name}{text}")
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
+
+
+@click.command(
+    epilog=examples(
+        "forgetless explore",
+        "forgetless explore data.csv --task week --target y --k 200",
+        "forgetless explore data.csv --task week --target y --out explorer.html",
+    )
+)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--task", help="Column with the task, for tables.")
+@click.option("--target", help="Column with the target, for tables.")
+@click.option("--k", type=click.IntRange(1, 5000), help="Number of steps to start with.")
+@click.option("--schedule", help=f"What to start with: {usage()}.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Where to write it [default: a temporary file]"
+)
+@click.option(
+    "--browser/--no-browser", default=True, show_default=True, help="Open it in a browser."
+)
+def explore(
+    file: Path | None,
+    task: str | None,
+    target: str | None,
+    k: int | None,
+    schedule: str | None,
+    out: Path | None,
+    browser: bool,
+) -> None:
+    """Write a page in which you draw a schedule and see its exact expected loss, with the tasks of
+    FILE inside, and open it.
+
+    The page is one HTML file that needs no Python and no network. FILE is a table, as fit reads it,
+    or tasks that TaskCollection.save has written.
+    """
+    from forgetless.explorer import explore as write_page
+
+    if file is None:
+        for name, value in {"--task": task, "--target": target, "--schedule": schedule}.items():
+            if value:
+                raise click.UsageError(f"{name} needs a FILE with tasks")
+        path = write_page(k=k, out=out, show=browser)
+    else:
+        tasks, source = _tasks(file, task, target)
+        chosen = None if schedule is None else schedule_of(schedule, tasks.n_tasks)
+        path = write_page(tasks, chosen, k, out=out, show=browser, source=source)
+    print_lines(f"page: {path}")
+
+
+def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
+    """Return the tasks of a file, and the code that returns them."""
+    import forgetless as fl
+    from forgetless.tables.batches import check_columns
+
+    if file.suffix == ".safetensors":
+        tasks = fl.load(file)
+        if not isinstance(tasks, fl.TaskCollection):
+            raise ValueError(f"{file.name} holds {type(tasks).__name__}, and no tasks")
+        return tasks, f"tasks = fl.load({str(file)!r})"
+    table = fl.tables.read_table(file)
+    for name, value in {"--task": task, "--target": target}.items():
+        if value is None:
+            raise click.UsageError(
+                f"choose a column with {name}: {file.name} has {', '.join(table.columns[:30])}"
+            )
+    check_columns(file.name, table.columns, task, target)
+    encoder = fl.tables.TableEncoder()
+    tasks = fl.TaskCollection.from_table(table, str(task), str(target), encoder=encoder)
+    source = (
+        f"table = fl.tables.read_table({str(file)!r})\n"
+        f"tasks = fl.TaskCollection.from_table(table, {task!r}, {target!r},"
+        " encoder=fl.tables.TableEncoder())"
+    )
+    return tasks, source
+
+
+PARTS = ("all", "figure", "table", "rates", "unregularized", "curves", "reduction", "optimal")
+
+
+@click.command(
+    epilog=examples("forgetless reproduce", "forgetless reproduce table --out results-table")
+)
+@click.argument("part", type=click.Choice(PARTS), default="all")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder [default: results, or results-PART for a part]",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the summary as JSON on standard output."
+)
+def reproduce(part: str, out: Path | None, as_json: bool) -> None:
+    """Make the paper's figure and table again, exactly, with a report of what holds and what does
+    not.
+    """
+    from forgetless.reproduce import page
+
+    folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
+    sections = page.sections(page.PARTS if part == "all" else [part])
+    written = page.write(sections, folder)
+    facts = {
+        section.table.title: list(section.table.facts)
+        for section in sections
+        if section.table.facts
+    }
+    if as_json:
+        click.echo(json.dumps({"report": str(written), "facts": facts}, ensure_ascii=False))
+        return
+    for section in sections:
+        if section.name == "table":
+            summary = _summary(section.table)
+            click.echo("\n".join([summary.text(), *summary.facts]))
+    for title, lines in facts.items():
+        click.echo(f"\n{title}")
+        for line in lines:
+            click.echo(f"  {line}")
+    print_lines(f"\nreport: {written}")
+
+
+def _summary(table: Table) -> Table:
+    """Return the measured slopes and constants of the main schedules, one line per family."""
+    columns = {"worst-case loss, exact": list(dict.fromkeys(table.columns["family"]))}
+    formats: dict[str, str] = {}
+    for name in ("none", "fixed", "increasing"):
+        row = table.where(schedule=name).columns
+        slope, constant = f"{name}\nslope in k", f"{name}\nk·loss"
+        columns |= {slope: row["slope"], constant: row["k·loss at the end"]}
+        formats |= {slope: ".2f", constant: ".2g"}
+    ends = table.where(schedule="increasing").columns
+    paper, ours = ends["k·bound at the end"][0], ends["k·upper bound at the end"][0]
+    guaranteed = (
+        f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g}"
+        f" by the paper's proof, {math.ceil(1000 * ours) / 1000:g} by fl.upper_bound"
+    )
+    return Table("Summary", columns, (guaranteed,), formats=formats)

@@ -1,0 +1,181 @@
+"""What a table has that the rows learned so far have not: columns, missing values, means, spreads,
+labels, rows that come twice.
+
+Every rule compares one column of a new task with all rows before. A change is *severe* where a
+model of the rows before cannot be right for the new ones: in 60 simulated streams without a change
+none was severe, in 40 of 40 streams with another unit or a new category one was.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetless.tables.alarms import ROWS
+from forgetless.tables.columns import Category, Column, Date, Number
+from forgetless.tables.encoder import TableEncoder, rows_of
+from forgetless.tables.parsing import DAY
+from forgetless.tables.values import Columns, Values, columns_of, naming, values_of
+
+MISSING = (0.1, 0.3)
+"""Changes of the fraction of missing values that are shown, and severe."""
+
+UNKNOWN = (0.05, 0.2)
+"""Fractions of rows with labels that were never learned."""
+
+SHIFTED = (1.0, 4.0)
+"""Distances of means in standard deviations so far."""
+
+SPREAD = (2.0, 5.0)
+"""Ratios of standard deviations."""
+
+TWICE = 0.05
+"""Fraction of rows that equal another row of the same task."""
+
+FEWEST = 8
+"""Rows of a task below which means and spreads are not compared."""
+
+UNITS = {
+    10.0: "",
+    100.0: " (percent and fractions, cents, centimetres)",
+    1000.0: " (thousands, grams, metres)",
+    1e6: " (millions)",
+    60.0: " (minutes and hours)",
+    3600.0: " (seconds and hours)",
+    2.54: " (inches and centimetres)",
+    1.609: " (miles and kilometres)",
+    2.2046: " (pounds and kilograms)",
+}
+"""Ratios of units that tables mix up."""
+
+
+class Change(NamedTuple):
+    """A change of a column, in words, and whether it is severe."""
+
+    column: str
+    text: str
+    severe: bool = False
+
+
+def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
+    """Return what a task has that the rows learned have not, severe changes first.
+
+    Call it before the task is learned. With targets, rows that come twice are found too.
+    """
+    table = columns_of(X)
+    found = [
+        Change(name, "is not in this table: taken for missing", severe=True)
+        for name in encoder.columns_
+        if name not in table
+    ]
+    for name, values in table.items():
+        if name in encoder.drop:
+            continue
+        if name not in encoder.columns_:
+            # A column that is empty again says nothing.
+            found += [] if values.missing.all() else [Change(name, "is new")]
+            continue
+        with naming(name):
+            change = _change(encoder.columns_[name], name, values)
+        found += [] if change is None else [change]
+    twice = _twice(table, y)
+    if twice > TWICE:
+        found.append(Change(ROWS, f"{twice:.0%} of the rows come twice in this task"))
+    return sorted(found, key=lambda change: not change.severe)
+
+
+def _change(column: Column, name: str, values: Values) -> Change | None:
+    """Return the largest change of a known column, or None."""
+    gone = column.gone(values)
+    share = float(gone.mean())
+    before = column.missing / max(column.rows, 1)
+    if abs(share - before) > MISSING[0]:
+        text = f"{share:.0%} missing, was {before:.0%}"
+        return Change(name, text, abs(share - before) > MISSING[1])
+    unread = gone & ~values.missing
+    if unread.any() and values.words():
+        text = f"{int(unread.sum())} cells are no {column.kind}s, such as {values.words()[0]!r:.40}"
+        return Change(name, text)
+    if gone.all():
+        return None
+    if isinstance(column, Category):
+        return _labels(column, name, values)
+    if isinstance(column, Number):
+        return _numbers(column, name, values.numbers[~gone])
+    assert isinstance(column, Date)
+    return _dates(column, name, values.times[~gone])
+
+
+def _labels(column: Category, name: str, values: Values) -> Change | None:
+    """Return a change if labels are unknown; of more labels than features nothing is known."""
+    if column.has_buckets:
+        return None
+    codes, labels = values.coded
+    is_new = column.places_of(labels.texts) < 0
+    share = float(np.append(is_new, False)[codes].mean())
+    if share <= UNKNOWN[0]:
+        return None
+    shown = ", ".join(repr(label)[:40] for label in labels.texts[is_new][:3])
+    more = "" if is_new.sum() <= 3 else f" and {int(is_new.sum()) - 3} more"
+    text = f"labels never seen in {share:.0%} of the rows: {shown}{more}"
+    return Change(name, text, share > UNKNOWN[1])
+
+
+def _numbers(column: Number, name: str, present: Any) -> Change | None:
+    """Return a change of mean or spread, with the ratio of units that would explain it."""
+    deviation = column.deviation
+    # What the rows so far say of a constant is a matter of rounding.
+    if len(present) < FEWEST or deviation <= 1e-9 * abs(column.mean):
+        return None
+    mean = float(present.mean())
+    shift = abs(mean - column.mean) / deviation
+    ratio = max(float(present.std()), 1e-300) / deviation
+    if shift <= SHIFTED[0] and ratio <= SPREAD[0]:
+        return None
+    text = f"mean {mean:.4g}, was {column.mean:.4g} ± {deviation:.3g}"
+    severe = shift > SHIFTED[1] or ratio > SPREAD[1]
+    return Change(name, text + _unit(mean, column.mean, ratio), severe)
+
+
+def _unit(mean: float, before: float, ratio: float) -> str:
+    """Return the change of units that makes both means and spreads equal, in words."""
+    for factor, meaning in UNITS.items():
+        for times, sign in ((factor, "×"), (1.0 / factor, "÷")):
+            spreads = abs(np.log(ratio / times)) < 0.35
+            means = before != 0 and abs(mean / before / times - 1.0) < 0.35
+            if spreads and means:
+                return f"; another unit? {sign} {factor:g}{meaning}"
+    return ""
+
+
+def _dates(column: Date, name: str, present: Any) -> Change | None:
+    """Return a change if dates lie before the first or far after the last one learned."""
+    if column.low is None or column.high is None:
+        return None
+    gap = float(present.min()) - column.high
+    earlier = float(present.max()) < column.low
+    far = gap > max(column.high - column.low, 366.0 * DAY)
+    if not earlier and not far:
+        return None
+    first, last = (str(np.datetime64(int(time), "s"))[:10] for time in (column.low, column.high))
+    begin = str(np.datetime64(int(present.min()), "s"))[:10]
+    return Change(name, f"begins on {begin}, dates so far are {first} to {last}", severe=far)
+
+
+def _twice(table: Columns, y: Any) -> float:
+    """Return the fraction of rows that equal another row, with their targets.
+
+    Rows are compared by a random projection of their cells: equal rows are equal there, and others
+    are with probability 1e-16.
+    """
+    n = rows_of(table)
+    if y is None or n < FEWEST:
+        return 0.0
+    rng = np.random.default_rng(0)
+    total = np.zeros(n)
+    targets = Values(floats=y) if y.dtype.kind == "f" else values_of(y)
+    for values in (*table.values(), targets):
+        cells = values.codes if values.floats is None else np.nan_to_num(values.floats, nan=-0.5)
+        # Columns count the same, so that no large number rounds the small ones away.
+        largest = max(float(np.abs(cells).max()), 1e-300)
+        total += rng.standard_normal() / largest * np.asarray(cells, dtype=np.float64)
+    return 1.0 - len(np.unique(total)) / n

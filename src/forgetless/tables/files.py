@@ -1,0 +1,78 @@
+"""A model of tables as a file: numbers of the estimator as arrays, all else as JSON values."""
+
+from typing import Any
+
+import numpy as np
+
+from forgetless import io
+from forgetless.estimators import files
+from forgetless.estimators.classifier import StreamingRidgeClassifier
+from forgetless.estimators.ridge import StreamingRidge
+from forgetless.tables.encoder import TableEncoder
+from forgetless.tables.stream import OBJECTIVES, TableModel
+
+KIND = "table-model"
+
+
+def save(model: TableModel, path: Any) -> None:
+    """Write a model to a file."""
+    document = files.to_document(model.estimator_)
+    table = {
+        "objective": model.objective,
+        "encoder": model.encoder_.to_plain(),
+        "history": model.history_,
+        "totals": model.totals_,
+        "tasks": model.n_tasks_,
+        "about": model.about_,
+    }
+    io.write(path, KIND, {**document.header, "table": table}, document.arrays)
+
+
+def from_document(document: io.Document) -> TableModel:
+    """Return the model of a document; ValueError where a value is not valid."""
+    table = document.header["table"]
+    estimator = files.from_document(document)
+    encoder = TableEncoder.from_plain(table["encoder"])
+    is_known = isinstance(estimator, StreamingRidge | StreamingRidgeClassifier)
+    if not is_known or len(encoder.order_) != estimator.n_features_in_:
+        raise ValueError("its encoder and its estimator do not fit together")
+    if table["objective"] not in OBJECTIVES:
+        raise ValueError(f"its objective is {table['objective']!r}")
+    choices = {name: getattr(encoder, name) for name in ("number", "categorical", "date", "drop")}
+    model = TableModel(table["objective"], **choices)
+    model.encoder_ = encoder
+    model.estimator_ = estimator
+    model.history_ = [_record(each) for each in table["history"]]
+    model.totals_ = _totals(table["totals"], isinstance(estimator, StreamingRidgeClassifier))
+    model.n_tasks_ = int(table["tasks"])
+    model.about_ = {str(name): value for name, value in table["about"].items()}
+    model._first = None
+    return model
+
+
+def _record(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a task; ValueError unless its items are what reports expect."""
+    words = {"task", "fingerprint", "changes"}
+    for name, value in plain.items():
+        is_number = value is None or (type(value) in (int, float) and np.isfinite(value))
+        if name not in words and not is_number:
+            raise ValueError(f"{name} of a task is not a number")
+    if not isinstance(plain["task"], str) or plain["rows"] < 1:
+        raise ValueError("a task has no name or no rows")
+    changes = [[str(column), str(text), bool(severe)] for column, text, severe in plain["changes"]]
+    return {**plain, "changes": changes}
+
+
+def _totals(plain: dict[str, Any], has_classes: bool) -> dict[str, Any]:
+    """Return the totals of all tasks; ValueError unless they are those of the estimator."""
+    names = {"rows", "classes", "confusion", "bins"} if has_classes else {"rows", "mean", "squares"}
+    if set(plain) != names or not plain["rows"] > 0:
+        raise ValueError("the totals of its tasks are not complete")
+    if has_classes:
+        counts = [
+            *plain["classes"].values(),
+            *(n for row in plain["confusion"].values() for n in row.values()),
+        ]
+        if not all(type(count) is int and count > 0 for count in counts):
+            raise ValueError("the numbers of rows of its classes are not valid")
+    return plain

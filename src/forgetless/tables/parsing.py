@@ -1,0 +1,116 @@
+"""Numbers and times in text: what people and programs write into cells."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forgetless._validate import Floats
+
+DAY = 86400.0
+"""Seconds."""
+
+EXACT = 2.0**53
+"""Below it every integer is a float."""
+
+MISSING = {
+    "",
+    "-",
+    "--",
+    "---",
+    "–",
+    "—",
+    ".",
+    "..",
+    "...",
+    "?",
+    "??",
+    "*",
+    "n.a.",
+    "n/a",
+    "na",
+    "nan",
+}
+MISSING |= {"nil", "none", "null", "missing", "unknown"}
+"""Signs for a missing value among numbers, in lower case."""
+
+_NUMBER = r"[-+]?(?:\d[\d.,'\u00a0\u202f]*|\.\d+)(?:[eE][-+]?\d+)?"
+
+_THOUSANDS = r"(?<=\d)[,'](?=\d{3}(?:\D|$))"
+"""A comma or an apostrophe between groups of three digits."""
+
+_POINTS = r"(?<=\d)[.'](?=\d{3}(?:\D|$))"
+"""The same where commas are decimal."""
+
+_CLOCK = r"\s*\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*"
+"""A time of the day."""
+
+
+def number_text(value: float) -> str:
+    """Return a number as a label: 3.0 is "3"."""
+    if value % 1 == 0 and abs(value) < EXACT:
+        return str(int(value))
+    return repr(float(value))
+
+
+def numbers_in(labels: NDArray[Any]) -> Floats:
+    """Return the numbers that labels stand for, NaN where they stand for none.
+
+    Currencies, percent signs, thousands and brackets for negative numbers are understood, and a
+    decimal comma where the points of a column make no sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numbers_in(np.array(["1,234.5", "$5", "(7)", "E5"], dtype=object)).tolist()
+    [1234.5, 5.0, -7.0, nan]
+    >>> numbers_in(np.array(["1.234,5", "2,25"], dtype=object)).tolist()
+    [1234.5, 2.25]
+    """
+    texts = pd.Series(labels, dtype=object).astype(str)
+    core = texts.str.strip().str.replace("−", "-").str.replace(r"^\((.*)\)$", r"-\1", regex=True)
+    core = core.str.replace(r"[$€£¥%\s]", "", regex=True)
+    core = core[core.str.fullmatch(_NUMBER)]
+    point = pd.to_numeric(core.str.replace(_THOUSANDS, "", regex=True), errors="coerce")
+    if point.isna().any():
+        swapped = core.str.replace(_POINTS, "", regex=True).str.replace(",", ".")
+        comma = pd.to_numeric(swapped, errors="coerce")
+        if comma.isna().sum() < point.isna().sum():
+            point = comma
+    numbers = point.astype(float).reindex(texts.index).to_numpy()
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def times_in(labels: NDArray[Any]) -> Floats:
+    """Return the seconds since 1970 of dates in labels, NaN where there is none.
+
+    ISO 8601 is tried first, then what pandas guesses, then the day before the month; the format
+    that reads most labels is taken, so that another file may write its dates in another way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> (times_in(np.array(["02.01.1970", "31.01.1970"], dtype=object)) / DAY).tolist()
+    [1.0, 30.0]
+    """
+    texts = pd.Series(labels, dtype=object).astype(str)
+    is_clock = texts.str.fullmatch(_CLOCK)
+    texts = texts.where(~is_clock, "1970-01-01 " + texts)
+    best = np.full(len(texts), np.nan)
+    for options in ({"format": "ISO8601"}, {}, {"dayfirst": True}, {"format": "mixed"}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pandas says that it guesses
+            found = seconds(pd.to_datetime(texts, errors="coerce", utc=True, **options))
+        if np.isnan(found).sum() < np.isnan(best).sum():
+            best = found
+        if not np.isnan(best).any():
+            break
+    return best
+
+
+def seconds(times: Any) -> Floats:
+    """Return the seconds since 1970 of a series of times."""
+    elapsed = pd.to_datetime(times, utc=True) - pd.Timestamp(0, tz="UTC")
+    return np.asarray((elapsed / pd.Timedelta(seconds=1)).to_numpy(np.float64))

@@ -1,0 +1,304 @@
+"""Tables from files, in chunks: CSV with any delimiter, Parquet and Excel, all by pandas.
+
+What pandas leaves open is decided here by the first lines: the delimiter, a decimal comma, the
+columns whose digits are codes (07). Files are UTF-8, UTF-16 by its mark, or else cp1252.
+"""
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from forgetless._progress import track
+from forgetless._text import printable
+from forgetless.io import check_source
+
+CHUNK = 2**24
+"""Bytes of text that are read at a time."""
+
+SAMPLE = 2**16
+"""Characters of the first lines that decide on the form."""
+
+DELIMITERS = ",;\t|"
+
+KINDS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".xlsx": "excel",
+    ".xls": "excel",
+    ".ods": "excel",
+}
+"""Kinds of files by their last suffix."""
+
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_DECIMAL_POINT = re.compile(r"[-+]?\d+\.\d+")
+_CODE = re.compile(r"[-+]?0\d+")
+
+
+class Form(NamedTuple):
+    """How a text file is written."""
+
+    encoding: str
+    delimiter: str
+    decimal: str
+    names: list[str]
+    codes: list[str]
+    row_bytes: float
+    notes: tuple[str, ...] = ()
+
+
+class TableFile:
+    """A table in a file, of which a part is in memory at a time.
+
+    Parameters
+    ----------
+    path : str or Path
+    text : collection of str
+        Columns whose cells are left as they are written, such as codes with leading zeros; those
+        that the first lines show to be codes are among them.
+
+    Attributes
+    ----------
+    notes : tuple of str
+        What a user should know of how the file was read.
+    """
+
+    def __init__(self, path: str | Path, text: Collection[str] = ()) -> None:
+        self.path = check_source(path)
+        self.text = frozenset(text)
+        suffix = self.path.with_suffix("").suffix if self._is_gz else self.path.suffix
+        self.kind = KINDS.get(suffix.lower(), "")
+        if not self.kind or (self._is_gz and self.kind != "csv"):
+            raise ValueError(
+                f"{self.path.name} is no table: its name must end in .csv, .tsv, .csv.gz, .parquet"
+                " or .xlsx"
+            )
+        self.form = self._form() if self.kind == "csv" else None
+        self.notes = self.form.notes if self.form else ()
+
+    @property
+    def _is_gz(self) -> bool:
+        return self.path.suffix.lower() == ".gz"
+
+    def chunks(self) -> Iterator[pd.DataFrame]:
+        """Yield the rows in pieces of bounded size, numbered from 0 in their index."""
+        readers = {"csv": self._csv, "parquet": self._parquet, "excel": self._excel}
+        is_empty = True
+        with self._errors():
+            total = max(self.n_bytes() // CHUNK, 1)
+            for chunk in track(readers[self.kind](), "parts of the file", total):
+                chunk.columns = [str(name).strip() for name in chunk.columns]
+                is_empty = is_empty and not len(chunk)
+                yield chunk
+        if is_empty:
+            raise ValueError(f"{self.path.name} has no rows")
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        if self.form is not None:
+            return self.form.names
+        if self.kind == "parquet":
+            import pyarrow.parquet
+
+            return [str(name) for name in pyarrow.parquet.read_schema(self.path).names]
+        return [str(name) for name in next(self.chunks()).columns]
+
+    def n_bytes(self) -> int:
+        """Return about how many bytes of text the file has."""
+        size = self.path.stat().st_size
+        if self.kind == "parquet":
+            import pyarrow.parquet
+
+            about = pyarrow.parquet.ParquetFile(self.path).metadata
+            return int(8 * about.num_rows * about.num_columns)
+        return 8 * size if self._is_gz else size
+
+    def line_of(self, row: int) -> str:
+        """Return where a row stands, as "line 12"; also where cells hold line breaks."""
+        if self.form is None:
+            return f"row {row + 1}"
+        with self._open() as file:
+            lines = csv.reader(file, delimiter=self.form.delimiter)
+            for at, _ in enumerate(lines):
+                if at == row + 1:
+                    return f"line {lines.line_num}"
+        return f"row {row + 1}"
+
+    # --- readers ---
+
+    def _csv(self) -> Iterator[pd.DataFrame]:
+        form = self.form
+        assert form is not None
+        text = dict.fromkeys({*self.text, *form.codes} & {*form.names}, "str")
+        with warnings.catch_warnings():
+            # Rows that are longer than the header would be cut with a warning.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            chunks = pd.read_csv(
+                self.path,
+                sep=form.delimiter,
+                decimal=form.decimal,
+                encoding=form.encoding,
+                compression="gzip" if self._is_gz else None,
+                dtype=text,
+                index_col=False,
+                low_memory=False,
+                skip_blank_lines=False,
+                chunksize=max(int(CHUNK / form.row_bytes), 1000),
+            )
+            with chunks:
+                yield from chunks
+
+    def _parquet(self) -> Iterator[pd.DataFrame]:
+        import pyarrow.parquet
+
+        file = pyarrow.parquet.ParquetFile(self.path)
+        width = max(len(file.schema_arrow.names), 1)
+        first = 0
+        for batch in file.iter_batches(batch_size=max(CHUNK // (16 * width), 1000)):
+            frame = batch.to_pandas().reset_index()
+            frame = frame.drop(columns=[c for c in frame.columns if c not in batch.schema.names])
+            frame.index = pd.RangeIndex(first, first + len(frame))
+            first += len(frame)
+            yield frame
+
+    def _excel(self) -> Iterator[pd.DataFrame]:
+        yield pd.read_excel(self.path, dtype=dict.fromkeys(self.text, "str"))
+
+    # --- form ---
+
+    def _form(self) -> Form:
+        """Return how the file is written, decided by its first lines."""
+        encoding, notes = self._encoding()
+        with self._errors(), self._open(encoding) as file:
+            sample = file.read(SAMPLE)
+        if "\0" in sample:
+            raise ValueError(f"{self.path.name} is no text: it holds zero bytes; export it as CSV")
+        lines = sample.splitlines()
+        # The last line of the sample may be cut off.
+        lines = lines[:-1] if len(sample) == SAMPLE and len(lines) > 1 else lines
+        if not any(line.strip() for line in lines):
+            raise ValueError(f"{self.path.name} is empty; it needs a line with names and rows")
+        delimiter = _delimiter(lines)
+        rows = list(csv.reader(lines, delimiter=delimiter))
+        names = [name.strip() for name in rows[0]]
+        self._check_names(names)
+        decimal, codes = _cells(names, rows[1:], delimiter)
+        row_bytes = max(len(sample) / max(len(lines), 1), 1.0)
+        return Form(encoding, delimiter, decimal, names, codes, row_bytes, notes)
+
+    def _encoding(self) -> tuple[str, tuple[str, ...]]:
+        """Return the encoding of all of the file, with a note where it is a guess."""
+        with self._errors(), self._bytes() as file:
+            if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                return "utf-16", ()
+            file.seek(0)
+            decoder = codecs.getincrementaldecoder("utf-8")()
+            try:
+                while block := file.read(CHUNK):
+                    decoder.decode(block)
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError:
+                note = (
+                    f"{self.path.name} is not written in UTF-8; read as Windows text (cp1252): look"
+                    " at names with accents"
+                )
+                return "cp1252", (note,)
+        return "utf-8-sig", ()
+
+    def _check_names(self, names: list[str]) -> None:
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        if twice:
+            raise ValueError(
+                f"{self.path.name}, line 1: several columns are named {twice[0]!r}; give each a"
+                " name of its own"
+            )
+
+    def _bytes(self) -> Any:
+        return gzip.open(self.path, "rb") if self._is_gz else open(self.path, "rb")
+
+    def _open(self, encoding: str | None = None) -> Any:
+        encoding = encoding or (self.form.encoding if self.form else "utf-8")
+        return io.TextIOWrapper(self._bytes(), encoding, errors="replace", newline="")
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Say in which file and line what a parser has found is wrong."""
+        name = self.path.name
+        try:
+            yield
+        except pd.errors.ParserWarning:
+            raise ValueError(
+                f"{name}: its rows have more values than the header has names; a delimiter or a"
+                " decimal comma inside a value needs quotes"
+            ) from None
+        except pd.errors.ParserError as error:
+            found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+            if found is None:
+                raise ValueError(f"{name} cannot be read: {printable(str(error), 200)}") from None
+            expected, line, seen = found.groups()
+            raise ValueError(
+                f"{name}, line {line} has {seen} values, but the header has {expected} names; a"
+                " delimiter inside a value needs quotes"
+            ) from None
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise ValueError(
+                f"{name} is cut off or no gzip file ({error}); copy it again"
+            ) from None
+
+
+def _delimiter(lines: list[str]) -> str:
+    """Return the delimiter that gives most lines the fields of the header, of which there are
+    most.
+    """
+
+    def score(delimiter: str) -> tuple[int, int]:
+        counts = [len(row) for row in csv.reader(lines[:50], delimiter=delimiter) if row]
+        width = counts[0] if counts else 0
+        return (sum(count == width for count in counts) if width > 1 else 0), width
+
+    best = max(DELIMITERS, key=score)
+    return best if score(best)[0] else ","
+
+
+def _cells(names: list[str], rows: list[list[str]], delimiter: str) -> tuple[str, list[str]]:
+    """Return the decimal sign, and the columns of codes, by the cells of the first rows."""
+    columns = {
+        name: [row[i].strip() for row in rows if i < len(row)] for i, name in enumerate(names)
+    }
+    codes = [name for name, cells in columns.items() if any(map(_CODE.fullmatch, cells))]
+    cells = [cell for column in columns.values() for cell in column]
+    commas = sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in cells)
+    points = sum(bool(_DECIMAL_POINT.fullmatch(cell)) for cell in cells)
+    return ("," if commas > points and delimiter != "," else "."), codes
+
+
+def read_table(path: str | Path, text: Collection[str] = ()) -> pd.DataFrame:
+    r"""Return the table in a file: CSV with any delimiter (also .gz), Parquet or Excel.
+
+    Parameters
+    ----------
+    path : str or Path
+    text : collection of str
+        Columns whose cells are left as they are written: 07 is not 7.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from forgetless.tables import read_table
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "shops.csv"
+    >>> _ = path.write_text("zip;sales\n01234;2,5\n56789;3,5\n")
+    >>> read_table(path).values.tolist()
+    [['01234', 2.5], ['56789', 3.5]]
+    """
+    return pd.concat(list(TableFile(path, text).chunks()))

@@ -1,0 +1,275 @@
+"""Models of tables: what they predict, the errors that they report, files, scikit-learn."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+import forgetless as fl
+from forgetless.errors import FileError
+from forgetless.io import read, write
+from forgetless.tables import TableModel
+from support.tables import sales
+
+
+def months(first, last, **options):
+    table = sales(range(first, last + 1), **options)
+    return [
+        (part.drop(columns=["month", "sales"]), part["sales"].to_numpy(), month)
+        for month, part in table.groupby("month")
+    ]
+
+
+def learned(tasks, model=None):
+    model = TableModel() if model is None else model
+    for X, y, label in tasks:
+        model.partial_fit(X, y, label)
+    return model
+
+
+def classes(y):
+    return np.where(y > 25, "high", "low")
+
+
+@pytest.mark.parametrize("objective", ["next", "all"])
+def test_errors_are_those_of_the_model_that_is_written(objective, tmp_path):
+    """Every error in the history is made again by models of the tasks before, read from files."""
+    tasks = months(1, 6)
+    whole = learned(tasks, TableModel(objective))
+    model = TableModel(objective)
+    for t, (X, y, label) in enumerate(tasks):
+        if t:
+            residuals = y - model.predict(X)
+            record = whole.history_[t]
+            assert record["error"] == pytest.approx(np.mean(residuals**2))
+            assert record["bias"] == pytest.approx(residuals.mean())
+            assert record["within"] == pytest.approx(np.quantile(np.abs(residuals), 0.9))
+            before = np.concatenate([other for _, other, _ in tasks[:t]])
+            assert record["mean"] == pytest.approx(np.mean((y - before.mean()) ** 2))
+        model.partial_fit(X, y, label).save(tmp_path / "m.safetensors")
+        model = fl.load(tmp_path / "m.safetensors")
+    assert whole.history_[0]["error"] is None
+    np.testing.assert_allclose(model.predict(X), whole.predict(X))
+    assert model.history_ == whole.history_
+
+
+def test_the_baseline_is_ridge_on_all_rows_before():
+    tasks = months(1, 4)
+    model = learned(tasks)
+    encoder = learned(tasks[:3]).encoder_
+    ridge = fl.StreamingRidge(guard=None)
+    together = pd.concat([X for X, _, _ in tasks[:3]])
+    ridge.partial_fit(encoder.transform(together), np.concatenate([y for _, y, _ in tasks[:3]]))
+    X, y, _ = tasks[3]
+    expected = np.mean((y - ridge.predict(encoder.transform(X))) ** 2)
+    assert model.history_[3]["ridge"] == pytest.approx(expected, rel=0.02)
+
+
+def test_it_is_the_streaming_estimator_on_its_features():
+    tasks = months(1, 3)
+    model = learned(tasks, TableModel("all"))
+    plain = fl.StreamingRidge(rank=2000)
+    Z = np.concatenate([model.encoder_.transform(X) for X, _, _ in tasks])
+    plain.partial_fit(Z, np.concatenate([y for _, y, _ in tasks]))
+    np.testing.assert_allclose(
+        model.predict(tasks[0][0]), plain.predict(model.encoder_.transform(tasks[0][0])), rtol=0.02
+    )
+
+
+def panel(years, firms=12, seed=0):
+    rng = np.random.default_rng(seed)
+    level = 10 * np.random.default_rng(1).standard_normal(firms)
+    for year in years:
+        order = rng.permutation(firms)
+        x = rng.standard_normal(firms)
+        yield pd.DataFrame({"firm": 100 + order, "x": x}), level[order] + x + 0.1 * rng.standard_normal(firms), year
+
+
+def test_identifiers_are_categories_from_the_first_task_on():
+    tasks = list(panel(range(6)))
+    found = learned(tasks)
+    told = learned(tasks, TableModel(categorical=["firm"]))
+    assert [r["error"] for r in found.history_] == [r["error"] for r in told.history_]
+    assert any("--number firm" in note for note in found.notes_)
+    numbers = learned(tasks, TableModel(number=["firm"]))
+    assert found.history_[-1]["error"] < 0.1 * numbers.history_[-1]["error"]
+    assert not numbers.notes_
+    one = learned(tasks[:1])
+    np.testing.assert_allclose(
+        one.predict(tasks[1][0]), learned(tasks[:1], TableModel(categorical=["firm"])).predict(tasks[1][0])
+    )
+
+
+def test_identifiers_are_found_after_a_file_too(tmp_path):
+    tasks = list(panel(range(6)))
+    learned(tasks[:1]).save(tmp_path / "m")
+    model = learned(tasks[1:], fl.load(tmp_path / "m"))
+    assert model.encoder_.columns_["firm"].kind == "category"
+    numbers = learned(tasks, TableModel(number=["firm"]))
+    assert model.history_[-1]["error"] < 0.2 * numbers.history_[-1]["error"]
+
+
+def test_a_new_column_and_new_labels_are_learned():
+    rng = np.random.default_rng(0)
+
+    def task(late):
+        x, z = rng.standard_normal((2, 50))
+        kind = rng.choice(["a", "b"] if late else ["a"], 50)
+        table = {"x": x, "kind": kind} | ({"z": z} if late else {})
+        return pd.DataFrame(table), x + 5 * late * z + 3 * (kind == "b")
+
+    tasks = [(*task(t > 2), t) for t in range(8)]
+    model = learned(tasks, TableModel("all"))
+    X, y, _ = tasks[-1]
+    assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.3
+    assert model.history_[-1]["error"] < 0.3 < model.history_[3]["error"]
+
+
+def test_the_order_of_rows_and_columns_and_the_memory_of_a_table_do_not_matter():
+    X, y, _ = months(1, 1, n=60)[0]
+    order = np.random.default_rng(0).permutation(len(y))
+    expected = learned([(X, y, 1)]).predict(X)
+    for other in (X.iloc[order].assign(y=y[order]), X[X.columns[::-1]].assign(y=y), X.assign(y=y).convert_dtypes()):
+        model = learned([(other.drop(columns="y"), other["y"], 1)])
+        np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6)
+
+
+def test_learning_is_all_or_nothing():
+    model = learned(months(1, 3))
+    before = model.predict(months(4, 4)[0][0])
+    X, y, _ = months(4, 4)[0]
+    with pytest.raises(ValueError, match="column 'price' held numbers"):
+        model.partial_fit(X.assign(price="high", new=1.0), y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(X.assign(new=1.0), np.where(y > 25, np.nan, y))
+    assert model.n_tasks_ == len(model.history_) == 3
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda X, y: (X, y[:-1]), "one target a row"),
+        (lambda X, y: (X, np.stack([y, y], axis=1)), "y must be of shape"),
+        (lambda X, y: (X, classes(y)), "held numbers so far and now holds classes"),
+        (lambda X, y: (X[:0], y[:0]), "X has 0 rows"),
+    ],
+)
+def test_mistakes(change, said):
+    model = learned(months(1, 2))
+    X, y, _ = months(3, 3)[0]
+    with pytest.raises(ValueError, match=said):
+        model.partial_fit(*change(X, y))
+
+
+def test_before_learning():
+    with pytest.raises(NotFittedError, match="call partial_fit first"):
+        TableModel().predict({"x": [1]})
+    with pytest.raises(ValueError, match="objective must be 'next' or 'all'"):
+        TableModel("past").partial_fit({"x": [1.0]}, [1.0])
+    with pytest.raises(ValueError, match="no column has a value"):
+        TableModel().partial_fit({"x": [None, None]}, [1.0, 2.0])
+
+
+def test_intervals_hold_what_they_promise():
+    tasks = months(1, 12, n=200)
+    covered = [record["covered"] for record in learned(tasks).history_[3:]]
+    assert 0.85 < np.mean(covered) < 0.98
+    X, y, _ = tasks[-1]
+    mean, std = learned(tasks[:-1]).predict(X, return_std=True)
+    assert np.mean(np.abs(y - mean) < 1.645 * std) == pytest.approx(covered[-1])
+
+
+def test_classes_and_their_probabilities():
+    tasks = [(X, classes(y), label) for X, y, label in months(1, 8)]
+    model = learned(tasks[:-1])
+    X, y, _ = tasks[-1]
+    probabilities = model.predict_proba(X)
+    assert model.classes_.tolist() == ["high", "low"]
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert (model.predict(X) == model.classes_[probabilities.argmax(axis=1)]).all()
+    record = model.judged(X, y, "8")
+    assert record["error"] == np.mean(model.predict(X) != y)
+    true = probabilities[np.arange(len(y)), (y == "low").astype(int)]
+    assert record["loss"] == pytest.approx(-np.log(true).mean())
+    before = np.concatenate([other for _, other, _ in tasks[:-1]])
+    most = "high" if np.mean(before == "high") > 0.5 else "low"
+    assert record["mean"] == np.mean(y != most)
+    assert record["error"] < 0.6 * record["mean"]
+    confusion = model.totals_["confusion"]
+    counted = sum(n for true, row in confusion.items() for other, n in row.items() if true != other)
+    wrong = sum(r["error"] * r["rows"] for r in model.history_[1:])
+    assert counted == pytest.approx(wrong)
+    assert np.sum(model.totals_["bins"][0]) == sum(r["rows"] for r in model.history_[1:])
+    with pytest.raises(ValueError, match="classes have predict_proba"):
+        model.predict(X, return_std=True)
+
+
+def test_a_new_class_comes_later():
+    tasks = [(X, classes(y), label) for X, y, label in months(1, 3)]
+    X, y, _ = months(4, 4)[0]
+    model = learned([*tasks, (X, np.where(X["shop"] == "Ulm", "new", classes(y)), 4)])
+    assert model.classes_.tolist() == ["high", "low", "new"]
+    assert math.isfinite(model.history_[-1]["loss"])
+    assert model.totals_["confusion"]["new"].keys() <= {"high", "low"}
+
+
+def test_booleans_are_classes_and_integers_are_numbers():
+    X, y, _ = months(1, 1)[0]
+    assert TableModel().partial_fit(X, y > 25).classes_.tolist() == ["False", "True"]
+    assert not TableModel().partial_fit(X, (y > 25).astype(int)).is_classifier
+
+
+@pytest.mark.parametrize("target", ["numbers", "classes"])
+def test_scikit_learn_predicts_the_same(target):
+    tasks = months(1, 4)
+    if target == "classes":
+        tasks = [(X, classes(y), label) for X, y, label in tasks]
+    model = learned(tasks)
+    linear = model.to_sklearn()
+    assert type(linear).__module__.startswith("sklearn.linear_model")
+    assert linear.feature_names_in_.tolist() == model.encoder_.get_feature_names_out().tolist()
+    X = tasks[0][0]
+    Z = pd.DataFrame(model.encoder_.transform(X), columns=linear.feature_names_in_)
+    if target == "classes":
+        assert isinstance(linear, LogisticRegression)
+        np.testing.assert_allclose(linear.predict_proba(Z), model.predict_proba(X))
+    else:
+        np.testing.assert_allclose(linear.predict(Z), model.predict(X))
+
+
+def test_a_task_larger_than_the_memory_is_learned_in_parts(monkeypatch):
+    tasks = months(1, 3, n=400)
+    whole = learned(tasks, TableModel("all"))
+    monkeypatch.setattr("forgetless.tables.stream.BLOCK", 8 * 14 * 150)
+    parts = learned(tasks, TableModel("all"))
+    X = tasks[0][0]
+    np.testing.assert_allclose(parts.predict(X), whole.predict(X), rtol=1e-3)
+    assert [r["rows"] for r in parts.history_] == [400] * 3
+    for ours, theirs in zip(parts.history_[1:], whole.history_[1:], strict=True):
+        assert ours["error"] == pytest.approx(theirs["error"], rel=1e-2)
+
+
+def test_files_have_no_names_of_few_rows_and_refuse_forgeries(tmp_path):
+    X, y, _ = months(1, 1)[0]
+    path = tmp_path / "m.safetensors"
+    learned([(X.assign(person=[f"Person {i}" for i in range(len(X))]), y, "1")]).save(path)
+    assert b"Person" not in path.read_bytes()
+    kind, header, arrays, _ = read(path)
+    assert kind == "table-model"
+
+    def forged(**changed):
+        write(path, kind, {**header, "table": {**header["table"], **changed}}, arrays)
+        with pytest.raises(FileError, match=r"m\.safetensors is damaged"):
+            fl.load(path)
+
+    forged(objective="past")
+    forged(totals={})
+    forged(history=[{"task": "1", "rows": 0, "changes": []}])
+    forged(history=[{**header["table"]["history"][0], "error": "much"}])
+    forged(encoder={**header["table"]["encoder"], "order": []})
+    json.dumps(header)  # nothing but plain values
