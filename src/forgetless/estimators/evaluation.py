@@ -1,100 +1,35 @@
-"""Evaluation of a model on a stream: every task is predicted, learned, and watched on held-out rows
-until the end.
+"""Evaluation of a model on a stream: every task is predicted, then learned, and its held-out rows
+are predicted again after every later task.
+
+The error of a row is the squared error, averaged over several targets. For a classifier it is 1
+where the class is wrong and 0 elsewhere. Entry (t, m) of the table of errors is the mean over the
+held-out rows of task m once task t has been learned: a column shows how a task is forgotten.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import length_hint
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import is_classifier
 
-from forgetless._core.frames import read_once
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.estimators.held_out import (
-    HeldOut,
-    Outcomes,
-    last_step,
-    row_losses,
-    rows_of,
-    split_rows,
-)
 
-WIDEST = 500
-"""Features up to which ridge regression on all tasks, whose matrix is d × d, is a baseline."""
-
-
-class TargetMeans(NamedTuple):
-    """Targets learned so far: the number of rows, their mean, and the mean of those of the last
-    task.
-    """
-
-    rows: int = 0
-    mean: Any = np.nan
-    last: Any = np.nan
-
-    def after(self, y: Any) -> "TargetMeans":
-        """Return the means after one more task."""
-        rows = self.rows + len(y)
-        last = y.mean(axis=0)
-        return TargetMeans(
-            rows, self.mean + (last - self.mean) * (len(y) / rows) if self.rows else last, last
-        )
-
-
-class ClassCounts(NamedTuple):
-    """Classes learned so far: the rows of each, and the most frequent class of the last task."""
-
-    counts: Mapping[str, int] = {}
-    last: Any = None
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return sum(self.counts.values())
-
-    @property
-    def mean(self) -> Any:
-        """The most frequent class; the first of them in the order of labels if there are
-        several.
-        """
-        return max(sorted(self.counts), key=lambda label: self.counts[label], default=None)
-
-    def after(self, y: Any) -> "ClassCounts":
-        """Return the counts after one more task."""
-        labels, counts = np.unique(y, return_counts=True)
-        more = dict(zip(labels.tolist(), counts.tolist(), strict=True))
-        both = {
-            label: self.counts.get(label, 0) + more.get(label, 0) for label in {*self.counts, *more}
-        }
-        return ClassCounts(both, labels[np.argmax(counts)].item())
-
-
-class Baselines(NamedTuple):
-    """Baselines of a stream.
-
-    Attributes
-    ----------
-    means : TargetMeans or ClassCounts
-        Of the tasks that the model has learned before, where they are known.
-    joint : unfitted estimator or None
-        Learns all tasks together at the end, with the features as they are then, up to 500 of them;
-        every task counts the same, as it does in the errors.
-    """
-
-    means: TargetMeans | ClassCounts | None = None
-    joint: Any = None
+MOST_ROWS = 20_000
+"""Held-out rows of all tasks together: all of them are predicted after every task."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamResult:
     """Errors of a model on a stream of T tasks.
 
-    For classifiers the error is the fraction of rows that are predicted wrongly instead of the mean
-    squared error, and the most frequent class stands for the mean.
+    For regressors these are mean squared errors, for classifiers fractions of wrong rows; the most
+    frequent class then stands for the mean.
 
     Attributes
     ----------
@@ -103,51 +38,29 @@ class StreamResult:
         Labels in the order learned.
     rows : array of shape (T,)
         Rows learned of each task.
+    before, mean_before, last_before : arrays of shape (T,)
+        Error on the rows of a task before it was learned: of the model, of the mean of all targets
+        so far, and of the mean of the task before. NaN for the first task.
     errors : array of shape (T, T)
-        Mean squared error on the held-out rows of task m (column) after task t ≥ m (row) was
-        learned; NaN for later tasks, and everywhere without held-out rows. The last row is of the
-        features as they are at the end.
+        Error on the held-out rows of task m (column) after task t ≥ m (row) was learned; NaN for
+        later tasks, and everywhere without held-out rows.
     change : array of shape (T, 2)
         Increase of the error of each task since it was learned, and the standard error of that,
         from the same rows.
-    before, mean_before, last_before : arrays of shape (T,)
-        Mean squared error on the rows of a task before it was learned: of the model, of the mean of
-        all targets so far, and of the mean of the task before. NaN for the first task of all.
     constant : array of shape (T,)
         The error on held-out rows of the mean of the trained rows of all tasks, which needs no
         features.
-    joint : array of shape (T,) or None
-        The same for ridge regression on all tasks together, where it was a baseline.
-    begin, end : TargetMeans or ClassCounts
-        Of the targets learned before the first task and up to the last.
-    earlier : array
-        Values of ``before`` of the tasks that a model that continues has learned before.
-    single : int
-        Number of tasks of a single row, which is both learned and watched.
-    outcomes : Outcomes or None
-        Probabilities of held-out rows at the end, of classifiers that have them.
     """
 
     model: Any
     tasks: list[str]
     rows: NDArray[np.int64]
-    errors: Floats
-    change: Floats
     before: Floats
     mean_before: Floats
     last_before: Floats
+    errors: Floats
+    change: Floats
     constant: Floats
-    joint: Floats | None
-    begin: Any
-    end: Any
-    earlier: Floats
-    single: int
-    outcomes: Outcomes | None = None
-
-    @property
-    def estimator(self) -> Any:
-        """The streaming model itself, without the steps before it."""
-        return last_step(self.model)
 
     @property
     def watched(self) -> bool:
@@ -168,15 +81,10 @@ class StreamResult:
 
     @property
     def prequential_mse(self) -> float:
-        """Mean squared error over all rows before they were learned, from the second task of the
-        stream on.
-        """
-        mask = np.isfinite(self.before)
-        return (
-            float(np.average(self.before[mask], weights=self.rows[mask]))
-            if mask.any()
-            else float("nan")
-        )
+        """Mean error over all rows before they were learned, from the second task on."""
+        if len(self.rows) == 1:
+            return float("nan")
+        return float(np.average(self.before[1:], weights=self.rows[1:]))
 
     def __repr__(self) -> str:
         text = (
@@ -193,20 +101,14 @@ class StreamResult:
 
 
 def evaluate_stream(
-    model: Any,
-    tasks: Iterable[Any],
-    *,
-    holdout: float = 0.0,
-    seed: int = 0,
-    baselines: Baselines | None = None,
+    model: Any, tasks: Iterable[Any], *, holdout: float = 0.0, seed: int = 0
 ) -> StreamResult:
     """Return the errors of a regressor or classifier that learns tasks one after the other.
 
     Parameters
     ----------
     model : estimator with ``partial_fit`` and ``predict``, or a pipeline with both
-        Learned in place, on the rows that are not held out. One that has learned tasks before
-        continues: which rows of a task are held out depends on its number in the whole stream.
+        Learned in place, on the rows that are not held out.
     tasks : iterable of (X, y) or (label, X, y)
     holdout : float, default 0.0
         Fraction of the rows of each task that is held out, at least one row; tasks of one row are
@@ -214,8 +116,6 @@ def evaluate_stream(
         number of every task.
     seed : int, default 0
         Chooses the held-out rows.
-    baselines : Baselines, optional
-        Targets of earlier tasks, and a joint model.
 
     Returns
     -------
@@ -234,141 +134,159 @@ def evaluate_stream(
         raise ValueError(
             f"holdout must be a fraction of the rows in [0, 1), got {holdout!r}; use e.g. 0.2"
         )
-    run = _Run(model, holdout, seed, baselines or Baselines())
+    watched = _HeldOut(model)
+    labels: list[str] = []
+    counts: list[int] = []
+    center = last = _Center(model)
+    before: list[list[float]] = []
+    errors: list[Floats] = []
     for t, task in enumerate(track(tasks, "learning tasks", length_hint(tasks, 0) or None)):
         parts = tuple(task)  # an element of a TaskCollection has no length
         label, X, y = parts if len(parts) == 3 else (str(t + 1), *parts)
-        run.learn(label, X, np.asarray(y))
-    return run.result()
-
-
-class _Run:
-    """The errors collected so far."""
-
-    def __init__(self, model: Any, holdout: float, seed: int, baselines: Baselines) -> None:
-        self.model = model
-        self.holdout = holdout
-        self.seed = seed
-        self.classes = is_classifier(last_step(model))
-        self.begin: Any = baselines.means or (ClassCounts() if self.classes else TargetMeans())
-        self.joint = baselines.joint
-        self.means = self.begin
-        self.first, self.earlier = _past(model)
-        self.held_out = HeldOut(model)
-        self.labels: list[str] = []
-        self.counts: list[int] = []
-        self.befores: list[tuple[float, float, float]] = []
-        self.errors: list[list[float]] = []
-        self.learned: list[tuple[Any, Any]] = []
-        self.single = 0
-
-    def learn(self, label: str, X: Any, y: Any) -> None:
-        """Predict, learn and watch one task."""
-        model = self.model
         X = np.asarray(X) if isinstance(X, list) else X
-        X = read_once(X) if getattr(model, "_reads_columns", False) else X
-        train, test = split_rows(
-            len(y), self.holdout, [self.seed, 0, self.first + len(self.labels)]
-        )
-        rows = rows_of(X, train)
-        targets = y[train]
-        past = self.means.rows > 0
-        before = np.nan
-        if past:
-            losses = row_losses(model.predict(rows), targets, classes=self.classes)
-            before = float(losses.mean())
-        model.partial_fit(rows, targets)
-        means = self.means
-        constants = [
-            (
-                float(row_losses(_constant(mean, targets), targets, classes=self.classes).mean())
-                if past
-                else np.nan
-            )
-            for mean in (means.mean, means.last)
-        ]
-        self.befores.append((before, constants[0], constants[1]))
-        # The joint model learns at the end, with the features as they are then.
-        if self.joint is not None and self.holdout > 0:
-            self.learned.append((rows_of(X, train), targets))
-        self.means = means.after(targets)
-        self.labels.append(label)
-        self.counts.append(len(train))
-        if self.holdout > 0:
-            self.single += len(y) == 1
-            self.held_out.add(X, y, test)
-            self.errors.append(self.held_out.errors())
+        y = np.asarray(y)
+        learned, held = _split(len(y), holdout, [seed, 0, t])
+        rows = _take(X, learned)
+        if t == 0:
+            before.append([np.nan] * 3)
+        else:
+            predictions = [model.predict(rows), center.value, last.value]
+            before.append([_row_errors(model, each, y[learned]).mean() for each in predictions])
+        model.partial_fit(rows, y[learned])
+        labels.append(label)
+        counts.append(len(learned))
+        center.add(y[learned])
+        last = _Center(model).add(y[learned])
+        if holdout > 0:
+            watched.add(_take(X, held), y[held])
+            errors.append(watched.errors())
+    if not labels:
+        raise ValueError("there are no tasks to learn; pass at least one (X, y)")
+    T = len(labels)
+    table = np.full((T, T), np.nan)
+    for t, row in enumerate(errors):
+        table[t, : t + 1] = row
+    own, of_mean, of_last = np.array(before).T
+    return StreamResult(
+        model,
+        labels,
+        np.array(counts),
+        own,
+        of_mean,
+        of_last,
+        table,
+        watched.change() if errors else np.full((T, 2), np.nan),
+        watched.constant(center.value) if errors else np.full(T, np.nan),
+    )
 
-    def result(self) -> StreamResult:
-        """Return all errors, those of the last row with the features as they are at the end."""
-        if not self.labels:
-            raise ValueError("there are no tasks to learn; pass at least one (X, y)")
-        T = len(self.labels)
-        # Entry (t, m) is the error on task m after task t.
-        held_out = self.held_out
-        mean = self.means.mean
-        table = np.full((T, T), np.nan)
-        change = np.full((T, 2), np.nan)
-        constant = np.full(T, np.nan)
-        joint = None
-        if self.holdout > 0:
-            held_out.refresh()  # as new rows would be encoded now
-            self.errors[-1] = held_out.errors()
-            for t, row in enumerate(self.errors):
-                table[t, : len(row)] = row
-            change = held_out.change()
-            constant = np.array(held_out.errors(lambda X: _constant(mean, np.empty(X.shape[0]))))
-            joint = self._joint_errors()
-        before, mean_before, last_before = np.array(self.befores).T
-        return StreamResult(
-            self.model,
-            self.labels,
-            np.array(self.counts),
-            table,
-            change,
-            before,
-            mean_before,
-            last_before,
-            constant,
-            joint,
-            begin=self.begin,
-            end=self.means,
-            earlier=self.earlier,
-            single=self.single,
-            outcomes=held_out.outcomes() if self.classes and self.holdout > 0 else None,
-        )
 
-    def _joint_errors(self) -> Floats | None:
-        """Return the errors of the joint model on held-out rows; None where there is none, or it
-        would be too wide.
+class _HeldOut:
+    """Held-out rows of the tasks so far, and the errors on them just after their task."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.parts: list[Any] = []
+        self.targets: list[Any] = []
+        self.learned: list[Floats] = []
+
+    def add(self, X: Any, y: Any) -> None:
+        """Add the held-out rows of the task that was learned last."""
+        # Rounded up to few binary digits, so that rows are not taken away with every task.
+        count = len(self.parts) + 1
+        step = 1 << max(count.bit_length() - 3, 0)
+        first = slice(0, max(1, MOST_ROWS // (-(-count // step) * step)))
+        for parts in (self.parts, self.targets, self.learned):
+            parts[:] = [_take(part, first) for part in parts]
+        self.parts.append(_take(X, first))
+        self.targets.append(y[first])
+        predictions = self.model.predict(self.parts[-1])
+        self.learned.append(_row_errors(self.model, predictions, self.targets[-1]))
+
+    def errors(self) -> Floats:
+        """Return the error of every task now."""
+        return np.array([part.mean() for part in self._by_task()])
+
+    def change(self) -> Floats:
+        """Return the increase of the error of each task since it was learned, and the standard
+        error of that.
         """
-        if self.joint is None or self.held_out.features.all().shape[1] > WIDEST:
-            return None
-        mean_rows = float(np.mean(self.counts))
-        labels = np.unique(np.concatenate([y for _, y in self.learned])) if self.classes else None
+        increases = []
+        for now, then in zip(self._by_task(), self.learned, strict=True):
+            gap = now - then
+            n = len(gap)
+            increases.append((gap.mean(), gap.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan))
+        return np.array(increases)
 
-        for X, y in self.learned:
-            targets = y if labels is None else (y[:, None] == labels).astype(np.float64)
-            weight = np.full(len(y), mean_rows / len(y))
-            self.joint.partial_fit(self.held_out.encoded(X), targets, sample_weight=weight)
+    def constant(self, value: Any) -> Floats:
+        """Return the error of every task of one prediction for all rows."""
+        return np.array([_row_errors(self.model, value, part).mean() for part in self.targets])
 
-        def predict(X: Any) -> Any:
-            scores = self.joint.predict(X)
-            return scores if labels is None else labels[np.argmax(scores, axis=1)]
+    def _by_task(self) -> list[Floats]:
+        """Return the error of every row, task by task, from one prediction for all."""
+        predictions = self.model.predict(_stack(self.parts))
+        rows = _row_errors(self.model, predictions, np.concatenate(self.targets))
+        return np.split(rows, np.cumsum([len(part) for part in self.targets])[:-1])
 
-        return np.array(self.held_out.errors(predict))
 
-
-def _past(model: Any) -> tuple[int, Floats]:
-    """Return the number of tasks a model has learned, and the errors of the last ones before it
-    learned them.
+def _row_errors(model: Any, predictions: Any, y: Any) -> Floats:
+    """Return the squared error of every row, the mean of several targets; of a classifier 1 where
+    wrong, else 0.
     """
-    last = last_step(model)
-    if getattr(last, "_state", None) is None:
-        return 0, np.zeros(0)
-    return last.n_tasks_seen_, last.late_errors_
+    if is_classifier(model):
+        return np.asarray(np.asarray(predictions) != y, dtype=np.float64)
+    squares = (np.asarray(predictions) - y) ** 2
+    return np.asarray(squares if squares.ndim == 1 else squares.mean(axis=1))
 
 
-def _constant(value: Any, like: Any) -> Any:
-    """Return one prediction for all rows."""
-    return np.broadcast_to(np.asarray(value), (len(like), *np.shape(value)))
+class _Center:
+    """Mean of targets, or the most frequent class, the first of several: a model without
+    features.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.is_classifier = is_classifier(model)
+        self.total: Any = 0.0
+        self.rows = 0
+        self.counts: Counter[Any] = Counter()
+
+    def add(self, y: Any) -> "_Center":
+        """Add the targets of a task."""
+        if self.is_classifier:
+            self.counts.update(y.tolist())
+        else:
+            self.total = self.total + y.sum(axis=0)
+            self.rows += len(y)
+        return self
+
+    @property
+    def value(self) -> Any:
+        """The one prediction for all rows."""
+        if self.is_classifier:
+            return max(sorted(self.counts), key=lambda label: self.counts[label])
+        return self.total / self.rows
+
+
+def _split(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
+    """Return the rows of a task that are learned, and those that are watched."""
+    rows = np.arange(n)
+    if holdout == 0:
+        return rows, rows[:0]
+    count = min(n - 1, max(1, round(holdout * n)))
+    if count == 0:  # a task of a single row is trained on it and watched on it: there is no other
+        return rows, rows
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[count:]), order[:count]
+
+
+def _take(X: Any, rows: Any) -> Any:
+    """Return some rows of a table or an array."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _stack(parts: list[Any]) -> Any:
+    """Return the rows of several tasks, one below the other."""
+    if hasattr(parts[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(parts)
+    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
