@@ -8,10 +8,9 @@ statistics, which is what declaring it at once would have given.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless._threads import few_threads, gram_work
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
 from forgetless.estimators.linear import Linear
@@ -22,7 +21,7 @@ from forgetless.estimators.temperature import MOST, Temperature, softmax
 class ClassState(NamedTuple):
     """Everything learned; ``before`` has the weights of rows that were predicted wrongly."""
 
-    classes: NDArray[Any]
+    classes: Array
     memory: Memory
     temperature: Temperature
     before: Before
@@ -83,7 +82,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         return {"memory": state.memory.widened(count, self._options())}
 
     @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(self, X: Any, targets: Floats, weight: Floats, every: NDArray[Any]) -> ClassState:
+    def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> ClassState:
         state: ClassState | None = self._state
         options = self._options()
         temperature = Temperature()
@@ -92,8 +91,8 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         some = slice(None, None, -(-len(targets) // MOST))  # every row of small tasks
         if state is not None:
             # Where each class was before; −1 for those that are new, whose targets were zero.
-            place = np.searchsorted(state.classes, every)
-            place = np.where(np.isin(every, state.classes), place, -1)
+            at = np.searchsorted(state.classes, every)
+            place = np.where(np.isin(every, state.classes), at, -1)
             memory = state.memory.with_targets(place)
             # Before the task is learned: what scores say of new rows.
             scores = self._of(memory, every).predict(X)
@@ -111,7 +110,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         temperature = temperature.plus(left_out, targets[some], weight[some])
         return ClassState(every, memory, temperature, before)
 
-    def _of(self, memory: Memory, classes: NDArray[Any]) -> Linear:
+    def _of(self, memory: Memory, classes: Array) -> Linear:
         """Return the model of the solution of a memory."""
         linear = Linear(memory.fit.coef, memory.fit.intercept, classes=classes)
         return linear.guarded(memory.rows, self.guard)
@@ -120,12 +119,12 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         state, memory = self._solved()
         return self._of(memory, state.classes)
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: Any) -> Array:
         """Return the scores (n, k); for two classes the second minus the first, (n,)."""
         scores = self._values(X)
-        return np.asarray(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Array:
         """Return softmax(scores/T), of shape (n, k)."""
         return softmax(self._values(X) / self.temperature_)
 

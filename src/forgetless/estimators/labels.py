@@ -8,13 +8,12 @@ from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from forgetless._validate import Floats, check_unmasked
+from forgetless._validate import Array, Floats, check_unmasked
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Streaming
 
@@ -49,14 +48,14 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
         # Classes may be declared before they come, and stay once they have come.
         for others in (classes, getattr(self._state, "classes", None)):
             if others is not None:
-                every = np.union1d(np.asarray(others), every)
+                every = np.union1d(others, every)
         draft._y_shape = (len(every),)
         targets = (labels[:, None] == every).astype(np.float64)
         weight = np.ones(len(targets)) if weight is None else weight
         return self._commit(draft, self._learned(X, targets, weight, every))
 
     @abstractmethod
-    def _learned(self, X: Any, targets: Floats, weight: Floats, every: NDArray[Any]) -> Any:
+    def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> Any:
         """Return the state after a task of one-hot targets (n, c) of the classes ``every``."""
 
     def _judged(self, scores: Floats, targets: Floats, weight: Floats, learned: float) -> Before:
@@ -67,16 +66,16 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
         before: Before = self._state.before
         return before.plus(float(weight @ wrong), float(weight.sum()), learned)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Return the class of the largest score."""
         linear = self._linear()
         best = _best(linear.predict(tasks.rows(self, X)), len(linear.classes))
-        return np.asarray(linear.classes[best.astype(np.int64)])
+        return linear.classes[best.astype(np.int64)]
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Array:
         """Classes, sorted."""
-        return np.asarray(self._linear().classes)
+        return self._linear().classes
 
     @property
     def prequential_error_(self) -> float:

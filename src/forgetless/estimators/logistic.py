@@ -17,7 +17,6 @@ its own.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from forgetless._threads import few_threads, gram_work
@@ -25,6 +24,7 @@ from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
 from forgetless.estimators.linear import Linear
+from forgetless.estimators.memory import Memory, Options
 from forgetless.estimators.rows import Fit, Rows
 
 NEWTON = 25
@@ -41,14 +41,13 @@ SMALLEST = 1e-5
 
 
 class LogisticState(NamedTuple):
-    """Everything learned: classes, statistics of plain rows, rows and solution of each class
-    against the rest, and the weights of rows that were predicted wrongly.
+    """Everything learned: classes, statistics of plain rows, least squares rows and solution of
+    each class against the rest, and the weights of rows that were predicted wrongly.
     """
 
-    classes: NDArray[Any]
+    classes: Array
     plain: Rows
-    rows: tuple[Rows, ...]
-    fits: tuple[Fit, ...]
+    parts: tuple[Memory, ...]
     before: Before
 
 
@@ -93,26 +92,24 @@ class StreamingLogistic(StreamingClassifier):
         self.guard = guard
 
     @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(self, X: Any, targets: Floats, weight: Floats, every: NDArray[Any]) -> Any:
+    def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> LogisticState:
         state: LogisticState | None = self._state
-        d = X.shape[1]
-        self._check(every, d)
-        plain = Rows.of(X, targets[:, :1], weight, dense=d).stored(d)
-        before = Before()
+        self._check(every, X.shape[1])
         # Two classes are one question; its answer is the probability of the second.
         columns = targets.T[1:] if len(every) == 2 else targets.T
-        earlier: Any = [(None, None)] * len(columns)
+        plain = Rows.of(X, targets[:, :1], weight, dense=WIDEST).stored(WIDEST)
+        before = Before()
+        earlier: Any = [None] * len(columns)
         if state is not None:
             before = self._judged(self._linear().predict(X), targets, weight, state.plain.n)
             plain = state.plain + plain
-            earlier = zip(state.rows, state.fits, strict=True)
+            earlier = state.parts
         penalty = (plain.scale, float(self.alpha))
         pairs = zip(columns, earlier, strict=True)
-        learned = [_newton((X, y, weight), rows, fit, penalty) for y, (rows, fit) in pairs]
-        rows, fits = zip(*learned, strict=True)
-        return LogisticState(every, plain, rows, fits, before)
+        parts = tuple(_newton((X, y, weight), memory, penalty) for y, memory in pairs)
+        return LogisticState(every, plain, parts, before)
 
-    def _check(self, every: NDArray[Any], d: int) -> None:
+    def _check(self, every: Array, d: int) -> None:
         """Raise ValueError for classes or numbers of features that cannot be learned."""
         if len(every) < 2:
             raise ValueError(
@@ -132,12 +129,8 @@ class StreamingLogistic(StreamingClassifier):
             )
 
     def _widened(self, state: LogisticState, count: int) -> dict[str, Any]:
-        dense = self.n_features_in_ + count
-        return {
-            "plain": state.plain.widened(count, dense),
-            "rows": tuple(rows.widened(count, dense) for rows in state.rows),
-            "fits": tuple(fit.widened(count) for fit in state.fits),
-        }
+        parts = tuple(part.widened(count, Options(rank=WIDEST)) for part in state.parts)
+        return {"plain": state.plain.widened(count, WIDEST), "parts": parts}
 
     def _beside_coefficients(self) -> dict[str, Floats]:
         return {"scale": self._fitted().plain.scale}
@@ -145,54 +138,49 @@ class StreamingLogistic(StreamingClassifier):
     def _linear(self) -> Linear:
         state: LogisticState = self._fitted()
         # One product for all classes.
-        coef = np.hstack([fit.coef for fit in state.fits])
-        intercept = np.concatenate([fit.intercept for fit in state.fits])
+        coef = np.hstack([part.fit.coef for part in state.parts])
+        intercept = np.concatenate([part.fit.intercept for part in state.parts])
         linear = Linear(coef, intercept, classes=state.classes)
         return linear.guarded(state.plain, self.guard)
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: Any) -> Array:
         """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
         odds = self._values(X)
-        return np.asarray(odds[:, 0] if odds.shape[1] == 1 else odds)
+        return odds[:, 0] if odds.shape[1] == 1 else odds
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all classes, (n, k)."""
         p = expit(self._values(X))
         if p.shape[1] == 1:
             return np.hstack([1.0 - p, p])
         p = p + 1e-12  # no class may have any probability
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return p / p.sum(axis=1, keepdims=True)
 
 
 def _newton(
-    task: tuple[Any, Floats, Floats],
-    before: Rows | None,
-    fit: Fit | None,
-    penalty: tuple[Floats, float],
-) -> tuple[Rows, Fit]:
-    """Return the rows with those of a task as least squares rows at the solution, and the
-    solution.
+    task: tuple[Any, Floats, Floats], before: Memory | None, penalty: tuple[Floats, float]
+) -> Memory:
+    """Return the memory with the rows of a task as least squares rows at the solution.
 
     Parameters
     ----------
     task : X, y and weights
-        Of one class, y is 1 where a row has it and 0 elsewhere.
-    before, fit : Rows and Fit, or None
+        Of one class: y is 1 where a row has it and 0 elsewhere.
+    before : Memory or None
         Of the tasks before.
     penalty : (s, α)
     """
     X, y, weight = task
     scale, strength = penalty
-    d = X.shape[1]
     # The solution so far is a good start: later tasks change it little.
-    eta = np.zeros(len(y)) if fit is None else _log_odds(X, fit)
+    eta = np.zeros(len(y)) if before is None else _log_odds(X, before.fit)
     for _ in range(NEWTON):
         # The quadratic approximation of the log-loss around η.
         p = expit(eta)
         h = np.maximum(p * (1.0 - p), SMALLEST)
         response = eta + (y - p) / h
-        block = Rows.of(X, response[:, None], weight * h, dense=d)
-        rows = block.stored(d) if before is None else before + block
+        block = Rows.of(X, response[:, None], weight * h, dense=WIDEST)
+        rows = block.stored(WIDEST) if before is None else before.rows + block
         fit = rows.solve(strength, scale)
         # Newton's step, shortened where it would leave the region of the approximation.
         step = _log_odds(X, fit) - eta
@@ -200,8 +188,7 @@ def _newton(
         if length < 1e-6 * (1.0 + float(np.max(np.abs(eta + step)))):
             break
         eta = eta + step * min(1.0, LONGEST / length)
-    assert fit is not None
-    return rows, fit
+    return Memory(rows, fit)
 
 
 def _log_odds(X: Any, fit: Fit) -> Array:

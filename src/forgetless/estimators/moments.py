@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
 from forgetless._validate import Array, Floats
-from forgetless.estimators.systems import Eigen, System, Woodbury
+from forgetless.estimators.systems import Eigen, System, Woodbury, dots
 
 EXACT = 1e-6
 """Fraction of the trace below which a truncation counts as none."""
@@ -131,7 +131,7 @@ class LowRank:
     @property
     def diagonal(self) -> Array:
         """Σ a², of shape (d,)."""
-        return self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors)
+        return self.rest + dots(self.vectors, self.vectors)
 
     @property
     def retained(self) -> float:
@@ -198,7 +198,7 @@ class LowRank:
         # An eigenvector q of BBᵀ gives the direction qᵀB, here in the units of the rows.
         leading = (Q.T @ self.vectors)[kept][::-1]
         diagonal = self.diagonal
-        rest = np.maximum(diagonal - np.einsum("ij,ij->j", leading, leading), 0.0)
+        rest = np.maximum(diagonal - dots(leading, leading), 0.0)
         lost = bool(rest @ u**2 > EXACT * (diagonal @ u**2))
         return LowRank(leading, lost * rest), lost
 

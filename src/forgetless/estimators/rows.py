@@ -15,7 +15,7 @@ from scipy import sparse
 from forgetless._validate import Array, Floats
 from forgetless.estimators.linear import column_range
 from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
-from forgetless.estimators.systems import STRENGTHS, Evidence
+from forgetless.estimators.systems import STRENGTHS, Evidence, dots
 
 DENSE = 500
 """Features up to which Σ xxᵀ is stored as a matrix: 2 MB, whose eigenvectors take 50 ms."""
@@ -114,24 +114,22 @@ class Rows:
         n = float(w.sum())
         low, high = column_range(X)
         check_squares(low, high, y)
-        mean = np.asarray(w @ X).ravel() / n if center else np.zeros(d)
+        mean = w @ X / n if center else np.zeros(d)
         target = w @ y / n if center else np.zeros(y.shape[1])
         Y = y - target
         # A few rows are cheaper to keep as they are than to write down as a d × d matrix.
-        store: type[Dense] | type[LowRank] = Dense if 2 * m >= d and d <= dense else LowRank
+        store: Any = Dense if 2 * m >= d and d <= dense else LowRank
         if sparse.issparse(X) and store is Dense:
             # Columns of a sparse matrix are near zero, so subtracting x̄x̄ᵀ loses no digits.
             weighted = X.multiply(w[:, None]).tocsr()
-            gram: Moments = Dense(np.asarray((X.T @ weighted).todense()) - n * np.outer(mean, mean))
-            cross = np.asarray(weighted.T @ Y)
-            return cls(n, mean, target, gram, cross, w @ Y**2, low, high, center)
+            gram = Dense((X.T @ weighted).toarray() - n * np.outer(mean, mean))
+            return cls(n, mean, target, gram, weighted.T @ Y, w @ Y**2, low, high, center)
         A = (X.toarray() if sparse.issparse(X) else X) - mean
         if weight is not None:
             root = np.sqrt(w)[:, None]
             A = root * A
             Y = root * Y
-        squares = np.einsum("ij,ij->j", Y, Y)
-        return cls(n, mean, target, store.of(A), A.T @ Y, squares, low, high, center)
+        return cls(n, mean, target, store.of(A), A.T @ Y, dots(Y, Y), low, high, center)
 
     def __add__(self, other: Any) -> "Rows":
         if not isinstance(other, Rows):
@@ -207,8 +205,9 @@ class Rows:
         """
         scale = self.scale if scale is None else scale
         u = inverse_scale(scale)
-        c = u[:, None] * self.cross
-        return self._fit(scale, c, self.gram.solve(u, strength, c), strength)
+        # With v = s·w this is ridge regression on U(x − x̄), U = diag(u): (UGU + λ)v = Uc.
+        standardized = self.gram.solve(u, strength, u[:, None] * self.cross)
+        return self._fit(standardized, strength, scale)
 
     def by_evidence(self, scale: Floats | None = None, strengths: Any = STRENGTHS) -> Fit:
         """Return the solution with the λ of largest evidence, of those in ``strengths``."""
@@ -217,24 +216,24 @@ class Rows:
         c = u[:, None] * self.cross
         system = self.gram.system(u)
         evidence = Evidence(system, c, self.squares, self.n)
-        grid = np.asarray(strengths, dtype=np.float64)
+        grid = np.asarray(strengths)
         if self.near:
             strength = evidence.downhill(grid, self.near)
-            return self._fit(scale, c, system.solve(c, strength), strength)
+            return self._fit(system.solve(c, strength), strength, scale)
         strength, noise = evidence.best(grid)
-        fit = self._fit(scale, c, system.solve(c, strength), strength)
+        fit = self._fit(system.solve(c, strength), strength, scale)
         return fit._replace(noise=noise, freedom=system.freedom(strength))
 
-    def _fit(self, scale: Floats, c: Floats, W: Floats, strength: float) -> Fit:
-        """Return the solution with standardized weights W."""
-        coef = inverse_scale(scale)[:, None] * W
-        # The error without its penalty is not negative; after truncations this must be said.
-        penalty = strength * np.einsum("ij,ij->j", W, W)
-        minimum = np.maximum(self.squares - np.einsum("ij,ij->j", c, W), penalty)
+    def _fit(self, standardized: Floats, strength: float, scale: Floats) -> Fit:
+        """Return the solution with the weights v = s·w."""
+        coef = inverse_scale(scale)[:, None] * standardized
+        # min ‖y − Xw‖² + λ‖v‖² = q − cᵀw. The error without its penalty is not negative; after
+        # truncations this must be said.
+        penalty = strength * dots(standardized, standardized)
+        minimum = np.maximum(self.squares - dots(self.cross, coef), penalty)
         intercept = self.target - self.mean @ coef
         noise = minimum / max(self.n - 3.0, 1.0)
-        unknown = float("nan")
-        return Fit(coef, intercept, strength, scale, minimum, noise, unknown, self.n, self.n)
+        return Fit(coef, intercept, strength, scale, minimum, noise, np.nan, self.n, self.n)
 
     # --- forgetting ---
 
@@ -267,7 +266,7 @@ class Rows:
         ``strength``: from (G + λs²)w = c, and min = q − cᵀw.
         """
         cross = gram.dot(fit.coef) + (strength * fit.scale**2)[:, None] * fit.coef
-        squares = fit.minimum + np.einsum("ij,ij->j", cross, fit.coef)
+        squares = fit.minimum + dots(cross, fit.coef)
         return replace(self, gram=gram, cross=cross, squares=squares)
 
     # --- errors ---
@@ -276,14 +275,13 @@ class Rows:
         """Return Σ(y − xᵀw − b)² of any weights w (d, c) and b (c,), of shape (c,)."""
         bias = self.target - self.mean @ coef - intercept
         # Σ(y − ȳ − (x − x̄)ᵀw)² = q − 2wᵀc + wᵀGw, and the means add n·bias².
-        centred = self.squares - 2.0 * np.einsum("ij,ij->j", coef, self.cross)
-        centred += np.einsum("ij,ij->j", coef, self.gram.dot(coef))
+        centred = self.squares - 2.0 * dots(coef, self.cross) + dots(coef, self.gram.dot(coef))
         return np.maximum(centred, 0.0) + self.n * bias**2
 
     def residual(self, fit: Fit) -> Array:
         """Return the squared error of a solution without its penalty, of shape (c,)."""
         standardized = fit.scale[:, None] * fit.coef
-        penalty = fit.strength * np.sum(standardized**2, axis=0)
+        penalty = fit.strength * dots(standardized, standardized)
         return np.maximum(fit.minimum - penalty, 0.0)
 
     def freedom(self, fit: Fit) -> float:

@@ -25,6 +25,11 @@ TIED = 1e-6
 """Difference of −2 log p below which two λ explain the targets equally well."""
 
 
+def dots(A: Floats, B: Floats) -> Array:
+    """Return aᵀb of every pair of columns a of A and b of B."""
+    return np.einsum("ij,ij->j", A, B)
+
+
 @dataclass(frozen=True, eq=False)
 class Eigen:
     """M = V diag(e) Vᵀ; right-hand sides lie in the span of V.
@@ -61,7 +66,7 @@ class Eigen:
         along = (Z @ self.V) ** 2
         inside = along @ (1.0 / (self.e + strength))
         # What lies outside of the span of V meets λ alone.
-        outside = np.einsum("ij,ij->i", Z, Z) - along.sum(axis=1)
+        outside = dots(Z.T, Z.T) - along.sum(axis=1)
         if len(self.e) == Z.shape[1]:
             return inside
         return inside + np.maximum(outside, 0.0) / strength
@@ -104,7 +109,7 @@ class Woodbury:
             x = c / D[:, None]
             # cᵀ(M + λ)⁻¹c = cᵀD⁻¹c − ‖L⁻¹BD⁻¹c‖²
             half = lapack.dtrtrs(L, self.B @ x, lower=1)[0]
-            energies.append(np.sum(c * x, axis=0) - np.sum(half**2, axis=0))
+            energies.append(dots(c, x) - dots(half, half))
             # det(D + BᵀB) = det D · det(I + BD⁻¹Bᵀ), and the latter is det(L)²
             outer = np.log(D / strength).sum()
             inner = 2.0 * np.log(L.diagonal()).sum()
@@ -120,8 +125,8 @@ class Woodbury:
 
     def leverages(self, Z: Floats, strength: float) -> Array:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
-        solved = self.solve(np.ascontiguousarray(Z.T), strength)
-        return np.maximum(np.einsum("ij,ji->i", Z, solved), 0.0)
+        columns = np.ascontiguousarray(Z.T)
+        return np.maximum(dots(columns, self.solve(columns, strength)), 0.0)
 
 
 System = Eigen | Woodbury
