@@ -126,17 +126,16 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        """Raise TypeError or ValueError where a parameter is not valid."""
-        for name, value in self.get_params(deep=False).items():
-            if name in ("adaptive", "fit_intercept", "standardize"):
-                if not isinstance(value, bool | np.bool_):
-                    raise TypeError(f"{name} must be True or False, got {value!r}")
-            elif value is None:
-                continue
-            elif name in ("rank", "n_tasks", "n_steps"):
-                validate.integer(name, value, 1, "the default is a good start")
-            elif name in ("alpha", "guard", "radius", "step_size"):
-                validate.number(name, value, "the default is a good start")
+        """Raise TypeError or ValueError where a parameter is not what its annotation says."""
+        hint = "the default is a good start"
+        for name, kind in type(self).__init__.__annotations__.items():
+            value = getattr(self, name, None)
+            if kind is bool and not isinstance(value, bool | np.bool_):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
+            if value is not None and kind == int | None:
+                validate.integer(name, value, 1, hint)
+            if value is not None and kind in (float, float | None):
+                validate.number(name, value, hint)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)

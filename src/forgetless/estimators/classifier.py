@@ -112,8 +112,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
 
     def _of(self, memory: Memory, classes: Array) -> Linear:
         """Return the model of the solution of a memory."""
-        linear = Linear(memory.fit.coef, memory.fit.intercept, classes=classes)
-        return linear.guarded(memory.rows, self.guard)
+        return Linear(*memory.fit[:2], classes=classes).guarded(memory.rows, self.guard)
 
     def _linear(self) -> Linear:
         state, memory = self._solved()

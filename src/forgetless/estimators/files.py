@@ -12,7 +12,6 @@ arrays out and returns the plan, ``_built`` puts them back:
 Nothing in a file is executed: a plan may name the classes below, and nothing else.
 """
 
-from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any
 
@@ -106,14 +105,9 @@ def from_document(document: io.Document) -> Any:
     fields.end()
     names = header["names"]
     targets = header["targets"]
-    valid = {
-        "type of its state": type(model._state) is model._states,
-        "number of targets": is_classifier(model) or targets in ([], [sizes["c"]]),
-        "number of names": len(names) in (0, d),
-    }
-    for what, is_valid in valid.items():
-        if not is_valid:
-            raise ValueError(f"the {what} is not valid")
+    has_targets = is_classifier(model) or targets in ([], [sizes["c"]])
+    if not (has_targets and type(model._state) is model._states and len(names) in (0, d)):
+        raise ValueError("its state, its targets or its names do not fit the model")
     model._cache = []
     model._n_seen = int(header["tasks"])
     model._start = {name: parameters[name] for name in model._fixed}
@@ -139,14 +133,13 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
     if value is None or isinstance(value, bool | int | float | str | list):
         return value
     kind = type(value).__name__
-    items: dict[Any, Any] = {}
     if isinstance(value, Named):
         kind = value.name
         items = value.arguments
-    elif isinstance(value, tuple):
-        items = value._asdict() if hasattr(value, "_asdict") else dict(enumerate(value))
-    elif is_dataclass(value):
-        items = vars(value)
+    elif kind == "tuple":
+        items = dict(enumerate(value))
+    else:
+        items = {key: getattr(value, key) for key in getattr(value, "__annotations__", ())}
     plans = {key: flatten(part, arrays, f"{name}.{key}".lstrip(".")) for key, part in items.items()}
     if kind in (*PARTS, "tuple"):
         return {"type": kind, "parts": list(plans.values())}

@@ -140,8 +140,7 @@ class StreamingLogistic(StreamingClassifier):
         # One product for all classes.
         coef = np.hstack([part.fit.coef for part in state.parts])
         intercept = np.concatenate([part.fit.intercept for part in state.parts])
-        linear = Linear(coef, intercept, classes=state.classes)
-        return linear.guarded(state.plain, self.guard)
+        return Linear(coef, intercept, classes=state.classes).guarded(state.plain, self.guard)
 
     def decision_function(self, X: Any) -> Array:
         """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""

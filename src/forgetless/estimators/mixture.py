@@ -47,16 +47,13 @@ class Mixture(NamedTuple):
 
     def parts(self, memory: Memory) -> list[tuple[Floats, Floats]]:
         """Return coefficients and intercept of every part."""
-        fits = [memory.fit, *(each.fit for each in self.memories)]
         mean = (np.zeros_like(memory.fit.coef), memory.rows.target)
-        return [*((fit.coef, fit.intercept) for fit in fits), mean]
+        return [*(each.fit[:2] for each in (memory, *self.memories)), mean]
 
     def weights(self, memory: Memory) -> tuple[Floats, Floats]:
         """Return the coefficients and the intercept of the mixture."""
         coefs, intercepts = zip(*self.parts(memory), strict=True)
-        coef = np.tensordot(self.shares, np.stack(coefs), 1)
-        intercept = self.shares @ np.stack(intercepts)
-        return coef, intercept
+        return np.tensordot(self.shares, coefs, 1), self.shares @ intercepts
 
     def judged(self, memory: Memory, loss: Loss) -> "Mixture":
         """Return the mixture with shares after the errors on a task that is not learned yet."""
@@ -71,8 +68,8 @@ class Mixture(NamedTuple):
             # In the units of all rows: those of few rows would let a constant column explode.
             scale = options.scale(memory.rows)
             pairs = zip(self.memories, DRIFTS, strict=True)
-            memories = tuple(_forgotten(each, g, blocks, scale, options) for each, g in pairs)
-            return self._replace(memories=memories)
+            memories = [_forgotten(each, g, blocks, scale, options) for each, g in pairs]
+            return self._replace(memories=tuple(memories))
         # After the first task leave-one-out errors tell the solution from the mean.
         n = memory.rows.n
         error = float(memory.rows.error_left_out(memory.fit).sum())

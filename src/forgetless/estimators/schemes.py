@@ -155,8 +155,8 @@ class Scheme(StreamingRegressor):
         return filter_[t - 1]
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         averages.power(self.average)
+        super()._check_parameters()
         if self.schedule is None:
             return
         as_schedule(self.schedule, self.n_tasks)
