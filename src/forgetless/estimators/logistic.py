@@ -24,7 +24,7 @@ from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
 from forgetless.estimators.linear import Linear
-from forgetless.estimators.memory import Memory, Options
+from forgetless.estimators.memory import Memory
 from forgetless.estimators.rows import Fit, Rows
 
 NEWTON = 25
@@ -127,10 +127,6 @@ class StreamingLogistic(StreamingClassifier):
                 f"X has {d:,} features, more than {WIDEST:,}; use StreamingRidgeClassifier, whose"
                 " memory is bounded"
             )
-
-    def _widened(self, state: LogisticState, count: int) -> dict[str, Any]:
-        parts = tuple(part.widened(count, Options(rank=WIDEST)) for part in state.parts)
-        return {"plain": state.plain.widened(count, WIDEST), "parts": parts}
 
     def _beside_coefficients(self) -> dict[str, Floats]:
         return {"scale": self._fitted().plain.scale}

@@ -35,8 +35,8 @@ STARTING = 1.0
 """Rows below which the evidence cannot tell λ, and the λ of a memory that forgets then: from the
 largest one it would take hundreds of tasks to come down."""
 
-Loss = Callable[[Floats, Floats], float]
-"""The squared error on a task of coefficients (d, c) and an intercept (c,)."""
+Loss = Callable[[Floats, Floats], Array]
+"""The squared errors (c,) on a task of coefficients (d, c) and an intercept (c,)."""
 
 
 class Mixture(NamedTuple):
@@ -57,7 +57,7 @@ class Mixture(NamedTuple):
 
     def judged(self, memory: Memory, loss: Loss) -> "Mixture":
         """Return the mixture with shares after the errors on a task that is not learned yet."""
-        errors = np.array([loss(*part) for part in self.parts(memory)])
+        errors = np.array([loss(*part).sum() for part in self.parts(memory)])
         # A part without any share could never come back.
         shares = (1.0 - SHARED) * self.shares + SHARED * PRIOR
         return self._replace(shares=_updated(shares, errors, 0.5))
@@ -80,10 +80,6 @@ class Mixture(NamedTuple):
             memory = Memory(rows, rows.solve(STARTING, options.scale(rows)))
         return Mixture((memory,) * len(DRIFTS), shares)
 
-    def widened(self, count: int, options: Options) -> "Mixture":
-        """Return the mixture with ``count`` more columns, zero so far."""
-        return self._replace(memories=tuple(m.widened(count, options) for m in self.memories))
-
 
 def _forgotten(
     memory: Memory, g: float, blocks: list[Rows], scale: Floats, options: Options
@@ -98,7 +94,7 @@ def _forgotten(
         walked = fit.strength / (1.0 + g * fit.strength)
         strength = max(walked, LEAST)
     for block in blocks:
-        rows = rows + block
+        rows = (rows + block).stored(options.dense)
         fit = rows.solve(strength, scale)
         rows = rows.truncated(options.vectors, fit)
     return Memory(rows, fit)
