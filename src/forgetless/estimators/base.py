@@ -189,8 +189,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
 
         Rows are not stored, but their statistics are: of a single row these are the row itself.
         """
-        document = files.to_document(self)
-        io.write(path, document.kind, document.header, document.arrays)
+        io.write(path, *files.to_document(self)[:3])
 
     def coefficients(self) -> Table:
         """Return a table of the coefficients by feature, one column for every target or class.
@@ -204,7 +203,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         labels = getattr(self, "classes_", [f"target {i}" for i in range(len(coef))])
         heads = ["coefficient"] if len(coef) == 1 else map(str, labels)
         columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
-        columns |= {head: row.tolist() for head, row in zip(heads, coef, strict=True)}
+        columns |= zip(heads, coef.tolist(), strict=True)
         columns |= {name: each.tolist() for name, each in self._beside_coefficients().items()}
         return Table("Coefficients", columns)
 

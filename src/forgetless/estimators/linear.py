@@ -89,7 +89,7 @@ class Linear(NamedTuple):
         n, d = X.shape
         # In blocks that are still in the cache when they are multiplied.
         step = max(BLOCK // (8 * d), 64)
-        if sparse.issparse(X) or n <= step:
+        if sparse.issparse(X):
             return self.held(X) @ self.coef + self.intercept
         values = np.empty((n, len(self.intercept)))
         for first in range(0, n, step):

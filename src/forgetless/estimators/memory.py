@@ -143,10 +143,6 @@ class Remembering(Streaming):
     fit_intercept: bool = True
     standardize: bool
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._options()
-
     def _options(self) -> Options:
         """Return how rows are kept and solved."""
         alpha = self.alpha

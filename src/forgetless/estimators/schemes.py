@@ -59,8 +59,6 @@ class Scheme(StreamingRegressor):
     _fixed = ("average", "fit_intercept")
     _own: tuple[str, ...] = ()
     """Parameters that take the place of a schedule."""
-    _is_budget = False
-    """Whether filters are those of gradient descent."""
 
     @abstractmethod
     def _constant(self, radius: float) -> Filter:
@@ -74,10 +72,10 @@ class Scheme(StreamingRegressor):
         before = state.before
         if t > 1:
             # What the model would have said of the task before it is learned.
-            squares = np.sum((X @ state.average - y) ** 2, axis=1)
-            error = float(squares.sum() if weight is None else weight @ squares)
-            rows = float(len(y) if weight is None else weight.sum())
-            before = before.plus(error, rows, before.rows + rows)
+            errors = (X @ state.average - y) ** 2
+            weights = np.ones(len(y)) if weight is None else weight
+            rows = float(weights.sum())
+            before = before.plus(float((weights @ errors).sum()), rows, before.rows + rows)
         residual = y - X @ state.last  # the average answers, and the last weights learn
         if weight is not None:
             # Σ ω(y − xᵀw)² is the squared error of the rows √ω·x and √ω·y.
@@ -122,8 +120,9 @@ class Scheme(StreamingRegressor):
                 " their number, or use a constant"
             )
         filter_ = resolve(schedule, k or 1, radius)
-        if isinstance(filter_, GradientDescent) != self._is_budget:
-            allowed = "of gradient descent" if self._is_budget else "such as fl.Ridge"
+        is_budget = isinstance(self, ContinualGD)
+        if isinstance(filter_, GradientDescent) != is_budget:
+            allowed = "of gradient descent" if is_budget else "such as fl.Ridge"
             raise TypeError(
                 f"schedule of {type(self).__name__} must give a filter {allowed}, got {filter_!r};"
                 " budgets of gradient steps are for ContinualGD"
@@ -272,7 +271,6 @@ class ContinualGD(Scheme):
     """
 
     _own = ("n_steps", "step_size")
-    _is_budget = True
 
     def __init__(
         self,
