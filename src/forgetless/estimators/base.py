@@ -44,6 +44,7 @@ class Before(NamedTuple):
 
     def plus(self, error: float, rows: float, learned: float) -> "Before":
         """Return the sums with a task of ``rows`` rows after ``learned`` rows."""
+        # n grows from ``learned`` to ``learned + rows``, and with it every earlier weight shrinks.
         left = (learned / (learned + rows)) ** 2
         return Before(
             self.error + error,
@@ -62,11 +63,11 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators. Two threads must not learn at the same time."""
 
     _state: Any = None
-    _cache: list[Any]
+    _cache: Any
     _n_seen: int = 0
-    _start: dict[str, Any]
+    _start: Any
     _y_shape: tuple[int, ...] = ()
-    _states: type
+    _n_groups: int | None = None
     _fixed: tuple[str, ...] = ()
     """Parameters that cannot change within a stream; ``_start`` are their values."""
 
@@ -83,6 +84,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weight of every row.
         """
+        # On a copy: a task that cannot be learned leaves the old model.
         blank = copy.copy(self)
         for name in ("_state", "_cache", "_n_seen", "_start", "_n_groups", "_y_shape", *_SEEN):
             blank.__dict__.pop(name, None)
@@ -172,6 +174,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         names : sequence of str, optional
             Their names, where features have names.
         """
+        # Statistics and weights of a column of zeros are zeros.
         state = self._fitted()
         validate.integer("count", count, 1, "pass the number of new features")
         draft = copy.copy(self)
@@ -251,7 +254,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
-        if self._state is not None:
+        if self._state is not None:  # with the rows that wait, and without what can be computed
             state |= {"_cache": [], "_state": self._fitted()}
         return state
 

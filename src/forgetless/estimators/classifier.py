@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Array, Floats
 from forgetless.estimators import records
 from forgetless.estimators.base import Before
@@ -62,7 +61,6 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
     ['a', 'c']
     """
 
-    _states = ClassState
     _fixed = ("rank", "standardize")
 
     def __init__(
@@ -78,7 +76,6 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         self.standardize = standardize
         self.guard = guard
 
-    @few_threads(lambda *call: gram_work(call[1].shape))
     def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> ClassState:
         state: ClassState | None = self._state
         options = self._options()

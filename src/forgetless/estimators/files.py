@@ -83,8 +83,9 @@ def from_document(document: io.Document) -> Any:
     names = header["names"]
     targets = header["targets"]
     has_targets = is_classifier(model) or targets in ([], [sizes["c"]])
-    if not (has_targets and type(model._state) is model._states and len(names) in (0, d)):
-        raise ValueError("its state, its targets or its names do not fit the model")
+    if not has_targets or len(names) not in (0, d):
+        raise ValueError("its targets or the names of its features do not fit its state")
+    # What a stream would have left beside the state.
     model._cache = []
     model._n_seen = int(header["tasks"])
     model._start = {name: parameters[name] for name in model._fixed}
@@ -140,6 +141,7 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
     if "array" in plan:
         shape = None if axes is None else tuple(sizes.get(axis) for axis in axes)
         array = fields.array(plan["array"], "f", shape)
+        # All arrays of one model have as many targets as the first of them.
         if axes is not None and axes[-1] == "c":
             sizes["c"] = array.shape[-1]
         return array.astype(np.float64, copy=False)
@@ -151,6 +153,7 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
     parts = plan["parts"]
     if plan["type"] == "tuple":
         return tuple(_built(part, fields, sizes) for part in parts)
+    # The name of a field says which axes its array has.
     kind = _class(plan["type"])
     pairs = zip(kind.__annotations__, parts, strict=True)
     return kind(*(_built(part, fields, sizes, key) for key, part in pairs))

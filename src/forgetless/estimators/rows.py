@@ -197,14 +197,13 @@ class Rows:
         standardized = self.gram.solve(u, strength, u[:, None] * self.cross)
         return self._fit(standardized, strength, scale)
 
-    def by_evidence(self, scale: Floats | None = None, strengths: Any = STRENGTHS) -> Fit:
-        """Return the solution with the λ of largest evidence, of those in ``strengths``."""
+    def by_evidence(self, scale: Floats | None = None, grid: Floats = STRENGTHS) -> Fit:
+        """Return the solution with the λ of largest evidence, of those in ``grid``."""
         scale = self.scale if scale is None else scale
         u = inverse_scale(scale)
         c = u[:, None] * self.cross
         system = self.gram.system(u)
         evidence = Evidence(system, c, self.squares, self.n)
-        grid = np.asarray(strengths)
         if self.near:
             strength = evidence.downhill(grid, self.near)
             return self._fit(system.solve(c, strength), strength, scale)

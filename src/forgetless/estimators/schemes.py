@@ -50,12 +50,11 @@ class Scheme(StreamingRegressor):
     """Base of the schemes: a stream of steps with the filters of a schedule."""
 
     schedule: Any
-    n_tasks: int | None
-    radius: float | None
-    average: float | None
+    n_tasks: Any
+    radius: Any
+    average: Any
     fit_intercept: bool
 
-    _states = SchemeState
     _fixed = ("average", "fit_intercept")
     _own: tuple[str, ...] = ()
     """Parameters that take the place of a schedule."""
@@ -82,6 +81,7 @@ class Scheme(StreamingRegressor):
             root = np.sqrt(weight)[:, None]
             X = X.multiply(root).tocsr() if sparse.issparse(X) else root * X
             residual = root * residual
+        # R = max ‖X_t‖₂, from which schedules and step sizes are made.
         radius = state.radius
         if self._needs_radius:
             radius = self.radius if self.radius is not None else max(radius, norm(X))
@@ -97,7 +97,7 @@ class Scheme(StreamingRegressor):
         average = last
         if self.average is not None:
             # w̄ ← w̄ + (w − w̄)/Σ (i/t)^r
-            total = averages.next_total(state.total, float(self.average), t)
+            total = averages.next_total(state.total, self.average, t)
             average = state.average + (last - state.average) / total
         strength = float(filter_.strength())
         return SchemeState(last, average, total, radius, strength, before)
@@ -113,7 +113,8 @@ class Scheme(StreamingRegressor):
         schedule = as_schedule(self.schedule, self.n_tasks)
         # A filter with one value per step knows its number of tasks.
         listed = getattr(schedule, "horizon", None)
-        k = self.n_tasks or self.__dict__.get("_n_groups") or listed
+        # As far as it is known: a filter that is the same for all tasks needs none.
+        k = self.n_tasks or self._n_groups or listed
         if k is not None and t > k:
             raise ValueError(
                 f"task {t} is beyond the {k} tasks that the schedule was made for; set n_tasks to"
