@@ -1,15 +1,12 @@
 """BoundComparisons: exact losses between every bound that applies."""
 
 import dataclasses
-import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.lab.problem import Problem
-from forgetless.theory.compare import setting_of
 from support.collections import random_pairs
 
 s = fl.schedules

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.lab.problem import Problem
 from forgetless.schedules import resolve
-from forgetless.theory.compare import setting_of
 from forgetless.theory.majorants import half_supremum
 from forgetless.theory.steps import steps_of
 from support.campaigns import SEED, seed_for
