@@ -121,7 +121,7 @@ def test_names_targets_commands_and_paths_exist(page):
         assert target in targets, f"make {target}"
     if page.suffix == ".md":
         for command in re.findall(r"(?:`|^ {4})forgetless ([a-z]+)", text, re.MULTILINE):
-            assert command in cli.commands, f"forgetless {command}"
+            assert command in cli.list_commands(None), f"forgetless {command}"
     for path in re.findall(r"(?<![\w/.-])(\w\w+(?:/\w+)+\.(?:py|js|json)\b)", text):
         places = (ROOT, ROOT / "src", ROOT / "src/forgetless", ROOT / "tests")
         assert any((place / path).exists() for place in places), path

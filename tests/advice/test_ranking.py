@@ -188,7 +188,7 @@ class Elsewhere(fl.orderings.Ordering):
 BAD = [
     (lambda: fl.advise([(X, y)], 5), TypeError, "wrap pairs as fl.TaskCollection"),
     (lambda: fl.advise(TASKS, 0), ValueError, "k must be at least 1, got 0"),
-    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case, got 'best'"),
+    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case; got 'best'"),
     (lambda: fl.advise(TASKS, 5, also=[fl.Ridge(1.0)]), TypeError, "also must be a dict of schedules by name"),
     (lambda: fl.advise(TASKS, 5, also={5: fl.Ridge(1.0)}), TypeError, "also must be a dict of schedules by name"),
     (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
