@@ -50,12 +50,13 @@ FENCE = re.compile(r"^```(python|pycon)\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", 
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
-def test_pages_run_top_to_bottom_and_print_what_they_say(page, capsys):
+def test_pages_run_top_to_bottom_and_print_what_they_say(page, capsys, tmp_path, monkeypatch):
     """All code of a page in its order, as a reader would type it; ``pycon`` is a session, ``python`` a program.
 
     Of a program the numbers in comments and in the text block that follows are compared with what is printed.
     """
     namespace, text = {"__name__": "docs"}, page.read_text()
+    monkeypatch.chdir(tmp_path)  # pages write files as a reader would
     for fence in FENCE.finditer(text):
         kind, block, shown = fence.groups()
         where = f"{page.name}, line {text[: fence.start()].count(chr(10)) + 1}"
