@@ -37,8 +37,6 @@ autosummary_generate = True
 autosummary_context = {
     "returned": {
         "forgetless.expect": ["forgetless.lab.results.Curves"],
-        "forgetless.simulate": ["forgetless.lab.results.Curves"],
-        "forgetless.worst_case": ["forgetless.lab.results.Curves"],
         "forgetless.loss_gradient": ["forgetless.lab.gradient.LossGradient"],
         "forgetless.advise": ["forgetless.advice.ranking.Advice", "forgetless.advice.ranking.Option"],
         "forgetless.optimal_schedule": ["forgetless.advice.optimal.OptimalSchedule"],
