@@ -1,13 +1,17 @@
 """How the documentation site is built by ``make docs``; nothing is loaded from the network, now or by a reader."""
 
 import re
+import sys
 import warnings
 from pathlib import Path
 
 import matplotlib as mpl
 from sphinx.application import Sphinx
+from sphinx_gallery.sorting import ExplicitOrder
 
 import forgetless
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # scripts of the gallery import papers/
 
 project = "forgetless"
 author = "The forgetless developers"
@@ -100,6 +104,7 @@ def _look(_: dict[str, object], __: str) -> None:
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
+    "subsection_order": ExplicitOrder([f"gallery/{each}" for each in ("exact", "schedules", "bounds", "papers")]),
     "filename_pattern": "/plot_",
     "capture_repr": (),
     "remove_config_comments": True,

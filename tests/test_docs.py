@@ -96,7 +96,8 @@ def test_links_lead_somewhere(page):
 
 
 TEXTS = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]
-for pattern in ("docs/*/*.md", "docs/gallery/*.py", "examples/*.py", "research/**/*.md", "papers/*.py", "src/**/*.py"):
+SCRIPTS = ("docs/gallery/**/*.py", "examples/*.py", "papers/*.py", "src/**/*.py")
+for pattern in ("docs/*/*.md", "research/**/*.md", *SCRIPTS):
     TEXTS += sorted(ROOT.glob(pattern))
 
 

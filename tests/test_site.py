@@ -17,7 +17,7 @@ mpl.use("Agg")
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-GALLERY = sorted((DOCS / "gallery").glob("plot_*.py"))
+GALLERY = sorted((DOCS / "gallery").rglob("plot_*.py"))
 
 PARTS = ("filters", "schedules", "orderings", "metrics", "plots", "reproduce", "sweeps", "tables")
 """Public parts with names of their own; those of ``forgetless.torch`` are read from its source, for it needs torch.
@@ -73,10 +73,6 @@ def test_every_page_has_a_place():
                     placed |= {str(each.with_suffix("")) for each in found}
     pages = {str(page.relative_to(DOCS).with_suffix("")) for page in [*DOCS.glob("*.md"), *(DOCS / "api").glob("*.md")]}
     assert pages - placed == set(), "no list of pages names them"
-
-
-def test_the_gallery_has_ten_scripts():
-    assert len(GALLERY) >= 10
 
 
 SOME = [pytest.param(script, marks=[pytest.mark.long] if i % 4 else []) for i, script in enumerate(GALLERY)]
