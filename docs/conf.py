@@ -27,7 +27,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 # The pages of execution times load scripts from a network.
-exclude_patterns = ["joss/*", "gallery/*", "_build", "sg_execution_times.rst", "auto_gallery/sg_execution_times.rst"]
+exclude_patterns = ["joss/*", "gallery/*", "_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 nitpicky = False
 # The settings of the gallery hold a function, so that they cannot be compared with those of the last build.
