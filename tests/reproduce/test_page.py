@@ -136,7 +136,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 from forgetless.reproduce import figures
 from forgetless.cli import run
 
-def stopped(*_):
+def stopped(*_, **__):
     print("half-written", flush=True)
     sys.stdin.read()
 

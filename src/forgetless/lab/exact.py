@@ -106,8 +106,6 @@ def expect(
     if any(each.name == "next_loss" for each in wanted):
         problem.check_next()
     values = expected(problem, wanted)
-    if not problem.labels:
-        values = {name: value[0] for name, value in values.items()}
     return Curves.of(
         values,
         problem.steps,

@@ -65,15 +65,17 @@ class Curves(Printed):
         n_trials: int | None = None,
         estimate: Callable[[], Mapping[str, float]] | None = None,
     ) -> "Curves":
-        """Return the curves of metrics over steps, before them trials, before them schedules.
+        """Return the curves of metrics (B, …) of B schedules, of which a single one has no axis.
 
-        Further axes are those of the metric; unknown metrics have one value per task if their name
-        begins with "task", else one per feature.
+        Before the steps there may be trials. Further axes are those of the metric; unknown metrics
+        have one value per task if their name begins with "task", else one per feature.
         """
         coordinates: dict[str, Sequence[Any]] = {"schedule": labels} if labels else {}
         if n_trials is not None:
             coordinates["trial"] = range(n_trials)
         coordinates["step"] = np.asarray(steps).tolist()
+        if not labels:
+            values = {name: value[0] for name, value in values.items()}
         axes = {}
         for name, value in values.items():
             own = NAMED[name].axes if name in NAMED else ()

@@ -86,9 +86,7 @@ def simulate(  # noqa: PLR0913
     _check_size(problem, n_trials, wanted)
     common = shared_seed(seed)
     parts = [followed(problem, each, wanted, n_trials, common) for each in problem.filters]
-    values = parts[0]
-    if problem.labels:
-        values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     return Curves.of(values, problem.steps, problem.labels, n_trials)
 
 
