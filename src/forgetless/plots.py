@@ -79,7 +79,7 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     """
     ax = axes_of(ax, 1.4 * WIDTH, HEIGHT)
     for i, option in enumerate(advice.options):
-        if option.scale is not None:
+        if len(option.scales) > 1:
             ax.plot(option.scales, option.losses, label=figure_label(option.shape, 60), **look(i))
             ax.plot(option.scale, option.loss, zorder=3, **dots(i))
         if option.shape == "no regularization":
@@ -196,13 +196,12 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any = None) -> Any:
+def plot_schedule(coefficients: Any, constant: float, title: str, ax: Any = None) -> Any:
     """Draw the coefficients of a schedule over the steps, and the best constant as a line."""
     ax = axes_of(ax, WIDTH, HEIGHT)
     t = np.arange(1, len(coefficients) + 1)
     ax.plot(t, coefficients, drawstyle="steps-mid", label="optimal", **look(0))
-    if constant is not None:
-        ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))
+    ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))
     ax.set(xlabel="step t", ylabel="coefficient λ", title=figure_label(title, 80), ylim=(0, None))
     ax.legend()
     return ax
