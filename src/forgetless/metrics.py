@@ -76,10 +76,9 @@ class Metric:
     name : str
     evaluate : function of a snapshot
         A snapshot has ``n_steps``, ``tasks``, ``weights`` (d, c), ``losses`` (M,), ``next_loss``,
-        ``distance``, the sums over the visits of each task ``visits``, ``seen``, ``forgotten`` and
-        ``moved`` (M,), and ``square(A, b)`` = ‖A w − b‖². All have leading axes for schedules or
-        trials.
-        Expectations pass through, so use these linearly.
+        the sums over the visits of each task ``visits``, ``seen``, ``forgotten`` and ``moved``
+        (M,), and ``square(A, b)`` = ‖A w − b‖², A being None for the identity. All have leading
+        axes for schedules or trials. Expectations pass through, so use these linearly.
     path : bool, default False
         Whether it reads the sums over visits. In ``expect`` they cost M times as much.
     affine : bool, default False
@@ -93,7 +92,7 @@ class Metric:
 
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> size = fl.metrics.Metric("size", lambda now: now.square(np.eye(2), 0.0), affine=True)
+    >>> size = fl.metrics.Metric("size", lambda now: now.square(None, 0.0), affine=True)
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [0.0])])
     >>> float(fl.expect(tasks, fl.Projection(), k=1, metrics=size).values["size"][0])
     0.5
@@ -131,6 +130,8 @@ class Outputs:
 
     Attributes
     ----------
+    rows : array of shape (..., c, d)
+        The weights of c targets.
     outputs : array of shape (..., c, Σr)
         Along the singular vectors of all tasks, for c targets.
     visits : array of shape (..., M)
@@ -143,6 +144,7 @@ class Outputs:
 
     tasks: TaskCollection
     n_steps: int
+    rows: Floats
     outputs: Floats
     visits: Floats
     means: Floats
@@ -172,6 +174,22 @@ class Outputs:
         squares = ((self.outputs - self.means) ** 2).sum(-2)
         return self.visits * self.tasks.by_task(squares) + self.spreads
 
+    def square(self, A: Any, b: Any) -> Floats:
+        """Return ‖A w − b‖² summed over targets, of shape (...); ‖w − b‖² where A is None."""
+        products = self.rows
+        if A is not None:
+            # One product for all weights: a product for each of them would read A as often.
+            flat = products.reshape(-1, self.tasks.n_features) @ np.transpose(A)
+            products = flat.reshape(*products.shape[:-1], -1)
+        errors = products - columns(b, self.tasks).T
+        return np.asarray(np.sum(errors**2, axis=(-2, -1)))
+
+
+def columns(b: Any, tasks: TaskCollection) -> Floats:
+    """Return targets b as a matrix with a column for every target; one number stands for all."""
+    array = np.asarray(b, dtype=np.float64)
+    return array.reshape(-1, tasks.n_targets) if array.ndim else np.full((1, 1), array)
+
 
 class Given(Outputs):
     """The snapshot of given weights, and of the order of tasks where a metric needs one."""
@@ -185,6 +203,7 @@ class Given(Outputs):
             raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
         self.weights = w.reshape(*w.shape[: w.ndim - len(tail)], *tail[:1], tasks.n_targets)
         # x = s ∘ (V w − V X⁺y), from which all losses follow.
+        self.rows = np.swapaxes(self.weights, -1, -2)
         errors = np.swapaxes(tasks.singular_vectors @ self.weights - tasks.targets, -1, -2)
         self.path = errors * tasks.singular_values
         self.outputs = self.path
@@ -288,7 +307,7 @@ forgetting = Metric("forgetting", lambda now: _mean(now.forgotten, now), path=Tr
 drift = Metric("drift", lambda now: np.maximum(_mean(now.moved, now), 0.0), path=True)
 # A sum over the moves of the next step.
 next_loss = Metric("next_loss", lambda now: now.next_loss, affine=True)
-distance = Metric("distance", lambda now: now.distance, affine=True)
+distance = Metric("distance", lambda now: now.square(None, now.tasks.teacher()), affine=True)
 task_losses = Metric("task_losses", lambda now: now.losses, axes=("task",))
 task_forgetting = Metric(
     "task_forgetting",
@@ -310,15 +329,9 @@ weights = Metric(
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 """The metrics that ``simulate`` records by default."""
 
-TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-"""The metrics with one value per task."""
-
 _ALL = (average_loss, seen_loss, forgetting, drift, next_loss, distance)
 NAMED = {each.name: each for each in (*_ALL, task_losses, task_forgetting, task_drift, weights)}
 """All metrics that can be asked for by name."""
-
-ENSEMBLE_METRICS = (*NAMED, "task_distances")
-"""Those of random tasks have one more."""
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -135,6 +135,5 @@ class Ordering(ABC):
         if n_trials is not None:
             count = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
-        blocks = [block.copy() for block in draws(self, n_tasks, k, count, seed)]
-        orders = np.concatenate(blocks, axis=1)
+        orders = np.concatenate(list(draws(self, n_tasks, k, count, seed)), axis=1)
         return orders[0] if n_trials is None else orders
