@@ -7,7 +7,7 @@ import numpy as np
 
 from forgetless._validate import Array, Floats
 from forgetless.lab.chain import Run
-from forgetless.metrics import columns
+from forgetless.tasks.outputs import columns
 
 
 class Snapshot:

@@ -17,7 +17,7 @@ from forgetless._threads import one_blas_thread
 from forgetless._validate import Array, Floats
 from forgetless.filters import Filter
 from forgetless.lab.problem import Problem, checked_factors
-from forgetless.metrics import Metric, Outputs
+from forgetless.metrics import Metric
 from forgetless.orderings.sampling import (
     BLOCK,
     TRIALS,
@@ -26,6 +26,7 @@ from forgetless.orderings.sampling import (
     generators,
     shared_seed,
 )
+from forgetless.tasks.outputs import Outputs
 
 _FACTORS = 2**17
 """Filter factors evaluated at once: they stay in the cache until the steps that use them."""
@@ -47,7 +48,10 @@ _GRAM = 10
 # Threads of a product spin for a while and would slow down the steps after it.
 @one_blas_thread()
 def followed(
-    problem: Problem, metrics: list[Metric], n_trials: int, seed: Any
+    problem: Problem,
+    metrics: list[Metric],
+    n_trials: int,
+    seed: Any,
 ) -> dict[str, Floats]:
     """Return the metrics (B, n_trials, n_steps, …) of runs with B schedules, on the same orders."""
     curves: dict[str, Floats] = {}
@@ -70,7 +74,13 @@ class Trials(Outputs):
     to the walk of the teacher, so that errors are those of the present labels.
     """
 
-    def __init__(self, problem: Problem, n_trials: int, metrics: list[Metric], seed: Any) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        n_trials: int,
+        metrics: list[Metric],
+        seed: Any,
+    ) -> None:
         tasks = problem.tasks
         self.problem = problem
         self.tasks = tasks
@@ -200,7 +210,12 @@ class Disturbance:
     same numbers whatever their number is.
     """
 
-    def __init__(self, problem: Problem, n_trials: int, seed: Any) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        n_trials: int,
+        seed: Any,
+    ) -> None:
         tasks = problem.tasks
         self.tasks = tasks
         self.n_trials = n_trials

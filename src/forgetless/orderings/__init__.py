@@ -75,7 +75,11 @@ class WithReplacement(Ordering):
         return drawn(n_tasks, self.probabilities)
 
     def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+        self,
+        n_tasks: int,
+        k: int,
+        n_trials: int,
+        rng: np.random.Generator,
     ) -> Iterator[Indices]:
         if self.probabilities is None:
             for size in block_sizes(k):
@@ -131,13 +135,22 @@ class WithoutReplacement(Ordering):
         # The state is the set of tasks seen in this epoch.
         return epoch(n_tasks, t % n_tasks)
 
-    def following(self, n_tasks: int, t: int, visits: Any) -> Any:
+    def following(
+        self,
+        n_tasks: int,
+        t: int,
+        visits: Any,
+    ) -> Any:
         # A task seen in this epoch has one visit more than the others.
         visits_of_seen = t // n_tasks + 1.0
         return (visits_of_seen - visits) / (visits_of_seen * n_tasks - t)
 
     def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+        self,
+        n_tasks: int,
+        k: int,
+        n_trials: int,
+        rng: np.random.Generator,
     ) -> Iterator[Indices]:
         pending = np.empty((n_trials, 0), index_dtype(n_tasks))
         for size in block_sizes(k):
@@ -181,7 +194,11 @@ class _OneOrder(Ordering):
         return single(int(self.task(n_tasks, t)))
 
     def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+        self,
+        n_tasks: int,
+        k: int,
+        n_trials: int,
+        rng: np.random.Generator,
     ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             steps = np.arange(first, min(first + BLOCK, k))
@@ -277,7 +294,7 @@ def as_ordering(value: Any) -> Ordering:
         return known
     if inspect.isclass(value) and issubclass(value, Ordering):
         raise TypeError(
-            f"ordering is {value.__name__} itself; make one by calling it: fl.{value.__name__}()"
+            f"ordering is {value.__name__} itself; make one by calling it: {value.__name__}()"
         )
     kind = ValueError if isinstance(value, str) else TypeError
     raise kind(

@@ -1,6 +1,7 @@
 """The moves of one step of a chain of tasks, and those of draws, fixed orders and epochs."""
 
 import functools
+import math
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +34,12 @@ class Moves:
     """
 
     def __init__(
-        self, source: Any, target: Any, task: Any, probability: Any, n_targets: int = 0
+        self,
+        source: Any,
+        target: Any,
+        task: Any,
+        probability: Any,
+        n_targets: int = 0,
     ) -> None:
         self.source = np.asarray(source, dtype=np.int64)
         self.target = np.asarray(target, dtype=np.int64)
@@ -121,16 +127,32 @@ def epoch(n_tasks: int, size: int) -> Moves:
 def _added(n_tasks: int, size: int) -> Moves:
     """Return the moves that add a task to a set of ``size`` tasks, each with the same law.
 
-    A set is a number whose binary digits are its tasks; sets of one size are counted in the order
-    of these numbers.
+    In the combinatorial number system the set c_0 < c_1 < … has the number Σ_j C(c_j, j + 1).
+    Without its i-th task those after it move down one place.
     """
-    sets = np.arange(2**n_tasks)
-    sizes = np.bitwise_count(sets)
-    position = np.cumsum(sizes == size) - 1
-    larger = sets[sizes == size + 1]
-    target, task = np.nonzero(larger[:, None] >> np.arange(n_tasks) & 1)
-    source = position[larger[target] ^ (1 << task)]
-    return Moves(source, target, task, np.full(len(task), 1 / (n_tasks - size)))
+    table = [[math.comb(task, j) for j in range(size + 2)] for task in range(n_tasks)]
+    binomials = np.array(table, dtype=np.int64)
+    sets = _sets(n_tasks, size + 1)
+    place = np.arange(size + 1)
+    here = binomials[sets, place + 1]
+    lower = binomials[sets, place]
+    before = np.cumsum(here, axis=1) - here
+    after = lower.sum(axis=1, keepdims=True) - np.cumsum(lower, axis=1)
+    target = np.repeat(np.arange(len(sets)), size + 1)
+    law = np.full(sets.size, 1 / (n_tasks - size))
+    return Moves((before + after).ravel(), target, sets.ravel(), law)
+
+
+@functools.lru_cache(maxsize=2)
+def _sets(n_tasks: int, size: int) -> NDArray[np.int64]:
+    """Return all sets of ``size`` tasks in the order of their numbers, a row of each."""
+    if size == 0:
+        return np.zeros((1, 0), dtype=np.int64)
+    # Sets with the largest task m are m beside the first C(m, size − 1) smaller sets.
+    counts = [math.comb(m, size - 1) for m in range(n_tasks)]
+    rests = np.concatenate([np.arange(count) for count in counts])
+    largest = np.repeat(np.arange(n_tasks), counts)
+    return np.column_stack([_sets(n_tasks, size - 1)[rests], largest])
 
 
 _kept = functools.lru_cache(maxsize=256)(_added)

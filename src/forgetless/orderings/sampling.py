@@ -42,7 +42,13 @@ def block_sizes(k: int) -> Iterator[int]:
         yield min(BLOCK, k - first)
 
 
-def draws(ordering: Any, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
+def draws(
+    ordering: Any,
+    n_tasks: int,
+    k: int,
+    n_trials: int,
+    seed: Any,
+) -> Iterator[Indices]:
     """Yield task indices in blocks of shape (n_trials, T); see ``Ordering.sample``.
 
     Trial i is the same whatever ``n_trials`` is.
@@ -90,7 +96,12 @@ def generators(
     return found
 
 
-def uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -> Indices:
+def uniform(
+    n_tasks: int,
+    n_trials: int,
+    size: int,
+    rng: np.random.Generator,
+) -> Indices:
     """Return uniform indices of shape (n_trials, size).
 
     One random number below M^p gives p of them at once, as its digits in base M: exactly uniform,
