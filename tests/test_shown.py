@@ -64,8 +64,8 @@ def test_given_axes_are_drawn_on():
 
     optimal = fl.optimal_schedule(fl.theory.constructions.two_tasks(np.pi / 8), 8, objective="worst_case")
     curves, worst = fl.expect(TASKS, NAMED, 9, record="all"), fl.worst_case(TASKS, NAMED, 9)
-    proved = (fl.compare_bounds(TASKS, 2.0, 40), fl.compare_bounds(TASKS, NAMED, 9))
-    for shown in (curves, worst, *proved, optimal, fl.advise(TASKS, 9)):
+    proved = fl.compare_bounds(TASKS, 2.0, 40)
+    for shown in (curves, worst, proved, optimal, fl.advise(TASKS, 9)):
         ax = plt.subplots()[1]
         assert shown.plot(ax=ax) is ax
         assert ax.get_lines()

@@ -97,7 +97,7 @@ def shown(path):
     return [each.text for each in root.iter(f"{tag}text")], [curve for curve in curves if len(curve) > 40]
 
 
-PICTURES = {"picture": 6, "unregularized": 7, "orders": 3, "sampling": 3}
+PICTURES = {"picture": 6, "unregularized": 7, "orders": 3, "sampling": 3, "stream": 4}
 """Scripts beside the page that shows their picture, and the fewest curves of it."""
 
 

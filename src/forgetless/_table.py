@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._text import label, needs, printable, readable_number
+from forgetless._text import label, needs, printable, readable_number, wrapped
 
 
 class Noted(NamedTuple):
@@ -114,7 +114,8 @@ class Table:
         return frame(self.values())
 
     def _repr_html_(self) -> str:
-        return titled(self)
+        body = html_table(self)
+        return f"{_paragraph(self.title.splitlines())}{body}{_paragraph(self.facts)}"
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -127,9 +128,14 @@ class Printed(ABC):
     def table(self) -> Table:
         """Return the printed table."""
 
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame."""
+        return self.table().to_frame()
+
     def __repr__(self) -> str:
         table = self.table()
-        return f"{table.title}\n{table.text()}"
+        text = f"{wrapped(*table.title.splitlines())}\n{table.text()}"
+        return f"{text}\n\n{wrapped(*table.facts)}" if table.facts else text
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -191,13 +197,7 @@ def html_table(content: Table) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def titled(content: Table) -> str:
-    """Return a table between its title and its facts, as notebooks show it."""
-    return f"{paragraph([content.title])}{html_table(content)}{paragraph(content.facts)}"
-
-
-def paragraph(lines: Iterable[str]) -> str:
-    """Return a paragraph of lines of text; nothing if there are none."""
+def _paragraph(lines: Iterable[str]) -> str:
     joined = "<br>".join(map(html_text, lines))
     return f"<p>{joined}</p>" if joined else ""
 

@@ -3,6 +3,7 @@ for terminals, figures and pages.
 """
 
 import math
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -35,6 +36,20 @@ def printable(text: str, width: int | None = None) -> str:
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
     return printable(escaped, width)
+
+
+def wrapped(*lines: str) -> str:
+    """Return text whose lines are broken at 98 characters, and continued with an indent.
+
+    Examples
+    --------
+    >>> print(wrapped("short", "", "word " * 20))
+    short
+    <BLANKLINE>
+    word word word word word word word word word word word word word word word word word word word
+        word
+    """
+    return "\n".join(textwrap.fill(line, 98, subsequent_indent="    ") for line in lines)
 
 
 def error_text(error: BaseException) -> str:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import forgetless as fl
+from forgetless.estimators.linear import column_range
 from forgetless.estimators.moments import Dense, LowRank
-from forgetless.estimators.ranges import column_range
 from forgetless.estimators.rows import Rows
 from forgetless.estimators.systems import STRENGTHS
 

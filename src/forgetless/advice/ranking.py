@@ -3,7 +3,6 @@ on the tasks at hand.
 """
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from forgetless import _validate as validate
 from forgetless._progress import track
-from forgetless._table import Table, titled
+from forgetless._table import Printed, Table
 from forgetless._validate import Floats
 from forgetless.advice._search import Curve, Losses, own_shapes, search, shapes
 from forgetless.filters import Projection
@@ -83,8 +82,8 @@ class Option:
     losses: tuple[float, ...] = field(default=(), repr=False)
 
 
-@dataclass(frozen=True)
-class Advice:
+@dataclass(frozen=True, repr=False)
+class Advice(Printed):
     """Schedules in the order of their losses; prints as a table and a sentence.
 
     Attributes
@@ -111,19 +110,16 @@ class Advice:
         """The schedule to use."""
         return self.options[0].schedule
 
-    @property
-    def table(self) -> list[dict[str, Any]]:
-        """The ranking as plain rows, best first."""
-        return [
-            {
-                "shape": option.shape,
-                "schedule": option.code,
-                "λ/R²": _range(option.strengths),
-                "loss": option.loss,
-                "× best": self._ratio(option.loss),
-            }
-            for option in self.options
-        ]
+    def table(self) -> Table:
+        """Return the ranking, best first."""
+        columns: dict[str, list[Any]] = {
+            "shape": [option.shape for option in self.options],
+            "schedule": [option.code for option in self.options],
+            "λ/R²": [_range(option.strengths) for option in self.options],
+            "loss": [option.loss for option in self.options],
+            "× best": [self._ratio(option.loss) for option in self.options],
+        }
+        return Table(f"Which λ? {self.k} steps", columns, (self.why,))
 
     @property
     def why(self) -> str:
@@ -144,10 +140,6 @@ class Advice:
         average = "The t²-average of unregularized steps, which needs no k, has"
         return f"{text} {average} {ratio:.3g} times as much."
 
-    def to_frame(self) -> Any:
-        """Return the ranking as a pandas data frame, one row for every shape."""
-        return self._printed().to_frame()
-
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape; returns the axes."""
         from forgetless.plots import plot_advice
@@ -159,15 +151,6 @@ class Advice:
         if least <= _NOTHING * self.options[-1].loss or not math.isfinite(loss):
             return None
         return loss / least
-
-    def _printed(self) -> Table:
-        return Table.of_rows(f"Which λ? {self.k} steps", self.table, (self.why,))
-
-    def __repr__(self) -> str:
-        return f"{self._printed().text()}\n\n{textwrap.fill(self.why, 98)}"
-
-    def _repr_html_(self) -> str:
-        return titled(self._printed())
 
 
 def _range(strengths: tuple[float, float]) -> str:
@@ -212,8 +195,7 @@ def advise(
     Returns
     -------
     Advice
-        ``.best`` is a schedule, ``.table`` the ranking as rows, ``.why`` a sentence; it prints as
-        both.
+        ``.best`` is a schedule, ``.table()`` the ranking, ``.why`` a sentence; it prints as both.
 
     Examples
     --------

@@ -178,9 +178,7 @@ def _predicted(model: Any, table: Any) -> Iterator[dict[str, Any]]:
     """Yield the columns of predictions of a chunk of rows after the other."""
     from forgetless.tables.scores import WITHIN
 
-    for chunk in table.chunks():
-        # What nobody has typed is no row.
-        rows = chunk.dropna(how="all")
+    for rows in table.chunks():
         if not len(rows):
             continue
         if model.is_classifier:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.estimators.memory import Memory, Options
 from forgetless.estimators.rows import Rows
 
@@ -107,10 +107,10 @@ def _forgotten(
     return Memory(rows, fit)
 
 
-def _updated(shares: Floats, errors: Floats, power: float) -> Floats:
+def _updated(shares: Floats, errors: Floats, power: float) -> Array:
     """Return shares after squared errors of the parts, which count by their logarithms: no unit,
     and no rules for outliers.
     """
     errors = np.maximum(errors, 1e-300)
     shares = shares * (errors.min() / errors) ** power
-    return np.asarray(shares / shares.sum())
+    return shares / shares.sum()

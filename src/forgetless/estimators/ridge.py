@@ -4,17 +4,15 @@ import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Floats
 from forgetless.estimators import tasks
-from forgetless.estimators.base import Before, Remembering
+from forgetless.estimators.base import Before, StreamingRegressor
 from forgetless.estimators.blocks import rows_of
-from forgetless.estimators.memory import Memory, Options, learned
+from forgetless.estimators.linear import Linear
+from forgetless.estimators.memory import Memory, Remembering, learned
 from forgetless.estimators.mixture import Loss, Mixture
-from forgetless.estimators.moments import inverse_scale
-from forgetless.estimators.ranges import Guard
 from forgetless.estimators.rows import Rows, check_squares
 
 WAITING = 64
@@ -42,7 +40,7 @@ class State(NamedTuple):
     n_waiting: int = 0
 
 
-class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
+class StreamingRidge(StreamingRegressor, Remembering):
     """Ridge regression on all rows of a stream of tasks, from statistics of bounded size.
 
     For ordinary data, with nothing to tune. Every call of ``partial_fit`` adds a task. The weights
@@ -139,10 +137,8 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             rows = rows_of(X, y, sample_weight, center=center, dense=self._options().dense)
             return self.partial_fit_rows(rows)
         state = self._state
-        self._check_fixed()
-        # scikit-learn's checks write attributes of the first task: on a copy, all or nothing.
-        draft = copy.copy(self)
-        X, y, weight = tasks.task(draft, X, y, sample_weight, first=state is None)
+        draft = self._draft()
+        X, y, weight = tasks.task(draft, X, y, sample_weight)
         if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
             count = state.n_waiting + len(X)
             check_squares(X, X, y)
@@ -163,35 +159,31 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
                 f"rows must be the statistics of rows, got {type(rows).__name__}; make them with"
                 " forgetless.rows_of(X, y), or use partial_fit(X, y)"
             )
-        self._check_fixed()
         if rows.centered != bool(self.fit_intercept):
             raise ValueError(
                 f"rows are {'' if rows.centered else 'not '}centred, but fit_intercept is"
                 f" {self.fit_intercept}; use rows_of(X, y, center={bool(self.fit_intercept)})"
             )
-        draft = copy.copy(self)
+        draft = self._draft()
         state = self._merged()
-        shape = () if len(rows.target) == 1 else (len(rows.target),)
+        d, n_targets = rows.cross.shape
         if state is None:
-            draft.n_features_in_ = len(rows.mean)
-            draft._y_shape = shape
-        elif (len(rows.mean), shape) != (self.n_features_in_, self._y_shape):
+            draft.n_features_in_ = d
+            draft._y_shape = () if n_targets == 1 else (n_targets,)
+        elif rows.cross.shape != state.memory.rows.cross.shape:
+            known = state.memory.rows.cross.shape
             raise ValueError(
-                f"rows have {len(rows.mean)} features and {len(rows.target)} targets, the tasks"
-                f" before {self.n_features_in_} and {len(state.memory.rows.target)}"
+                f"rows have {d} features and {n_targets} targets, the tasks before {known[0]} and"
+                f" {known[1]}; use fit to start again"
             )
-        loss = None if state is None else self._loss_on_rows(state, rows)
-        return self._commit(draft, self._after(state, [rows], loss))
-
-    def _widened(self, state: State, count: int) -> dict[str, Any]:
-        options = self._options()
-        mixture = None if state.mixture is None else state.mixture.widened(count, options)
-        return {"memory": state.memory.widened(count, options), "mixture": mixture}
-
-    def _options(self) -> Options:
-        return Options(
-            self._strength(), self.rank, bool(self.fit_intercept), bool(self.standardize)
-        )
+        elif self._model(*state[:2]).allows(rows.low, rows.high):
+            return self._commit(draft, self._after(state, [rows], _loss_on(rows)))
+        elif self.adaptive:
+            raise ValueError(
+                "rows leave the range that guard allows, so adaptive=True cannot judge predictions"
+                " of them from their statistics; use partial_fit(X, y), or guard=None"
+            )
+        return self._commit(draft, self._after(state, [rows], None))
 
     @few_threads(lambda *call: gram_work(call[1].shape))
     def _learned(self, X: Any, y: Floats, weight: Any) -> State:
@@ -200,7 +192,7 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         blocks = self._options().blocks(X, y, weight)
         if state is None:
             return self._after(None, blocks, None)
-        inside = Guard.of(state.memory.rows, self.guard).held(X)
+        inside = self._model(*state[:2]).held(X)
 
         def loss(coef: Floats, intercept: Floats) -> float:
             errors = (inside @ coef + intercept - y) ** 2
@@ -208,31 +200,26 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
 
         return self._after(state, blocks, loss)
 
-    def _loss_on_rows(self, state: State, rows: Rows) -> Loss | None:
-        """Return the squared error on a task given as statistics; None where the guard matters."""
-        if Guard.of(state.memory.rows, self.guard).allows(rows.low, rows.high):
-            return lambda coef, intercept: float(rows.error(coef, intercept).sum())
-        if self.adaptive:
-            raise ValueError(
-                "rows leave the range that guard allows, so adaptive=True cannot judge predictions"
-                " of them from their statistics; use partial_fit(X, y), or guard=None"
-            )
-        return None
-
     def _after(self, state: State | None, blocks: Any, loss: Loss | None) -> State:
-        """Return the state after a task given as blocks, with its squared error before learning."""
+        """Return the state after a task given as blocks, with its squared error before learning,
+        where it is known.
+        """
         options = self._options()
-        mixture = Mixture() if self.adaptive else None
-        before = Before()
-        memory = None
-        if state is not None:
+        if state is None:
+            mixture = Mixture() if self.adaptive else None
+            before = Before()
+            memory = None
+            n = 0.0
+        else:
             memory, mixture, before, *_ = state
-        n = 0.0 if memory is None else memory.rows.n
-        error = None if loss is None else loss(*_weights(memory, mixture))
+            n = memory.rows.n
+        error = None
+        if memory is not None and loss is not None:
+            error = loss(*self._model(memory, mixture)[:2])
+            if mixture is not None:
+                mixture = mixture.judged(memory, loss)
         if mixture is not None:
             blocks = list(blocks)
-            if memory is not None and loss is not None:
-                mixture = mixture.judged(memory, loss)
         memory = learned(memory, blocks, options)
         if mixture is not None:
             if memory.fit.n < memory.rows.n:
@@ -242,29 +229,32 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
             before = before.plus(error, memory.rows.n - n, n)
         return State(memory, mixture, before)
 
-    # --- reading ---
-
     def _merged(self) -> State | None:
         """Return the state with waiting rows learned."""
         state: State | None = self._state
         if state is None or not state.waiting:
             return state
         # They were checked when they came.
-        X = np.concatenate([X for X, _ in state.waiting])
-        y = np.concatenate([y for _, y in state.waiting])
+        X, y = (np.concatenate(parts) for parts in zip(*state.waiting, strict=True))
         draft = copy.copy(self)
         draft._state = state._replace(waiting=(), n_waiting=0)
         return draft._learned(X, y, None)
 
-    def _fitted(self) -> State:
-        state: State = self._solved()[0]
-        return state
+    def _widened(self, state: State, count: int) -> dict[str, Any]:
+        options = self._options()
+        mixture = None if state.mixture is None else state.mixture.widened(count, options)
+        return {"memory": state.memory.widened(count, options), "mixture": mixture}
 
-    @few_threads(lambda _: 0.0)
-    def _solved_now(self) -> tuple[State, Memory]:
-        state = self._merged()
-        assert state is not None
-        return state, state.memory.current(self._options())
+    # --- reading ---
+
+    def _model(self, memory: Memory, mixture: Mixture | None) -> Linear:
+        """Return the model of a memory, or of a mixture with it."""
+        weights = memory.fit[:2] if mixture is None else mixture.weights(memory)
+        return Linear(*weights).guarded(memory.rows, self.guard)
+
+    def _linear(self) -> Linear:
+        state, memory = self._solved()
+        return self._model(memory, state.mixture)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions.
@@ -281,26 +271,26 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         array of shape (n,) or (n, c), and with ``return_std`` another one
         """
         state, memory = self._solved()
-        guard = Guard.of(memory.rows, self.guard)
-        X = tasks.rows(self, X, is_guarded=self.guard is not None)
-        mean = self._shaped(guard.predict(X, *_weights(memory, state.mixture)))
+        model = self._model(memory, state.mixture)
+        X = tasks.rows(self, X)
+        mean = self._shaped(model.predict(X))
         if not return_std:
             return mean
-        variances = memory.rows.variances(guard.held(X), memory.fit, self._noise(state, memory))
+        noise = _noise(memory, state.before)
+        variances = memory.rows.variances(model.held(X), memory.fit, noise)
         return mean, self._shaped(np.sqrt(variances))
 
-    def _noise(self, state: State, memory: Memory) -> Floats:
-        """Return the variance of the noise, (c,).
+    def standard_errors(self) -> Floats:
+        """Return the standard errors of the coefficients of one target, the first of several.
 
-        Tasks differ more than rows do: errors of late tasks before they were learned are larger.
+        NaN where a column has not varied. With ``adaptive`` they are those of the model of all
+        rows.
         """
-        noise = memory.rows.noise(memory.fit)
-        before = state.before
-        if not before.recent_rows:
-            return noise
-        late = before.recent / before.recent_rows / len(noise)
-        typical = max(float(noise.mean()), 1e-300)
-        return noise * max(1.0, late / typical)
+        state, memory = self._solved()
+        fit = memory.fit
+        leverages = memory.rows.leverages(np.eye(len(fit.coef)), fit)
+        errors = np.sqrt(leverages * _noise(memory, state.before)[0])
+        return np.where(fit.scale > 0, errors, np.nan)
 
     def _beside_coefficients(self) -> dict[str, Floats]:
         # A mixture has no standard errors, and several targets have several.
@@ -308,46 +298,20 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         errors = {"±": self.standard_errors()} if has_errors else {}
         return errors | super()._beside_coefficients()
 
-    def standard_errors(self, combinations: Any = None) -> Floats:
-        """Return the standard errors of combinations (m, d) of the coefficients of one target, of
-        the coefficients themselves if omitted.
 
-        NaN where the column of a combination has not varied. With ``adaptive`` they are those of
-        the model of all rows.
-        """
-        state, memory = self._solved()
-        u = inverse_scale(memory.fit.scale)
-        combinations = np.eye(len(u)) if combinations is None else np.asarray(combinations)
-        system = memory.rows.gram.system(u)
-        leverages = system.leverages(combinations * u, memory.fit.strength)
-        noise = self._noise(state, memory)[0]
-        errors = np.sqrt(leverages * noise)
-        has_constant = (combinations[:, u == 0] != 0).any(axis=1)
-        return np.where(has_constant, np.nan, errors)
-
-    @property
-    def coef_(self) -> Any:
-        """Coefficients in the units of the data."""
-        state, memory = self._solved()
-        coef = _weights(memory, state.mixture)[0]
-        return coef[:, 0] if self._y_shape == () else coef.T
-
-    @property
-    def intercept_(self) -> Any:
-        """Intercept."""
-        state, memory = self._solved()
-        intercept = _weights(memory, state.mixture)[1]
-        return float(intercept[0]) if self._y_shape == () else intercept
-
-    @property
-    def prequential_mse_(self) -> float:
-        """Mean squared error of rows before they were learned, over all targets."""
-        state = self._fitted()
-        return state.before.mean / len(state.memory.rows.target)
+def _loss_on(rows: Rows) -> Loss:
+    """Return the squared error on a task given as statistics."""
+    return lambda coef, intercept: float(rows.error(coef, intercept).sum())
 
 
-def _weights(memory: Any, mixture: Mixture | None) -> tuple[Floats, Floats]:
-    """Return coefficients (d, c) and intercept (c,) of a memory, or of a mixture with it."""
-    if mixture is not None:
-        return mixture.weights(memory)
-    return memory.fit.coef, memory.fit.intercept
+def _noise(memory: Memory, before: Before) -> Floats:
+    """Return the variance of the noise, (c,).
+
+    Tasks differ more than rows do: errors of late tasks before they were learned are larger.
+    """
+    noise: Floats = memory.rows.noise(memory.fit)
+    if not before.recent_rows:
+        return noise
+    late = before.recent / before.recent_rows / len(noise)
+    typical = max(float(noise.mean()), 1e-300)
+    return noise * max(1.0, late / typical)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 
 INVERSES = 2.0 ** np.arange(-2.0, 9.01, 0.5)
 """Values of 1/T at which the log-loss is known; in between it is interpolated."""
@@ -62,7 +62,7 @@ class Temperature(NamedTuple):
         return Temperature(self.losses + losses @ weights, self.rows + float(weights.sum()))
 
 
-def softmax(scores: Floats) -> Floats:
+def softmax(scores: Floats) -> Array:
     """Return the probabilities of scores (n, c)."""
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)

@@ -17,29 +17,36 @@ SHOWN = 40
 NAMED = 6
 """Names of tasks on the axis of the figure."""
 
-WIDTH = 360.0
-HEIGHT = 210.0
-LEFT = 44.0
-BOTTOM = 26.0
-"""Of the figure, in units that are pixels on a narrow screen."""
 
-
-class Line(NamedTuple):
-    """A line of the figure: its class in the style sheet, its name, and its points as text."""
+class Curve(NamedTuple):
+    """A line of the figure: its class in the style sheet, its name, and its values by task."""
 
     kind: str
     name: str
-    points: str
+    values: list[float]
 
 
 class Figure(NamedTuple):
-    """Errors by task, in the coordinates of an SVG picture."""
+    """Errors by task, which the template draws.
 
-    lines: list[Line]
-    dots: list[tuple[float, float, str, bool]]
-    levels: list[tuple[float, str]]
-    names: list[tuple[float, str]]
+    Attributes
+    ----------
+    what : str
+        The error.
+    tasks : list of (name, whether it has an alarm)
+    curves : list of Curve
+        That of the model first.
+    top : float
+        End of the axis.
+    every : int
+        Every so many tasks one is named on the axis.
+    """
+
     what: str
+    tasks: list[tuple[str, bool]]
+    curves: list[Curve]
+    top: float
+    every: int
 
 
 def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
@@ -98,40 +105,21 @@ def figure(model: TableModel) -> Figure | None:
     records = [each for each in model.history_ if each["error"] is not None][-SHOWN:]
     if len(records) < 2:
         return None
-    power = 1.0 if model.is_classifier else 0.5
-    series = {
-        "model": ("this model", "error"),
-        "mean": ("most frequent class" if model.is_classifier else "the mean", "mean"),
-        "ridge": ("ridge, retrained", "ridge"),
-    }
-    curves = {
-        kind: (name, [each[item] ** power for each in records])
-        for kind, (name, item) in series.items()
-        if records[0].get(item) is not None
-    }
-    top = _round_up(max(max(values) for _, values in curves.values()))
-    step = (WIDTH - LEFT - 10.0) / (len(records) - 1)
-
-    def x(i: int) -> float:
-        return round(LEFT + step * i, 1)
-
-    def y(value: float) -> float:
-        return round((HEIGHT - BOTTOM) * (1.0 - value / top) + 8.0, 1)
-
+    what = "RMSE"
+    power = 0.5
+    curves = {"error": "this model", "mean": "the mean", "ridge": "ridge, retrained"}
+    if model.is_classifier:
+        what = "share of wrong rows"
+        power = 1.0
+        curves = {"error": "this model", "mean": "most frequent class"}
     lines = [
-        Line(kind, name, " ".join(f"{x(i)},{y(value)}" for i, value in enumerate(values)))
-        for kind, (name, values) in curves.items()
+        Curve(kind, name, [each[kind] ** power for each in records])
+        for kind, name in curves.items()
     ]
     alarmed = {alarm.task for alarm in model.alarms()}
-    dots = [
-        (x(i), y(value), f"{printable(each['task'], 30)}: {value:.4g}", each["task"] in alarmed)
-        for i, (each, value) in enumerate(zip(records, curves["model"][1], strict=True))
-    ]
-    levels = [(y(top * part), f"{top * part:.3g}") for part in (0.0, 0.5, 1.0)]
-    every = math.ceil(len(records) / NAMED)
-    names = [(x(i), printable(records[i]["task"], 9)) for i in range(0, len(records), every)]
-    what = "share of wrong rows" if model.is_classifier else "RMSE"
-    return Figure(lines, dots, levels, names, what)
+    tasks = [(printable(each["task"], 30), each["task"] in alarmed) for each in records]
+    top = _round_up(max(max(line.values) for line in lines))
+    return Figure(what, tasks, lines, top, math.ceil(len(records) / NAMED))
 
 
 def _round_up(value: float) -> float:

@@ -11,11 +11,14 @@ from forgetless._table import Noted, Table
 from forgetless._text import label, readable_number
 from forgetless.tables import scores
 from forgetless.tables.alarms import level_note
-from forgetless.tables.columns import MISSING, PRESENT, Category, Date
+from forgetless.tables.columns import MISSING, PRESENT, RARE_NAME, Category, Date
 from forgetless.tables.stream import TableModel
 
 LATE = 12
 """Tasks to whose errors the bottom line looks back."""
+
+CLASSES = 12
+"""Classes in the table of predicted ones, the most frequent."""
 
 USELESS = 0.01
 """A model that is not better than the mean by this fraction says so."""
@@ -35,7 +38,7 @@ def bottom_line(model: TableModel, what: str = "") -> str:
     if model.is_classifier:
         return _of_classes(model, what, error)
     within = scores.pooled(late, "within") or 0.0
-    mean = abs(model.totals_["mean"])
+    mean = abs(float(model.estimator_.rows_.target[0]))
     # Of a target around zero the mean is no measure.
     share = f" ({within / mean:.0%} of the mean of the target)" if mean > within else ""
     text = f"{what}: 9 of 10 rows within ± {readable_number(within, '.3g')}{share}."
@@ -63,22 +66,21 @@ def _of_classes(model: TableModel, what: str, error: float) -> str:
     plain = scores.pooled(late, "mean") or 0.0
     loss = scores.pooled(late, "loss") or 0.0
     base = scores.pooled(late, "base_loss") or 0.0
-    counts = model.totals_["classes"]
-    most = max(sorted(counts), key=lambda name: counts[name])
+    most = model.classes_[model.estimator_.class_counts_.argmax()]
     text = (
         f"{what}: {error:.1%} of the rows in the wrong class; always {label(most)!r} would be wrong"
         f" in {plain:.1%}. Log-loss {loss:.3f}; the shares of the classes alone have {base:.3f}."
     )
     if late[-1].get("predicted") == 1:
         text += f" Warning: one class is predicted for every row of {late[-1]['task']}."
-    if len(counts) == 1:
+    if len(model.classes_) == 1:
         text += " Warning: the target has one class only so far."
     return text
 
 
 def headline(model: TableModel) -> str:
     """Return how much the model has learned."""
-    rows = readable_number(model.totals_["rows"])
+    rows = readable_number(int(model.estimator_.rows_.n))
     tasks = "1 task" if model.n_tasks_ == 1 else f"{model.n_tasks_} tasks"
     return f"{tasks} and {rows} rows learned, {len(model.encoder_.order_)} features"
 
@@ -129,7 +131,7 @@ def columns_table(model: TableModel) -> Table:
             "column": label(name),
             "kind": column.kind,
             "features": len(column.parts),
-            "missing": Noted(100.0 * column.missing / max(column.rows, 1), " %"),
+            "missing": _percent(column.missing / max(column.rows, 1)),
         }
         for name, column in model.encoder_.columns_.items()
     ]
@@ -142,7 +144,7 @@ def effects(model: TableModel) -> Table:
 
     For classes what is added is log-odds, of the class for which it varies most.
     """
-    names = model.encoder_.feature_columns
+    names = [name for name, _ in model.encoder_.order_]
     columns = list(dict.fromkeys(names))
     coef = np.atleast_2d(np.asarray(model.to_sklearn().coef_))
     rows = model.estimator_.rows_
@@ -165,7 +167,7 @@ def effects(model: TableModel) -> Table:
             {
                 "column": label(name),
                 "effect": size,
-                "share": Noted(100.0 * size / total, " %"),
+                "share": _percent(size / total),
                 "how": _how(model.encoder_.columns_[name], own),
             }
         )
@@ -179,7 +181,7 @@ def _how(column: Any, weights: list[float]) -> str:
         own = {
             part[1:]: weight
             for part, weight in weighted.items()
-            if part.startswith("=") and not part.startswith("=(rare label")
+            if part.startswith("=") and not part.startswith(RARE_NAME)
         }
         if len(own) < 2:
             return ""
@@ -227,30 +229,25 @@ def _percent(value: Any) -> Any:
 
 def confusion_table(model: TableModel) -> Table | None:
     """Return true classes by predicted ones, with the base rate of each; None for numbers."""
-    totals = model.totals_
-    if not model.is_classifier or not totals["confusion"]:
+    if not model.is_classifier or not model.confusion_:
         return None
-    classes = sorted(totals["classes"], key=lambda name: -totals["classes"][name])[:12]
+    counts = dict(zip(model.classes_.tolist(), model.estimator_.class_counts_, strict=True))
+    frequent = sorted(counts, key=lambda name: -counts[name])[:CLASSES]
     lines = []
-    for true in classes:
-        row = totals["confusion"].get(true, {})
-        share = totals["classes"][true] / totals["rows"]
-        line: dict[str, Any] = {"true class": label(true), "base rate": Noted(100 * share, " %")}
-        lines.append(line | {label(each): row.get(each, 0) for each in classes})
+    for true in frequent:
+        share = counts[true] / sum(counts.values())
+        line: dict[str, Any] = {"true class": label(true), "base rate": _percent(share)}
+        lines.append(line | {label(each): model.confusion_[true, each] for each in frequent})
     return Table.of_rows("Predicted classes", lines)
 
 
 def calibration_table(model: TableModel) -> Table | None:
     """Return how often the predicted class was right, by its probability; None for numbers."""
-    if not model.is_classifier or not model.totals_["confusion"]:
+    if not model.is_classifier or not model.confusion_:
         return None
     lines = [
-        {
-            "rows": int(rows),
-            "said": Noted(100.0 * said / rows, " %"),
-            "was right": Noted(100.0 * right / rows, " %"),
-        }
-        for rows, said, right in zip(*model.totals_["bins"], strict=True)
+        {"rows": int(rows), "said": _percent(said / rows), "was right": _percent(right / rows)}
+        for rows, said, right in model.calibration_.T.tolist()
         if rows
     ]
     return Table.of_rows("Calibration", lines)
@@ -268,7 +265,7 @@ def facts(model: TableModel) -> dict[str, Any]:
     return {
         **model.about_,
         "tasks": model.n_tasks_,
-        "rows": model.totals_["rows"],
+        "rows": int(model.estimator_.rows_.n),
         "features": len(model.encoder_.order_),
         **{name: value for name, value in late.items() if value is not None},
         "summary": bottom_line(model),
