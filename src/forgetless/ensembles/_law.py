@@ -115,7 +115,12 @@ class Law(ABC):
             remaining=(remaining + (self.n_features - spectrum.rank)) / self.n_features,
         )
 
-    def measured(self, metric: str, k: int, step: int) -> Measured:
+    def measured(
+        self,
+        metric: str,
+        k: int,
+        step: int,
+    ) -> Measured:
         """Return what a metric is after a step of k."""
         order = self.teachers.order(k + 1)
         # The distance is from the teacher of the last task, at step 0 of the first.
@@ -127,7 +132,12 @@ class Law(ABC):
         return Measured(teachers, trace / self.n_features / 2.0, self.n_rows * self.noise**2 / 2.0)
 
 
-def second_moments(law: Law, moments: StepMoments, k: int, last: int) -> Floats:
+def second_moments(
+    law: Law,
+    moments: StepMoments,
+    k: int,
+    last: int,
+) -> Floats:
     """Return E‖w_t − v_i‖² of shape (last + 1, P + 1) for t = 0..last, by the ensemble equation.
 
     Column i = 0 is the distance to the start; the teachers are those of k tasks.
@@ -166,7 +176,14 @@ class Problem:
     metrics: tuple[str, ...]
 
     @classmethod
-    def of(cls, law: Law, schedule: Any, k: int, metrics: Any, record: Any) -> "Problem":
+    def of(
+        cls,
+        law: Law,
+        schedule: Any,
+        k: int,
+        metrics: Any,
+        record: Any,
+    ) -> "Problem":
         """Return the problem of arguments of a user."""
         k = validate.integer("k", k, 1, "ask for at least one step")
         schedules, labels = several(schedule, k)
@@ -174,7 +191,12 @@ class Problem:
         names = check_metrics(metrics, METRICS)
         return cls(law, filters, labels, k, recorded_steps(record, k).tolist(), names)
 
-    def values(self, metric: str, step: int, squares: Callable[[Any], Floats]) -> Floats:
+    def values(
+        self,
+        metric: str,
+        step: int,
+        squares: Callable[[Any], Floats],
+    ) -> Floats:
         """Return a metric after a step; ``squares`` takes m numbers i to ‖w − v_i‖² (..., m)."""
         teachers, factor, floor = self.law.measured(metric, self.k, step)
         values = factor * squares(teachers) + floor

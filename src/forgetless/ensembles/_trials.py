@@ -85,7 +85,13 @@ def _recorded(
         }
 
 
-def _stepped(w: Floats, X: Floats, y: Floats, filter_: Filter, rank: int) -> Floats:
+def _stepped(
+    w: Floats,
+    X: Floats,
+    y: Floats,
+    filter_: Filter,
+    rank: int,
+) -> Floats:
     """Return the weights (N, d) after one step of every trial on its own task of some rank."""
     transposed = np.swapaxes(X, 1, 2)
     residual = y - _product(X, w)

@@ -34,7 +34,12 @@ class Ensemble(Law):
     """
 
     def expect(
-        self, schedule: Schedules, k: int, *, metrics: Any = "average_loss", record: Any = "last"
+        self,
+        schedule: Schedules,
+        k: int,
+        *,
+        metrics: Any = "average_loss",
+        record: Any = "last",
     ) -> Curves:
         """Return the expected metrics of k steps, exact up to rounding.
 

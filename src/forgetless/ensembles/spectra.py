@@ -95,7 +95,12 @@ def wishart(n_rows: int, n_features: int) -> Spectrum:
     return Spectrum(s, weights, rank / (gap - 1.0) if gap >= 2 else math.inf, _OUTER)
 
 
-def _quadrature(s: Floats, ds: Floats, rank: int, gap: int) -> Floats:
+def _quadrature(
+    s: Floats,
+    ds: Floats,
+    rank: int,
+    gap: int,
+) -> Floats:
     """Return the weights of E Σ f(s_i) = ½ tr(A⁻¹ ∂A) at nodes s with the lengths ``ds``."""
     functions = _laguerre_functions(s, rank, gap)  # ψ: (r, q)
     sine = 2.0 / math.pi * sici(math.pi * np.arange(len(s)))[0]

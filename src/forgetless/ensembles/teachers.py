@@ -36,7 +36,12 @@ class Teachers(ABC):
         """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
 
     @abstractmethod
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks."""
 
     def check(self, n_features: int) -> None:  # noqa: B027
@@ -72,7 +77,12 @@ class Exchangeable(Teachers):
         between = 2.0 * (1.0 - self.similarity) * self.norm**2
         return _from_start(between * (1.0 - np.eye(n_points)), self.norm**2)
 
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         common = np.sqrt(self.similarity) * normal(1, d)
         own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max(), d)
         points = self.norm / np.sqrt(d) * (common + own)
@@ -95,7 +105,12 @@ class Walk(Teachers):
         distances = self.step**2 * np.abs(np.subtract.outer(numbers, numbers))
         return _from_start(distances, self.norm**2 + self.step**2 * numbers[:-1])
 
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         sizes = np.array([0.0, self.norm, *[self.step] * (k - 1)])
         return np.cumsum(sizes[:, None] / np.sqrt(d) * normal(k + 1, d), axis=1)
 
@@ -125,7 +140,12 @@ class Given(Teachers):
         # Differences first: squares minus products would lose the digits of close teachers.
         return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])
 
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         points = self._points(k)
         return np.broadcast_to(points, (len(normal(0)), *points.shape))
 

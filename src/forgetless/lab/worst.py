@@ -151,7 +151,11 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
 
 
 def backward(
-    problem: Problem, c: Coordinates, form: Floats, last: int, keep: list[Floats] | None = None
+    problem: Problem,
+    c: Coordinates,
+    form: Floats,
+    last: int,
+    keep: list[Floats] | None = None,
 ) -> Floats:
     """Return V_0 (1, Q, B, Q) of a form of the weights after ``last`` steps: equation (5).
 
