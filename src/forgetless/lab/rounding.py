@@ -27,7 +27,7 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Array, Floats
-from forgetless.lab.chain import Run, carry
+from forgetless.lab.chain import Run, carry, work_of
 from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.lab.powers import Powers, whole_periods
 from forgetless.lab.problem import Problem
@@ -102,7 +102,7 @@ class _Errors:
         if steps[-1] > _FOLLOWED:
             both = replace(self.problem, filters=2 * self.problem.filters)
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
-        stops = self.problem.stops(steps[-1], self.run.work)
+        stops = self.problem.stops(steps[-1], work_of(self.problem, self.run.size))
         for low, high in pairwise(track(stops, "errors")):
             # Whole periods at once, after the first steps.
             near, far = whole_periods(powers, max(low, _FOLLOWED), high)
