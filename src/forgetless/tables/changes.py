@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from forgetless.tables.alarms import ROWS
 from forgetless.tables.columns import Category, Column, Date, Number
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.parsing import DAY
@@ -31,6 +30,9 @@ SPREAD = (2.0, 5.0)
 
 TWICE = 0.05
 """Fraction of rows that equal another row of the same task."""
+
+ROWS = "(rows)"
+"""Stands for a column in a change of all of a task."""
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that no bit of a hash is lost."""
@@ -153,7 +155,7 @@ def _unit(mean: float, before: float, ratio: float) -> str:
 
 def _dates(column: Date, name: str, present: Any) -> Change | None:
     """Return a change if dates lie before the first or far after the last one learned."""
-    if column.low is None or column.high is None or not len(present):
+    if not len(present):
         return None
     earlier = float(present.max()) < column.low
     far = float(present.min()) - column.high > max(column.high - column.low, 366.0 * DAY)

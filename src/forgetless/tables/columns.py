@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forgetless._validate import Floats
-from forgetless.tables.parsing import DAY, EXACT
+from forgetless.tables.parsing import DAY
 from forgetless.tables.values import TableError, Values
 
 MISSING = " is missing"
@@ -139,7 +139,7 @@ class Number(Column):
         self.mean = 0.0
         self.squares = 0.0
         self.origin = 0.0
-        self.identifiers: list[int] = []
+        self.identifiers: list[float] = []
         self.grow("")
 
     @property
@@ -184,16 +184,13 @@ class Number(Column):
         )
 
 
-def unique_integers(numbers: Floats) -> list[int]:
+def unique_integers(numbers: Floats) -> list[float]:
     """Return the integers of a task in which each occurs once; nothing for other numbers."""
     if not 1 < len(numbers) <= IDENTIFIERS:
         return []
-    # The first ten tell most columns.
-    if (numbers[:10] % 1 != 0).any() or (numbers % 1 != 0).any():
-        return []
     distinct = np.unique(numbers)
-    is_unique = len(distinct) == len(numbers) and np.abs(distinct).max() < EXACT
-    return distinct.astype(np.int64).tolist() if is_unique else []
+    is_unique = len(distinct) == len(numbers) and not (distinct % 1).any()
+    return distinct.tolist() if is_unique else []
 
 
 class Category(Column):
@@ -283,8 +280,8 @@ class Category(Column):
 
     def _hashes(self, labels: Any) -> list[int]:
         """Return keyed hashes of labels, the same on every machine."""
-        texts = [each.encode("utf-8", "replace").decode() for each in labels]
-        hashes = pd.util.hash_array(np.array(texts, object), hash_key=self.key, categorize=False)
+        texts = np.array([each.encode("utf-8", "replace") for each in labels], dtype=object)
+        hashes = pd.util.hash_array(texts, hash_key=self.key, categorize=False)
         return [int(code) for code in hashes]
 
     def shown_by(self, name: str, values: Values) -> str:
@@ -313,9 +310,9 @@ class Date(Column):
     def __init__(self, is_late: bool = False) -> None:
         super().__init__(is_late)
         self.origin = 0.0
-        self.low: float | None = None
-        self.high: float | None = None
-        self.since: float | None = None
+        self.low = np.inf
+        self.high = -np.inf
+        self.since = -np.inf
         self.count = 0
         self.mean = 0.0
         self.grow(" trend", *_WEEKDAYS)
@@ -324,18 +321,16 @@ class Date(Column):
         return values.times
 
     def update(self, values: Values, present: Floats) -> None:
-        low = float(present.min())
-        high = float(present.max())
         mean = float(present.mean())
-        if self.low is None:
-            self.origin = mean if self.is_late else low
+        if not self.count:
+            self.origin = mean if self.is_late else float(present.min())
         self.count += len(present)
         self.mean += (mean - self.origin - self.mean) * len(present) / self.count
         if " year sin" not in self.parts:
             # The wave was zero up to here.
             self.since = self.high
-        self.low = low if self.low is None else min(self.low, low)
-        self.high = high if self.high is None else max(self.high, high)
+        self.low = min(self.low, float(present.min()))
+        self.high = max(self.high, float(present.max()))
         if (present % DAY != 0).any():
             self.grow(" hour sin", " hour cos")
         if self.high - self.low > SEASON:
@@ -348,14 +343,17 @@ class Date(Column):
         time = np.where(gone, 0.0, values.times)
         # 1970-01-01 was a Thursday.
         weekday = (time // DAY + 3).astype(np.int64) % 7
-        days = np.array([place[day] for day in _WEEKDAYS])
+        days = at[self.parts.index(_WEEKDAYS[0]) :]
         features[np.arange(len(time)), days[weekday]] = ~gone
-        before = gone if self.since is None else gone | (time <= self.since)
-        for turn, length, off in ((" hour", DAY, gone), (" year", YEAR, before)):
+        for turn, length, off in (
+            (" hour", DAY, gone),
+            (" year", YEAR, gone | (time <= self.since)),
+        ):
             if f"{turn} sin" in place:
                 angle = 2.0 * np.pi * (time % length) / length
-                features[:, place[f"{turn} sin"]] = np.where(off, 0.0, np.sin(angle))
-                features[:, place[f"{turn} cos"]] = np.where(off, 0.0, np.cos(angle))
+                for wave in (np.sin, np.cos):
+                    at_wave = place[f"{turn} {wave.__name__}"]
+                    features[:, at_wave] = np.where(off, 0.0, wave(angle))
 
 
 KINDS: dict[str, type[Column]] = {each.kind: each for each in (Number, Category, Date)}

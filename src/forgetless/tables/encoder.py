@@ -87,12 +87,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X : data frame, or mapping of names to columns
         """
         table = columns_of(X)
-        draft = copy.copy(self)
-        if hasattr(self, "columns_"):
-            draft.columns_ = copy.deepcopy(self.columns_)
-            draft.order_ = list(self.order_)
-            draft.notes_ = list(self.notes_)
-        else:
+        draft = copy.deepcopy(self)
+        if not hasattr(draft, "columns_"):
             draft.start()
         draft._begin(table)
         for name, column in draft.columns_.items():
@@ -157,7 +153,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return {name: note for name, note in notes.items() if note}
 
     def _kind(self, name: str, values: Values) -> str:
-        kinds = {"number": self.number, "category": self.categorical, "date": self.date}
+        kinds = {"number": self.number, "date": self.date}
         kinds["category"] = [*self.categorical, *self._shown]
         chosen = [kind for kind, names in kinds.items() if name in names]
         return chosen[0] if chosen and not values.missing.all() else values.kind
@@ -174,7 +170,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             places[name].append(place)
         for name, column in self.columns_.items():
             with naming(name):
-                column.encode(features, np.array(places[name]), column_of(table, name))
+                column.encode(features, np.array(places[name], dtype=int), column_of(table, name))
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

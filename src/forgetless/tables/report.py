@@ -3,7 +3,7 @@
 import datetime
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from forgetless._page import render
 from forgetless._text import label, printable, readable_number, version
@@ -71,7 +71,7 @@ def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
         facts=" · ".join(fact for fact in facts if fact),
         answer=summary.bottom_line(model),
         alarms=model.alarms(),
-        notes=[*notes, *(line for line in summary.warnings(model) if "Alarm" not in line)],
+        notes=[*notes, *summary.warnings(model)],
         figure=figure(model),
         changed=summary.changes_table(model.history_),
         effects=summary.effects(model),
@@ -88,13 +88,13 @@ def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
 
 def _intervals(model: TableModel) -> str:
     """Return how wide intervals are and how many rows they held; nothing for classes."""
-    covered = scores.pooled(model.history_, "covered")
-    half = scores.pooled(model.history_[-summary.LATE :], "interval")
-    if covered is None or half is None:
+    errors = scores.pooled(model.history_)
+    if "covered" not in errors:
         return ""
+    half = readable_number(summary.late_errors(model)["interval"], ".3g")
     return (
-        f"The 90 % interval of a late prediction is ± {readable_number(half, '.3g')} (median). Over"
-        f" all tasks, intervals held {covered:.0%} of the rows before these were learned."
+        f"The 90 % interval of a late prediction is ± {half} (median). Over all tasks, intervals"
+        f" held {errors['covered']:.0%} of the rows before these were learned."
     )
 
 
@@ -123,7 +123,6 @@ def figure(model: TableModel) -> Figure | None:
 
 
 def _round_up(value: float) -> float:
-    """Return the next of 1, 2, 5 times a power of ten."""
-    scale = 10.0 ** math.floor(math.log10(max(value, 1e-300)))
-    nearest: Any = next(each for each in (1.0, 2.0, 5.0, 10.0) if each * scale >= value * 0.999)
-    return float(nearest * scale)
+    """Return the next number of two digits."""
+    scale = 10.0 ** (math.floor(math.log10(max(value, 1e-300))) - 1)
+    return math.ceil(value / scale) * scale

@@ -3,7 +3,6 @@ before it learned it.
 """
 
 import copy
-import hashlib
 from collections import Counter
 from typing import Any, Self
 
@@ -16,10 +15,10 @@ from forgetless._validate import Floats
 from forgetless.estimators.classifier import StreamingRidgeClassifier
 from forgetless.estimators.ridge import StreamingRidge
 from forgetless.tables import scores
-from forgetless.tables.alarms import ROWS, Alarm, alarms
-from forgetless.tables.changes import FEWEST, Change, changes
+from forgetless.tables.alarms import Alarm, alarms
+from forgetless.tables.changes import Change, changes
 from forgetless.tables.columns import IDENTIFIERS
-from forgetless.tables.encoder import TableEncoder
+from forgetless.tables.encoder import CHOICES, TableEncoder
 from forgetless.tables.values import Columns, columns_of, part_of, rows_of
 
 OBJECTIVES = ("next", "all")
@@ -128,8 +127,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """Begin with an estimator for the kind of the targets."""
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective must be 'next' or 'all', got {self.objective!r}")
-        choices = {"number": self.number, "categorical": self.categorical}
-        self.encoder_ = TableEncoder(**choices, date=self.date, drop=self.drop).start()
+        self.encoder_ = TableEncoder(**{name: getattr(self, name) for name in CHOICES}).start()
         self.estimator_: Any = StreamingRidgeClassifier(rank=DENSE)
         if y.dtype.kind == "f":
             self.estimator_ = StreamingRidge(adaptive=self.objective == "next", rank=DENSE)
@@ -142,9 +140,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, table: Columns, y: Any, task: str) -> None:
         record = {"task": task, "rows": len(y), "error": None, "spread": None, "changes": []}
-        record["fingerprint"] = _fingerprint(y)
         if self.n_tasks_:
-            record, found = self._predicted(record, table, y)
+            record, found = self._predicted(table, y, task)
             if self.is_classifier:
                 self.confusion_ = self.confusion_ + scores.pairs(found, y, self.classes_)
                 self.calibration_ = self.calibration_ + scores.calibration(found, y, self.classes_)
@@ -165,15 +162,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         is_small = len(y) <= IDENTIFIERS
         self._first = (table, y, task) if self.n_tasks_ == 1 and is_small else None
 
-    def _predicted(
-        self, record: dict[str, Any], table: Columns, y: Any
-    ) -> tuple[dict[str, Any], scores.Found]:
+    def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], scores.Found]:
         """Return the record of a task that is not learned yet, with its errors and changes, and
         predictions of its rows.
         """
         estimator = self.estimator_
-        changed = [*self._again(record, y), *changes(self.encoder_, table, y)][:SHOWN]
-        record = {**record, "changes": [list(change) for change in changed]}
+        changed = [list(change) for change in changes(self.encoder_, table, y)[:SHOWN]]
+        record = {"task": task, "rows": len(y), "changes": changed}
         parts = [
             scores.predictions(estimator, self.encoder_.transform(part_of(table, rows)))
             for rows in _blocks(len(y), len(self.encoder_.order_))
@@ -189,22 +184,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         features = self.encoder_.transform(part_of(table, sample))
         return record | scores.of_intervals(estimator, features, y[sample]), found
 
-    def _again(self, record: dict[str, Any], y: Any) -> list[Change]:
-        """Return a change if a task has the targets of one that was learned before."""
-        if len(y) < FEWEST or self.is_classifier or not np.ptp(y):
-            return []
-        mark = record["fingerprint"]
-        same = [each["task"] for each in self.history_ if each["fingerprint"] == mark]
-        if not same:
-            return []
-        return [Change(ROWS, f"has the targets of {same[-1]}: is it learned twice?", True)]
-
     def judged(self, X: Any, y: Any, task: Any) -> dict[str, Any]:
         """Return the record that a task would have, without learning it."""
         self._check_learned()
-        y = _targets(y)
-        record = {"task": str(task), "rows": len(y), "fingerprint": _fingerprint(y)}
-        return self._predicted(record, columns_of(X), y)[0]
+        return self._predicted(columns_of(X), _targets(y), str(task))[0]
 
     def _knowing(self, table: Columns) -> "TableModel":
         """Return the model that knows identifiers and names from the first task on, where a second
@@ -322,11 +305,6 @@ def _targets(y: Any) -> NDArray[Any]:
     if y.ndim != 1:
         raise ValueError(f"y must be of shape (n,), got {y.shape}; one target a row")
     return np.asarray(y, dtype=np.float64 if y.dtype.kind in "iuf" else str)
-
-
-def _fingerprint(y: Any) -> str:
-    """Return a hash of the targets of a task, whatever the order of its rows."""
-    return hashlib.blake2b(np.sort(y).tobytes(), digest_size=8).hexdigest()
 
 
 def _blocks(n: int, d: int) -> list[slice]:

@@ -59,8 +59,6 @@ class Values:
             column = column.convert_dtypes()
         if column.dtype.kind == "m":
             column = column / pd.Timedelta(seconds=1)
-        if column.dtype.kind == "c":
-            raise TableError("holds complex numbers; give real and imaginary parts as two columns")
         self.column = column
 
     def __len__(self) -> int:
@@ -134,19 +132,17 @@ class Values:
             return "number"
         if self.column.dtype.kind == "M":
             return "date"
-        codes, labels = self.coded
-        texts = pd.Series(labels, dtype=object)
-        useful = texts[~is_sign(labels)]
-        looks_dated = useful.head(10).str.contains(_DATE).all()
-        if not len(useful) or texts.str.fullmatch(_CODE).any():
+        labels = self.coded[1]
+        useful = pd.Series(labels[~is_sign(labels)], dtype=object)
+        if not len(useful) or pd.Series(labels).str.fullmatch(_CODE).any():
             return "category"
+        looks_dated = useful.head(10).str.contains(_DATE).all()
         if looks_dated and not np.isnan(times_in(useful.to_numpy())).any():
             return "date"
-        # A few cells of a column of numbers may be words.
-        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-        is_word = self.words()
-        few = is_word.sum() <= _FEW and counts[is_word].sum() <= _RARE * counts.sum()
-        return "number" if few and counts[useful.index].sum() > 0.5 * counts.sum() else "category"
+        # A few cells of a column of numbers may be words, and half of them signs for missing ones.
+        n = (~self.missing).sum()
+        few = self.words().sum() <= _FEW and len(self.unread(self.numbers)) <= _RARE * n
+        return "number" if few and np.isfinite(self.numbers).sum() > 0.5 * n else "category"
 
     def take(self, rows: Any) -> "Values":
         """Return some of the rows."""
@@ -163,26 +159,12 @@ def columns_of(table: Any) -> dict[str, Values]:
     """
     if isinstance(table, dict) and all(isinstance(each, Values) for each in table.values()):
         return table
-    frame = _frame(table)
+    frame = pd.DataFrame(table.to_pandas() if hasattr(table, "to_pandas") else table)
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise TableError(f"several columns are named {twice[0]!r}; give each a name of its own")
-    columns = {}
-    for i, name in enumerate(names):
-        with naming(name):
-            columns[name] = Values(frame.iloc[:, i])
-    return columns
-
-
-def _frame(table: Any) -> pd.DataFrame:
-    """Return a table as a data frame of pandas."""
-    if isinstance(table, pd.DataFrame):
-        return table
-    for convert in ("to_pandas", "to_frame"):
-        if hasattr(table, convert):
-            return _frame(getattr(table, convert)())
-    return pd.DataFrame(table)
+    return {name: Values(frame.iloc[:, i]) for i, name in enumerate(names)}
 
 
 def rows_of(table: Columns) -> int:
