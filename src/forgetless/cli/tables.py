@@ -107,14 +107,15 @@ def _begin(file: Path, options: dict[str, Any]) -> tuple[Any, Any]:
         _check_named(table, task, target)
         check_columns(file.name, table.columns(), task, target, *number, *drop)
         model = TableModel(objective or "next", number=number, drop=drop)
-        return model, Batches(table, task, target, classes=options["classes"] or None)
+        return model, Batches(table, task, target, options["classes"] or None)
     for name in ("objective", "number", "drop", "classes"):
         if options[name]:
             raise click.UsageError(f"--{name} belongs to the first fit; leave it out with --from")
     model = _load(options["previous"])
     task = task or model.about_["task"]
     target = target or model.about_["target"]
-    return model, Batches(file, task, target, model.encoder_.text_columns, model.is_classifier)
+    table = TableFile(file, model.encoder_.text_columns)
+    return model, Batches(table, task, target, model.is_classifier)
 
 
 def _check_named(table: Any, task: str | None, target: str | None) -> None:
@@ -241,13 +242,13 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     """
     from forgetless.tables import summary
     from forgetless.tables.batches import Batches
+    from forgetless.tables.read import TableFile
 
     fitted = _load(model)
     batches = Batches(
-        file,
+        TableFile(file, fitted.encoder_.text_columns),
         task or fitted.about_["task"],
         target or fitted.about_["target"],
-        fitted.encoder_.text_columns,
         fitted.is_classifier,
     )
     fitted.history_ = [fitted.judged(batch.X, batch.y, batch.task) for batch in batches]

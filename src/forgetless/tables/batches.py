@@ -1,8 +1,7 @@
 """The tasks of a file: its rows by the column of the task, with targets, in bounded memory."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +38,9 @@ class Batches:
 
     Parameters
     ----------
-    path : str, Path or TableFile
+    file : TableFile
     task, target : str
         Columns.
-    text : collection of str
-        Columns whose cells are left as they are written.
     classes : bool, optional
         Whether the target holds classes; decided by the first rows if omitted: text that is no
         number, and booleans.
@@ -57,19 +54,14 @@ class Batches:
     """
 
     def __init__(
-        self,
-        path: str | Path | TableFile,
-        task: str,
-        target: str,
-        text: Collection[str] = (),
-        classes: bool | None = None,
+        self, file: TableFile, task: str, target: str, classes: bool | None = None
     ) -> None:
-        self.file = path if isinstance(path, TableFile) else TableFile(path, {*text} - {target})
-        self.name = self.file.path.name
+        self.file = file
+        self.name = file.path.name
         self.task = task
         self.target = target
         self.classes = classes
-        self.notes = list(self.file.notes)
+        self.notes = list(file.notes)
         self.rows = 0
 
     def __iter__(self) -> Iterator[Batch]:

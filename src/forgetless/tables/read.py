@@ -213,7 +213,9 @@ class TableFile:
             decoder = codecs.getincrementaldecoder("utf-8")()
             try:
                 while block := file.read(CHUNK):
-                    decoder.decode(block)
+                    # Decoding is slow; an unfinished letter before ASCII is found at the end.
+                    if not block.isascii():
+                        decoder.decode(block)
                 decoder.decode(b"", final=True)
             except UnicodeDecodeError:
                 self.notes.append(

@@ -29,6 +29,9 @@ DENSE = 2000
 BLOCK = 2**27
 """Bytes of features of a task that are in memory at a time."""
 
+CACHED = 2**22
+"""Bytes of features that are predicted at a time: twice as fast as more, which leave the cache."""
+
 TASKS = 1000
 """Tasks of which the errors are stored."""
 
@@ -153,7 +156,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         estimator = copy.copy(self.estimator_)
         if self.n_tasks_ and len(encoder.order_) > estimator.n_features_in_:
             estimator.widen(len(encoder.order_) - estimator.n_features_in_)
-        for rows in _blocks(len(y), len(encoder.order_)):
+        for rows in _blocks(len(y), len(encoder.order_), BLOCK):
             estimator.partial_fit(encoder.transform(part_of(table, rows)), y[rows])
         self.encoder_ = encoder
         self.estimator_ = estimator
@@ -171,7 +174,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         record = {"task": task, "rows": len(y), "changes": changed}
         parts = [
             scores.predictions(estimator, self.encoder_.transform(part_of(table, rows)))
-            for rows in _blocks(len(y), len(self.encoder_.order_))
+            for rows in _blocks(len(y), len(self.encoder_.order_), BLOCK)
         ]
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if self.is_classifier:
@@ -240,9 +243,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError("X has no rows")
         model = self._knowing(table)
         encoder = model.encoder_
-        blocks = _blocks(rows_of(table), len(encoder.order_))
-        features = (encoder.transform(part_of(table, rows)) for rows in blocks)
-        return np.concatenate([predict(model.estimator_, Z) for Z in features], axis=-1)
+        blocks = _blocks(rows_of(table), len(encoder.order_), BLOCK)
+        found = []
+        for rows in blocks:
+            Z = encoder.transform(part_of(table, rows))
+            some = _blocks(len(Z), Z.shape[1], CACHED)
+            found += [predict(model.estimator_, Z[each]) for each in some]
+        return np.concatenate(found, axis=-1)
 
     def _check_learned(self) -> None:
         if not hasattr(self, "encoder_"):
@@ -307,7 +314,7 @@ def _targets(y: Any) -> NDArray[Any]:
     return np.asarray(y, dtype=np.float64 if y.dtype.kind in "iuf" else str)
 
 
-def _blocks(n: int, d: int) -> list[slice]:
-    """Return n rows as slices whose d features fit in memory."""
-    size = max(BLOCK // (8 * max(d, 1)), 100)
+def _blocks(n: int, d: int, n_bytes: int) -> list[slice]:
+    """Return n rows as slices whose d features have about so many bytes."""
+    size = max(n_bytes // (8 * max(d, 1)), 100)
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]

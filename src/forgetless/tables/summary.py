@@ -12,7 +12,8 @@ import pandas as pd
 from forgetless._table import Noted, Table
 from forgetless._text import label, readable_number
 from forgetless.tables.alarms import level_note
-from forgetless.tables.columns import MISSING, PRESENT, RARE_NAME, Category, Column, Date
+from forgetless.tables.categories import RARE_NAME, Category
+from forgetless.tables.columns import MISSING, PRESENT, Column, Date
 from forgetless.tables.scores import pooled
 from forgetless.tables.stream import TableModel
 

@@ -7,8 +7,7 @@ categories, is decided on its distinct labels, of which a large table has few: r
 a million rows parses some hundred of them.
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -29,19 +28,6 @@ _FEW = 5
 _RARE = 0.05
 """At most so many labels, and such a fraction of the rows, may be no numbers in a column of
 numbers: 'see note', '12 or 13'."""
-
-
-class TableError(ValueError):
-    """A table that cannot be learned or predicted; the message names the column."""
-
-
-@contextlib.contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Put the name of a column before the message of an error."""
-    try:
-        yield
-    except TableError as error:
-        raise TableError(f"column {name!r} {error}") from None
 
 
 class Values:
@@ -144,10 +130,6 @@ class Values:
         few = self.words().sum() <= _FEW and len(self.unread(self.numbers)) <= _RARE * n
         return "number" if few and np.isfinite(self.numbers).sum() > 0.5 * n else "category"
 
-    def take(self, rows: Any) -> "Values":
-        """Return some of the rows."""
-        return Values(self.column.iloc[rows])
-
 
 Columns = Mapping[str, Values]
 """A table: its columns by name."""
@@ -163,7 +145,7 @@ def columns_of(table: Any) -> dict[str, Values]:
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise TableError(f"several columns are named {twice[0]!r}; give each a name of its own")
+        raise ValueError(f"several columns are named {twice[0]!r}; give each a name of its own")
     return {name: Values(frame.iloc[:, i]) for i, name in enumerate(names)}
 
 
@@ -176,4 +158,4 @@ def part_of(table: Columns, rows: slice) -> Columns:
     """Return some rows of a table; the table itself, whose labels are known, for all of them."""
     if range(*rows.indices(rows_of(table))) == range(rows_of(table)):
         return table
-    return {name: values.take(rows) for name, values in table.items()}
+    return {name: Values(values.column.iloc[rows]) for name, values in table.items()}
