@@ -75,7 +75,7 @@ WORDS = [
     ((*ON, "--drop", "prise"), 1, "no column 'prise': did you mean 'price'?"),
     ((*ON[:5], "month", *ON[6:]), 1, "task and target must be different columns, got 'month' for both"),
     (("fit", "missing.csv", *ON[2:]), 1, "there is no file missing.csv"),
-    (("fit", ".", *ON[2:]), 1, ". is a folder, not a file"),
+    (("fit", ".", *ON[2:]), 1, ". is a folder, device, pipe or broken link, not a file"),
     (("fit", "m", *ON[2:]), 1, "m is no table: its name must end in .csv"),
     ((*ON[:-1], "sales.csv"), 2, "--out and FILE are the same file, sales.csv"),
     ((*ON[:-1], "no/where"), 2, "there is no folder"),

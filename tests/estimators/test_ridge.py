@@ -148,7 +148,7 @@ def test_cuts_and_orders_of_rows_change_nothing(d, order, sizes):
     np.testing.assert_allclose(model.intercept_, whole.intercept_, rtol=1e-10)
     # The noise of a stream comes from its tasks, that of the solution does not.
     np.testing.assert_allclose(
-        model.rows_.noise(model._solved()[1].fit), whole.rows_.noise(whole._solved()[1].fit), rtol=1e-10
+        model.rows_.noise(model.rows_.by_evidence()), whole.rows_.noise(whole.rows_.by_evidence()), rtol=1e-10
     )
 
 
@@ -311,7 +311,7 @@ def test_many_rows_are_predicted_as_few(monkeypatch):
     model = fl.StreamingRidge().fit(X[:100], y[:100])
     X[::7] *= 100
     one = np.array([model.predict(x[None])[0] for x in X])
-    monkeypatch.setattr("forgetless.estimators.ranges._BLOCK", 2000)
+    monkeypatch.setattr("forgetless.estimators.linear.BLOCK", 2000)
     np.testing.assert_allclose(model.predict(X), one, rtol=1e-12)
     np.testing.assert_allclose(model.predict(np.asfortranarray(X)), one, rtol=1e-12)
     for bad in (np.nan, np.inf):
@@ -357,9 +357,6 @@ def test_standard_errors_are_those_of_least_squares_where_the_penalty_is_small()
     covariance = np.linalg.inv(A.T @ A) * (gap @ gap) / (200 - 5)
     np.testing.assert_allclose(model.coefficients().columns["±"], np.sqrt(np.diag(covariance)[1:]), rtol=1e-5)
     np.testing.assert_allclose(model.coefficients().columns["coefficient"], model.coef_)
-    difference = model.standard_errors([[1.0, -1.0, 0.0, 0.0]])
-    c = np.array([0, 1.0, -1.0, 0, 0])
-    assert difference[0] == pytest.approx(np.sqrt(c @ covariance @ c), rel=1e-5)
 
 
 def test_coefficients_say_which_have_no_standard_error():
@@ -388,7 +385,6 @@ def test_prequential_errors_are_those_of_predictions():
             errors.append((model.predict(A) - b) ** 2)
         model.partial_fit(A, b)
     assert model.prequential_mse_ == pytest.approx(np.concatenate(errors).mean())
-    assert model._state.before.late == pytest.approx([part.mean() for part in errors])
 
 
 # --- forgetting ---
@@ -435,7 +431,7 @@ def test_statistics_must_fit_the_model():
         fl.StreamingRidge().partial_fit_rows(np.eye(3))
     with pytest.raises(ValueError, match="center=False"):
         fl.StreamingRidge(1.0, fit_intercept=False).partial_fit_rows(rows)
-    with pytest.raises(ValueError, match="3 features and 1 targets, the tasks before 2"):
+    with pytest.raises(ValueError, match=r"rows have \(3, 1\) features and targets, the tasks before \(2, 1\)"):
         fl.StreamingRidge().fit(np.eye(2), np.ones(2)).partial_fit_rows(rows)
 
 
@@ -468,7 +464,7 @@ def test_widened_features_have_names_where_features_have():
 @pytest.mark.parametrize(
     ("parameters", "error", "words"),
     [
-        ({"alpha": 0.0}, ValueError, "alpha must be positive, got 0"),
+        ({"alpha": 0.0}, ValueError, "alpha must be positive"),
         ({"alpha": -1.0}, ValueError, "alpha must be nonnegative"),
         ({"alpha": "much"}, TypeError, "alpha must be a real number"),
         ({"rank": 0}, ValueError, "rank must be at least 1"),

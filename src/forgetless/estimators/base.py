@@ -1,27 +1,29 @@
-"""What the estimators share: tasks of ``fit``, one assignment per task, views of the state."""
+"""What the estimators share: tasks of ``fit``, one assignment per task, views of the state.
+
+Everything learned is one immutable ``_state``. ``partial_fit`` writes on a draft, a shallow copy,
+and ``_commit`` gives the attributes of the draft to the model in one assignment: the only place
+where a model changes. An error or an interruption therefore leaves it as it was, and threads that
+read meanwhile see the old state or the new one.
+"""
 
 import copy
+import math
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from forgetless import _validate as validate
 from forgetless import io
 from forgetless._table import Table
-from forgetless._validate import Floats, group_labels
-from forgetless.estimators import files, tasks
-from forgetless.estimators.memory import Memory, Options
-from forgetless.estimators.rows import Rows
+from forgetless._validate import Array, Floats
+from forgetless.estimators import files, records, tasks
+from forgetless.estimators.linear import Linear
 
 _SEEN = ("n_features_in_", "feature_names_in_")
 """What scikit-learn stores of the first task."""
-
-
-LATE = 20
-"""Tasks whose errors before they were learned are stored one by one, for alarms."""
 
 
 class Before(NamedTuple):
@@ -33,15 +35,12 @@ class Before(NamedTuple):
         Sums of the errors and of the weights of the rows.
     recent, recent_rows : float
         The same with weights (n_i/n)² for n_i rows at their time, so that late tasks count more.
-    late : tuple of float
-        Mean errors of the last ``LATE`` tasks.
     """
 
     error: float = 0.0
     rows: float = 0.0
     recent: float = 0.0
     recent_rows: float = 0.0
-    late: tuple[float, ...] = ()
 
     def plus(self, error: float, rows: float, learned: float) -> "Before":
         """Return the sums with a task of ``rows`` rows after ``learned`` rows."""
@@ -51,7 +50,6 @@ class Before(NamedTuple):
             self.rows + rows,
             left * self.recent + error,
             left * self.recent_rows + rows,
-            (*self.late, error / rows)[-LATE:],
         )
 
     @property
@@ -60,13 +58,8 @@ class Before(NamedTuple):
         return self.error / self.rows if self.rows else float("nan")
 
 
-class Streaming(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators: learned attributes are views of one immutable ``_state``, which is
-    replaced by one assignment per task.
-
-    An error or an interruption leaves the model as it was, and one thread may learn while others
-    predict. Two threads must not learn at the same time.
-    """
+class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of the estimators. Two threads must not learn at the same time."""
 
     _state: Any = None
     _cache: list[Any]
@@ -75,7 +68,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     _y_shape: tuple[int, ...] = ()
     _states: type
     _fixed: tuple[str, ...] = ()
-    """Parameters that cannot change within a stream."""
+    """Parameters that cannot change within a stream; ``_start`` are their values."""
 
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Discard everything learned, then learn one task per group of rows.
@@ -90,27 +83,38 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weight of every row.
         """
-        blank = self._blank()
-        parts = _parts(tasks.array_of(X), y, groups, sample_weight)
+        blank = copy.copy(self)
+        for name in ("_state", "_cache", "_n_seen", "_start", "_n_groups", "_y_shape", *_SEEN):
+            blank.__dict__.pop(name, None)
+        parts = tasks.of_groups(X, y, sample_weight, groups)
         blank._n_groups = len(parts)
         for X, y, weight in parts:
             blank.partial_fit(X, y, sample_weight=weight)
         self.__dict__ = blank.__dict__
         return self
 
+    @abstractmethod
     def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn one task."""
-        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
 
-    def _blank(self) -> Any:
-        """Return a copy that has learned nothing."""
-        other = copy.copy(self)
-        for name in ("_state", "_cache", "_n_seen", "_start", "_n_groups", "_y_shape", *_SEEN):
-            other.__dict__.pop(name, None)
-        return other
+    def _draft(self) -> Self:
+        """Return a copy on which scikit-learn's checks may write; errors for parameters that are
+        not valid, or that have changed and cannot change within a stream.
+        """
+        if self._state is None:
+            self._check_parameters()
+            return copy.copy(self)
+        for name, value in self._start.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name} was {value!r} for the first task and cannot become"
+                    f" {getattr(self, name)!r} within a stream; set it back, or start again with"
+                    " fit or sklearn.base.clone"
+                )
+        return copy.copy(self)
 
     def _commit(self, draft: Any, state: Any, n_tasks: int = 1) -> Self:
-        """Adopt a draft with its new state: the only place where a model learns."""
+        """Adopt a draft with its new state."""
         learned = {
             "_state": state,
             "_cache": [],
@@ -120,35 +124,43 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         self.__dict__ = {**draft.__dict__, **learned}
         return self
 
-    def _check_fixed(self) -> None:
-        """Raise ValueError if a parameter has changed that a stream cannot change."""
-        if self._state is None:
-            self._check_parameters()
-            return
-        for name, value in self._start.items():
-            if getattr(self, name) != value:
-                raise ValueError(
-                    f"{name} was {value!r} for the first task and cannot become"
-                    f" {getattr(self, name)!r} within a stream; set it back, or start again with"
-                    " fit or sklearn.base.clone"
-                )
-
     def _check_parameters(self) -> None:
-        """Raise TypeError or ValueError where a parameter is not valid."""
-        for name, value in self.get_params(deep=False).items():
-            if name in ("adaptive", "fit_intercept", "standardize"):
-                if not isinstance(value, bool | np.bool_):
-                    raise TypeError(f"{name} must be True or False, got {value!r}")
-            elif value is None:
-                continue
-            elif name in ("rank", "n_tasks", "n_steps"):
-                validate.integer(name, value, 1, "the default is a good start")
-            elif name in ("alpha", "guard", "radius", "step_size"):
-                validate.number(name, value, "the default is a good start")
+        """Raise TypeError or ValueError where a parameter is not what its annotation says."""
+        hint = "the default is a good start"
+        for name, kind in type(self).__init__.__annotations__.items():
+            value = getattr(self, name, None)
+            if kind is bool and not isinstance(value, bool | np.bool_):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
+            if value is not None and kind == int | None:
+                validate.integer(name, value, 1, hint)
+            if value is not None and kind in (float, float | None):
+                validate.number(name, value, hint)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
         return self._state
+
+    @abstractmethod
+    def _linear(self) -> Linear:
+        """Return the model that predicts now."""
+
+    def _values(self, X: Any) -> Any:
+        """Return the values (n, c) of the linear model."""
+        return self._linear().predict(tasks.rows(self, X))
+
+    def _shaped(self, values: Floats) -> Array:
+        """Return values (n, c) in the shape of the targets."""
+        return values[:, 0] if self._y_shape == () else values
+
+    @property
+    def coef_(self) -> Any:
+        """Coefficients in the units of the data, (d,) or (c, d)."""
+        return self._shaped(self._linear().coef).T
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept, a number or (c,)."""
+        return self._shaped(self._linear().intercept[None])[0]
 
     def widen(self, count: int, names: Any = None) -> Self:
         """Add features behind the present ones, as if they had been there from the start, zero in
@@ -170,15 +182,7 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
                     f"names must be {count} names, since features have names, got {names!r}"
                 )
             draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
-        return self._commit(draft, state._replace(**self._widened(state, count)), 0)
-
-    def _widened(self, state: Any, count: int) -> dict[str, Any]:
-        """Return the parts of a state that change with ``count`` more features."""
-        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
-
-    def _shaped(self, values: Floats) -> NDArray[Any]:
-        """Return predictions (n, c) in the shape of the targets."""
-        return values[:, 0] if self._y_shape == () else values
+        return self._commit(draft, records.widened(state, self.n_features_in_, count), 0)
 
     def save(self, path: Any) -> None:
         """Write the model to a file, atomically; :func:`forgetless.load` reads it.
@@ -218,40 +222,17 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
         from sklearn.linear_model import LinearRegression, LogisticRegression
 
         check_is_fitted(self)
-        is_regressor = isinstance(self, RegressorMixin)
-        other = LinearRegression() if is_regressor else LogisticRegression()
-        for name, value in self._linear().items():
-            setattr(other, name, value)
-        for name in _SEEN:
+        other = LinearRegression() if isinstance(self, RegressorMixin) else LogisticRegression()
+        for name in ("coef_", "intercept_", "classes_", *_SEEN):
             if hasattr(self, name):
-                setattr(other, name, getattr(self, name))
+                setattr(other, name, copy.copy(getattr(self, name)))
         return other
-
-    def _linear(self) -> dict[str, Any]:
-        """Return the attributes of the linear model of scikit-learn."""
-        return {"coef_": np.array(self.coef_), "intercept_": self.intercept_}
 
     @property
     def n_tasks_seen_(self) -> int:
         """Number of tasks learned."""
         check_is_fitted(self)
         return self._n_seen
-
-    @property
-    def late_errors_(self) -> Floats:
-        """Mean errors of the last 20 tasks before they were learned, as of ``prequential_mse_`` or
-        ``prequential_error_``.
-        """
-        state = self._fitted()
-        n_targets = (
-            max(1, *self._y_shape) if isinstance(self, RegressorMixin) and self._y_shape else 1
-        )
-        return np.array(state.before.late) / n_targets
-
-    @property
-    def nbytes_(self) -> int:
-        """Size of the state in bytes."""
-        return sum(array.nbytes for array in files.flatten(self._fitted())[0].values())
 
     def __copy__(self) -> Self:
         """Return an independent copy; it shares arrays, which are never changed in place."""
@@ -266,7 +247,6 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.required = True
         tags.target_tags.multi_output = isinstance(self, RegressorMixin)
         return tags
 
@@ -276,83 +256,36 @@ class Streaming(BaseEstimator):  # type: ignore[misc]
             state |= {"_cache": [], "_state": self._fitted()}
         return state
 
-    coef_: Any
-    intercept_: Any
     n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    feature_names_in_: Array
 
 
-def _parts(X: Any, y: Any, groups: Any, weight: Any) -> list[tuple[Any, Any, Any]]:
-    """Return the task (X, y, weight) of every group, in the order in which they first appear."""
-    if groups is None:
-        return [(X, y, weight)]
-    if not hasattr(X, "iloc"):  # a data frame keeps the names of its features
-        X = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
-    y = np.asarray(y)
-    labels = group_labels(groups)
-    if labels.ndim != 1:
-        raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
-    check_consistent_length(X, y, labels)
-    parts = []
-    for label in dict.fromkeys(labels.tolist()):
-        at = np.flatnonzero(labels == label)
-        part = X.iloc[at] if hasattr(X, "iloc") else X[at]
-        parts.append((part, y[at], None if weight is None else np.asarray(weight)[at]))
-    return parts
+class StreamingRegressor(RegressorMixin, Streaming):  # type: ignore[misc]
+    """Base of the regressors."""
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn one task.
 
-class Remembering(Streaming):
-    """Base of the estimators with a memory of all rows."""
-
-    alpha: float | None
-
-    def _options(self) -> Options:
-        """Return how rows are kept and solved."""
-        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
-
-    def _strength(self) -> float | None:
-        """Return alpha as a number; None if it is chosen by evidence."""
-        alpha = self.alpha
-        if alpha is not None and not alpha > 0:
-            raise ValueError(
-                f"alpha must be positive, got {alpha!r}; use a small number, None for the evidence,"
-                " or ContinualRidge(0)"
-            )
-        return None if alpha is None else float(alpha)
-
-    def _solved(self) -> tuple[Any, Memory]:
-        """Return the state, and its memory with the solution on all rows, computed when first
-        read.
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,) or (n, c)
+        sample_weight : array of shape (n,), optional
+            Nonnegative weights; a weight of 2 is the same as the row twice.
         """
-        check_is_fitted(self)
-        held = self.__dict__  # replaced as a whole by a thread that learns
-        cache = held["_cache"]
-        if not cache or cache[0][0] != held["alpha"]:
-            reader = copy.copy(self)
-            reader.__dict__ = dict(held)
-            cache[:] = [(held["alpha"], *reader._solved_now())]  # the same in every thread
-        _, state, memory = cache[0]
-        return state, memory
+        draft = self._draft()
+        checked = tasks.task(draft, X, y, sample_weight)
+        return self._commit(draft, self._learned(*checked))
 
-    def _solved_now(self) -> tuple[Any, Memory]:
-        """Return the state with waiting rows, and its memory with the solution on all rows."""
-        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
+    @abstractmethod
+    def _learned(self, X: Any, y: Floats, weight: Any) -> Any:
+        """Return the state after a task."""
+
+    def predict(self, X: Any) -> Any:
+        """Return predictions, (n,) or (n, c)."""
+        return self._shaped(self._values(X))
 
     @property
-    def alpha_(self) -> float:
-        """λ of the present solution."""
-        return float(self._solved()[1].fit.strength)
-
-    @property
-    def rows_(self) -> Rows:
-        """The statistics of all rows."""
-        rows: Rows = self._fitted().memory.rows
-        return rows
-
-    def _beside_coefficients(self) -> dict[str, Floats]:
-        return {"scale": self.rows_.scale}
-
-    @property
-    def retained_fraction_(self) -> float:
-        """Fraction of the variance of the columns that the vectors hold."""
-        return float(getattr(self.rows_.gram, "retained", 1.0))
+    def prequential_mse_(self) -> float:
+        """Mean squared error of rows before they were learned, over all targets."""
+        return float(self._fitted().before.mean) / math.prod(self._y_shape)

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-from sklearn.utils.validation import check_X_y
+from sklearn.base import BaseEstimator
 
+from forgetless.estimators import tasks
 from forgetless.estimators.rows import DENSE, Rows
-from forgetless.estimators.tasks import array_of, is_dask, weighted
 
 
 def rows_of(
@@ -36,11 +35,11 @@ def rows_of(
     >>> rows.n, fl.StreamingRidge(1.0).partial_fit_rows(rows).n_features_in_
     (5.0, 3)
     """
-    if is_dask(X):
+    if tasks.is_dask(X):
         return _sum_of_dask(X, y, sample_weight, {"center": center, "dense": dense})
-    X, y = check_X_y(array_of(X), y, accept_sparse="csr", multi_output=True, dtype=np.float64)
-    y = y.astype(np.float64).reshape(len(y), -1)
-    return Rows.of(*weighted(X, y, sample_weight), center=center, dense=dense)
+    # A bare estimator stands for a model before its first task.
+    checked = tasks.task(BaseEstimator(), X, y, sample_weight)
+    return Rows.of(*checked, center=center, dense=dense)
 
 
 def _sum_of_dask(X: Any, y: Any, weight: Any, options: dict[str, Any]) -> Rows:
@@ -53,25 +52,16 @@ def _sum_of_dask(X: Any, y: Any, weight: Any, options: dict[str, Any]) -> Rows:
         for part in (X, y, weight)
     )
     X = X.rechunk({1: -1})
-    if np.isnan(X.chunks[0]).any():
-        raise ValueError("X has blocks of unknown length; call X.compute_chunk_sizes() first")
-    # y and the weights are cut as the rows of X are.
-    columns = []
+    columns: list[Any] = [X.to_delayed().ravel()]
     for part in (y, weight):
-        part = part if part is None or is_dask(part) else da.from_array(part)
         if part is None:
             columns.append([None] * X.numblocks[0])
-            continue
-        if len(part) != len(X):
-            raise ValueError(
-                f"X has {len(X)} rows, but y or sample_weight {len(part)}; give one a row"
-            )
-        chunks = {0: X.chunks[0], **({1: -1} if part.ndim > 1 else {})}
-        columns.append(part.rechunk(chunks).to_delayed().ravel())
+        else:  # cut as the rows of X are
+            cut = da.asarray(part).rechunk((X.chunks[0], *part.shape[1:]))
+            columns.append(cut.to_delayed().ravel())
     of = dask.delayed(rows_of, pure=True)
     add = dask.delayed(sum, pure=True)
-    blocks = zip(X.to_delayed().ravel(), *columns, strict=True)
-    parts = [of(*block, **options) for block in blocks]
+    parts = [of(*block, **options) for block in zip(*columns, strict=True)]
     # In a tree, so that no worker holds many statistics at a time.
     while len(parts) > 1:
         parts = [add(parts[first : first + 8]) for first in range(0, len(parts), 8)]

@@ -1,18 +1,21 @@
-"""What the classifiers share: labels become one-hot targets."""
+"""What the classifiers share: labels become one-hot targets, and the largest score is the class.
 
-import copy
+A class is column j of the targets Y, Y_ij = 1 where row i has it and 0 elsewhere. Two classes may
+have one score, that of the second: positive means the second.
+"""
+
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from forgetless._validate import Floats, check_unmasked
+from forgetless._validate import Array, Floats, check_unmasked
 from forgetless.estimators import tasks
-from forgetless.estimators.base import Streaming
+from forgetless.estimators.base import Before, Streaming
 
 
 class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
@@ -31,51 +34,55 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
             on, :class:`StreamingRidgeClassifier` need not.
         sample_weight : array of shape (n,), optional
         """
-        state = self._state
-        self._check_fixed()
-        draft = copy.copy(self)
+        draft = self._draft()
         check_unmasked("y", y)
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         own, codes = np.unique(labels, return_inverse=True)
         draft._y_shape = ()
-        first = state is None
-        X, numbers, weight = tasks.task(
-            draft, X, codes.astype(np.float64), sample_weight, first=first
-        )
+        X, kept, weight = tasks.task(draft, X, codes.astype(np.float64), sample_weight)
         # Rows of weight zero count as absent, with their classes.
-        labels = own[numbers[:, 0].astype(np.int64)]
+        labels = own[kept[:, 0].astype(np.int64)]
         every = np.unique(labels)
         # Classes may be declared before they come, and stay once they have come.
-        for others in (classes, None if first else state.classes):
+        for others in (classes, getattr(self._state, "classes", None)):
             if others is not None:
-                every = np.union1d(np.asarray(others), every)
+                every = np.union1d(others, every)
         draft._y_shape = (len(every),)
         targets = (labels[:, None] == every).astype(np.float64)
+        weight = np.ones(len(targets)) if weight is None else weight
         return self._commit(draft, self._learned(X, targets, weight, every))
 
-    def _learned(self, X: Any, targets: Floats, weight: Any, every: NDArray[Any]) -> Any:
+    @abstractmethod
+    def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> Any:
         """Return the state after a task of one-hot targets (n, c) of the classes ``every``."""
-        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def _judged(self, scores: Floats, targets: Floats, weight: Floats, learned: float) -> Before:
+        """Return the sums of errors with those of a task of which the model says ``scores``, after
+        ``learned`` rows.
+        """
+        wrong = _best(scores, targets.shape[1]) != targets.argmax(axis=1)
+        before: Before = self._state.before
+        return before.plus(float(weight @ wrong), float(weight.sum()), learned)
+
+    def predict(self, X: Any) -> Array:
         """Return the class of the largest score."""
-        scores = self.decision_function(X)
-        best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[best.astype(np.int64)])
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return the scores (n, k); for two classes those of the second, (n,)."""
-        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
+        linear = self._linear()
+        best = _best(linear.predict(tasks.rows(self, X)), len(linear.classes))
+        return linear.classes[best.astype(np.int64)]
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Array:
         """Classes, sorted."""
-        classes: NDArray[Any] = self._fitted().classes
-        return classes
+        return self._linear().classes
 
     @property
     def prequential_error_(self) -> float:
         """Fraction of rows predicted wrongly before they were learned, from the second task on."""
         return float(self._fitted().before.mean)
+
+
+def _best(scores: Floats, n_classes: int) -> Any:
+    """Return the place of the class of every row."""
+    return scores.argmax(axis=1) if scores.shape[1] == n_classes else scores[:, 0] > 0

@@ -1,8 +1,12 @@
 """Logistic regression on a stream: the online Laplace approximation, a sum of weighted rows.
 
-Around weights w the log-loss of a row is that of a least squares row with the response
-z = η + (y − p)/h and the weight h = p(1 − p), where η = xᵀw + b and p = σ(η) (iteratively
-reweighted least squares). A task is learned by Newton's method on
+Around weights w the log-loss of a row, up to second order, is that of a least squares row with the
+response z = η + (y − p)/h and the weight h = p(1 − p), where η = xᵀw + b and p = σ(η) (iteratively
+reweighted least squares):
+
+    −log p(y | η′)  ≈  ½h (z − η′)² + constant
+
+A task is learned by Newton's method on
 
     rows so far + Rows.of(X, z, h)
 
@@ -13,15 +17,14 @@ its own.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
 from forgetless._threads import few_threads, gram_work
-from forgetless._validate import Floats
-from forgetless.estimators import tasks
+from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
-from forgetless.estimators.ranges import Guard
+from forgetless.estimators.linear import Linear
+from forgetless.estimators.memory import Memory
 from forgetless.estimators.rows import Fit, Rows
 
 NEWTON = 25
@@ -38,14 +41,13 @@ SMALLEST = 1e-5
 
 
 class LogisticState(NamedTuple):
-    """Everything learned: classes, statistics of plain rows, rows and solution of each class
-    against the rest, and the weights of rows that were predicted wrongly.
+    """Everything learned: classes, statistics of plain rows, least squares rows and solution of
+    each class against the rest, and the weights of rows that were predicted wrongly.
     """
 
-    classes: NDArray[Any]
+    classes: Array
     plain: Rows
-    rows: tuple[Rows, ...]
-    fits: tuple[Fit, ...]
+    parts: tuple[Memory, ...]
     before: Before
 
 
@@ -90,118 +92,100 @@ class StreamingLogistic(StreamingClassifier):
         self.guard = guard
 
     @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(self, X: Any, targets: Floats, weight: Any, every: NDArray[Any]) -> LogisticState:
-        state = self._state
+    def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> LogisticState:
+        state: LogisticState | None = self._state
+        self._check(every, X.shape[1])
+        # Two classes are one question; its answer is the probability of the second.
+        columns = targets.T[1:] if len(every) == 2 else targets.T
+        plain = Rows.of(X, targets[:, :1], weight, dense=WIDEST).stored(WIDEST)
+        before = Before()
+        earlier: Any = [None] * len(columns)
+        if state is not None:
+            before = self._judged(self._linear().predict(X), targets, weight, state.plain.n)
+            plain = state.plain + plain
+            earlier = state.parts
+        penalty = (plain.scale, float(self.alpha))
+        pairs = zip(columns, earlier, strict=True)
+        parts = tuple(_newton((X, y, weight), memory, penalty) for y, memory in pairs)
+        return LogisticState(every, plain, parts, before)
+
+    def _check(self, every: Array, d: int) -> None:
+        """Raise ValueError for classes or numbers of features that cannot be learned."""
         if len(every) < 2:
             raise ValueError(
                 f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare"
                 " the others with classes="
             )
-        if state is not None and len(every) > len(state.classes):
-            new = np.setdiff1d(every, state.classes)
+        new = np.setdiff1d(every, every if self._state is None else self._state.classes)
+        if len(new):
             raise ValueError(
                 f"y has classes that the first task did not declare: {new[:5].tolist()}; declare"
                 " them with classes=, or use StreamingRidgeClassifier, which takes new ones"
             )
-        if X.shape[1] > WIDEST:
+        if d > WIDEST:
             raise ValueError(
-                f"X has {X.shape[1]:,} features, more than {WIDEST:,}; use"
-                " StreamingRidgeClassifier, whose memory is bounded"
+                f"X has {d:,} features, more than {WIDEST:,}; use StreamingRidgeClassifier, whose"
+                " memory is bounded"
             )
-        d = X.shape[1]
-        plain = Rows.of(X, targets[:, :1], weight, dense=d).stored(d)
-        if state is not None:
-            plain = state.plain + plain
-        # Two classes are one question; its answer is the probability of the second.
-        columns = targets[:, 1:] if len(every) == 2 else targets
-        weight = np.ones(X.shape[0]) if weight is None else weight
-        before = Before()
-        if state is not None:
-            odds = _odds(X, state, self.guard)
-            guess = (odds > 0) if odds.ndim == 1 else odds.argmax(axis=1)
-            wrong = guess != targets.argmax(axis=1)
-            before = state.before.plus(float(weight @ wrong), float(weight.sum()), state.plain.n)
-        learned = []
-        for j, column in enumerate(columns.T):
-            earlier = None if state is None else (state.rows[j], state.fits[j])
-            learned.append(_newton(X, column, weight, earlier, (plain.scale, float(self.alpha))))
-        rows, fits = zip(*learned, strict=True)
-        return LogisticState(every, plain, rows, fits, before)
-
-    def _widened(self, state: LogisticState, count: int) -> dict[str, Any]:
-        dense = self.n_features_in_ + count
-        return {
-            "plain": state.plain.widened(count, dense),
-            "rows": tuple(rows.widened(count, dense) for rows in state.rows),
-            "fits": tuple(fit.widened(count) for fit in state.fits),
-        }
 
     def _beside_coefficients(self) -> dict[str, Floats]:
         return {"scale": self._fitted().plain.scale}
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def _linear(self) -> Linear:
+        state: LogisticState = self._fitted()
+        # One product for all classes.
+        coef = np.hstack([part.fit.coef for part in state.parts])
+        intercept = np.concatenate([part.fit.intercept for part in state.parts])
+        return Linear(coef, intercept, classes=state.classes).guarded(state.plain, self.guard)
+
+    def decision_function(self, X: Any) -> Array:
         """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
-        state = self._fitted()
-        X = tasks.rows(self, X, is_guarded=self.guard is not None)
-        return _odds(X, state, self.guard)
+        odds = self._values(X)
+        return odds[:, 0] if odds.shape[1] == 1 else odds
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all classes, (n, k)."""
-        p = expit(self.decision_function(X))
-        if p.ndim == 1:
-            return np.column_stack([1.0 - p, p])
+        p = expit(self._values(X))
+        if p.shape[1] == 1:
+            return np.hstack([1.0 - p, p])
         p = p + 1e-12  # no class may have any probability
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    def _linear(self) -> dict[str, Any]:
-        return {**super()._linear(), "classes_": self.classes_}
-
-    @property
-    def coef_(self) -> Floats:
-        """Coefficients of the log-odds."""
-        return np.hstack([fit.coef for fit in self._fitted().fits]).T
-
-    @property
-    def intercept_(self) -> Floats:
-        """Intercepts of the log-odds."""
-        return np.concatenate([fit.intercept for fit in self._fitted().fits])
-
-
-def _odds(X: Any, state: LogisticState, slack: float | None) -> Floats:
-    """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
-    # One product for all classes.
-    coef = np.hstack([fit.coef for fit in state.fits])
-    intercept = np.concatenate([fit.intercept for fit in state.fits])
-    odds = Guard.of(state.plain, slack).predict(X, coef, intercept)
-    return odds[:, 0] if len(state.classes) == 2 else odds
+        return p / p.sum(axis=1, keepdims=True)
 
 
 def _newton(
-    X: Any, y: Floats, weight: Floats, before: Any, penalty: tuple[Floats, float]
-) -> tuple[Rows, Fit]:
-    """Return the rows with those of a task as least squares rows at the solution, and the
-    solution.
+    task: tuple[Any, Floats, Floats], before: Memory | None, penalty: tuple[Floats, float]
+) -> Memory:
+    """Return the memory with the rows of a task as least squares rows at the solution.
 
-    ``before`` are rows and solution of the tasks before, or None; ``penalty`` is (s, α).
+    Parameters
+    ----------
+    task : X, y and weights
+        Of one class: y is 1 where a row has it and 0 elsewhere.
+    before : Memory or None
+        Of the tasks before.
+    penalty : (s, α)
     """
-    d = X.shape[1]
+    X, y, weight = task
     scale, strength = penalty
     # The solution so far is a good start: later tasks change it little.
-    eta = np.zeros(X.shape[0])
-    if before is not None:
-        eta = X @ before[1].coef[:, 0] + before[1].intercept[0]
+    eta = np.zeros(len(y)) if before is None else _log_odds(X, before.fit)
     for _ in range(NEWTON):
         # The quadratic approximation of the log-loss around η.
         p = expit(eta)
         h = np.maximum(p * (1.0 - p), SMALLEST)
         response = eta + (y - p) / h
-        block = Rows.of(X, response[:, None], weight * h, dense=d)
-        rows = block.stored(d) if before is None else before[0] + block
+        block = Rows.of(X, response[:, None], weight * h, dense=WIDEST)
+        rows = block.stored(WIDEST) if before is None else before.rows + block
         fit = rows.solve(strength, scale)
-        new = X @ fit.coef[:, 0] + fit.intercept[0]
         # Newton's step, shortened where it would leave the region of the approximation.
-        gap = float(np.max(np.abs(new - eta)))
-        if gap < 1e-6 * (1.0 + float(np.max(np.abs(new)))):
+        step = _log_odds(X, fit) - eta
+        length = float(np.max(np.abs(step)))
+        if length < 1e-6 * (1.0 + float(np.max(np.abs(eta + step)))):
             break
-        eta = eta + (new - eta) * min(1.0, LONGEST / max(gap, 1e-300))
-    return rows, fit
+        eta = eta + step * min(1.0, LONGEST / length)
+    return Memory(rows, fit)
+
+
+def _log_odds(X: Any, fit: Fit) -> Array:
+    """Return η = xᵀw + b of every row."""
+    return X @ fit.coef[:, 0] + fit.intercept[0]

@@ -1,12 +1,22 @@
-"""All rows so far and the ridge solution on them, learned block by block."""
+"""All rows so far and the ridge solution on them, learned block by block.
 
+A solution costs as much as many rows, so that learning does not always need one: the weights are
+computed again once the rows have grown by 1 %, their λ once they have grown by 10 %. Reading the
+model computes both on all rows, so that nothing which is read depends on how the rows came.
+"""
+
+import copy
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
+from forgetless import _validate as validate
+from forgetless._threads import one_blas_thread
 from forgetless._validate import Floats
+from forgetless.estimators.base import Streaming
 from forgetless.estimators.moments import Dense
 from forgetless.estimators.rows import DENSE, Fit, Rows
 
@@ -36,26 +46,16 @@ class Options(NamedTuple):
     ----------
     strength : float or None
         λ; None for the evidence.
-    rank : int or None
-        Up to so many features a matrix is stored, beyond that so many vectors; None for
-        ``DENSE`` and ``RANK``.
+    dense, vectors : int
+        Features up to which a matrix is stored, and vectors that are stored beyond.
     center, standardize : bool
     """
 
-    strength: float | None = None
-    rank: int | None = None
-    center: bool = True
-    standardize: bool = True
-
-    @property
-    def dense(self) -> int:
-        """Features up to which second moments are stored as a matrix."""
-        return DENSE if self.rank is None else self.rank
-
-    @property
-    def vectors(self) -> int:
-        """Vectors that are stored beyond that."""
-        return RANK if self.rank is None else self.rank
+    strength: float | None
+    dense: int
+    vectors: int
+    center: bool
+    standardize: bool
 
     def scale(self, rows: Rows) -> Floats:
         """Return the units s of the penalty λ Σ s_j² w_j²."""
@@ -87,15 +87,11 @@ class Memory(NamedTuple):
     fit: Fit
 
     @classmethod
-    def starting(cls, block: Rows, options: Options) -> "Memory":
-        """Return the memory of one block."""
-        return cls.solved(block.stored(options.dense), None, options)
-
-    @classmethod
     def solved(cls, rows: Rows, before: Fit | None, options: Options) -> "Memory":
         """Return the memory with a solution on all rows, and no more vectors than allowed; the λ is
         that of ``before`` where rows have hardly grown since it was chosen.
         """
+        rows = rows.stored(options.dense)
         scale = options.scale(rows)
         if options.strength is not None:
             fit = rows.solve(options.strength, scale)
@@ -110,10 +106,9 @@ class Memory(NamedTuple):
         """Return the memory after a block, solved again where it has grown enough."""
         rows = self.rows + block
         grown = rows.n - self.fit.n  # rows that the solution does not know yet
-        # A truncation needs the solution at once.
-        is_exact = isinstance(rows.gram, Dense)
         few = rows.n < GROWTH * self.fit.n and SLOW * grown < len(rows.mean)
-        if is_exact and (rows.n < FRESH * self.fit.n or few):
+        # A truncation needs the solution at once.
+        if isinstance(rows.gram, Dense) and (rows.n < FRESH * self.fit.n or few):
             return Memory(rows, self.fit)
         return Memory.solved(rows, self.fit, options)
 
@@ -122,21 +117,90 @@ class Memory(NamedTuple):
         however they came.
         """
         rows, fit = self
-        if options.strength not in (None, fit.strength):
-            return Memory.solved(rows, None, options)
-        is_exact = isinstance(rows.gram, Dense)
-        if fit.n == rows.n and (fit.n_chosen == rows.n or not is_exact):
+        has_strength = options.strength in (None, fit.strength)
+        is_chosen = fit.n_chosen == rows.n or not isinstance(rows.gram, Dense)
+        if has_strength and fit.n == rows.n and is_chosen:
             return self
         return Memory.solved(rows, None, options)
-
-    def widened(self, count: int, options: Options) -> "Memory":
-        """Return the memory with ``count`` more columns, zero so far."""
-        return Memory(self.rows.widened(count, options.dense), self.fit.widened(count))
 
 
 def learned(memory: Memory | None, blocks: Iterable[Rows], options: Options) -> Memory:
     """Return the memory after the blocks of a task; the first task has none before it."""
     for block in blocks:
-        memory = Memory.starting(block, options) if memory is None else memory.plus(block, options)
+        if memory is None:
+            memory = Memory.solved(block, None, options)
+        else:
+            memory = memory.plus(block, options)
     assert memory is not None, "a task has rows"
     return memory
+
+
+class Remembering(Streaming):
+    """Base of the estimators with a memory of all rows, which is solved when it is read."""
+
+    alpha: float | None
+    rank: int | None
+    fit_intercept: bool = True
+    standardize: bool
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options()
+
+    def _options(self) -> Options:
+        """Return how rows are kept and solved."""
+        alpha = self.alpha
+        if alpha is not None:
+            hint = "use a small number, None for the evidence, or ContinualRidge(0)"
+            alpha = validate.number("alpha", alpha, hint, positive=True)
+        sizes = (DENSE, RANK) if self.rank is None else (self.rank, self.rank)
+        return Options(alpha, *sizes, self.fit_intercept, self.standardize)
+
+    def _merged(self) -> Any:
+        """Return the state with rows that wait, where there are any."""
+        return self._state
+
+    def _solved(self) -> tuple[Any, Any]:
+        """Return the state with waiting rows, and the same with the solution on all rows, computed
+        when first read.
+        """
+        check_is_fitted(self)
+        held = self.__dict__  # replaced as a whole by a thread that learns
+        cache = held["_cache"]
+        if not cache or cache[0][0] != held["alpha"]:
+            reader = copy.copy(self)
+            reader.__dict__ = dict(held)
+            with one_blas_thread():
+                state = reader._merged()
+                memory = state.memory.current(reader._options())
+            cache[:] = [(held["alpha"], state, state._replace(memory=memory))]  # in every thread
+        _, state, current = cache[0]
+        return state, current
+
+    def _fitted(self) -> Any:
+        return self._solved()[0]
+
+    def _read(self) -> Any:
+        """Return the state with the solution on all rows."""
+        return self._solved()[1]
+
+    @property
+    def alpha_(self) -> float:
+        """λ of the present solution."""
+        return float(self._read().memory.fit.strength)
+
+    @property
+    def rows_(self) -> Rows:
+        """The statistics of all rows."""
+        rows: Rows = self._fitted().memory.rows
+        return rows
+
+    def _beside_coefficients(self) -> dict[str, Floats]:
+        return {"scale": self.rows_.scale}
+
+    @property
+    def retained_fraction_(self) -> float:
+        """Fraction of the variance of the columns that the vectors hold."""
+        gram = self.rows_.gram
+        lost = np.sum(getattr(gram, "rest", 0.0))
+        return float(1.0 - lost / max(gram.diagonal.sum(), 1e-300))

@@ -3,16 +3,19 @@
 :class:`Dense` is the d × d matrix. :class:`LowRank` is BᵀB + diag(rest): some vectors, and the rest
 of the *exact* diagonal, so that every column keeps its variance whatever was cut off. Sums of both
 are exact; only ``LowRank.truncated`` loses anything.
+
+Both solve in any units u: with U = diag(u) the system is U G U + λ. A walk of the weights (see
+``Rows.drifted``) is a function of the matrix, G′ = (I − (I + g(G + λ))⁻¹)/g − λ/(1 + gλ), which
+keeps eigenvectors and takes an eigenvalue e to e/((1 + g(e + λ))(1 + gλ)).
 """
 
 from dataclasses import dataclass
-from typing import Union
 
 import numpy as np
 from scipy.linalg import blas, eigh, lapack
 
-from forgetless._validate import Floats
-from forgetless.estimators.systems import Eigen, System, Woodbury
+from forgetless._validate import Array, Floats
+from forgetless.estimators.systems import Eigen, System, Woodbury, dots
 
 EXACT = 1e-6
 """Fraction of the trace below which a truncation counts as none."""
@@ -48,10 +51,9 @@ class Dense:
         if isinstance(other, Dense):
             return Dense(self.matrix + other.matrix)
         total = self.matrix.copy()
-        diagonal = slice(None, None, len(total) + 1)
-        total.flat[diagonal] += other.rest
-        B = other.vectors.T
+        total.flat[:: len(total) + 1] += other.rest
         # BᵀB is added in place: few vectors must not cost several copies of a d × d matrix.
+        B = other.vectors.T
         if len(other.vectors):
             blas.dgemm(1.0, B, B, beta=1.0, c=total.T, trans_b=True, overwrite_c=True)
         return Dense(total)
@@ -60,11 +62,7 @@ class Dense:
         """Return the moments times a factor."""
         return Dense(factor * self.matrix)
 
-    def widened(self, count: int) -> "Dense":
-        """Return the moments with ``count`` more columns of zeros."""
-        return Dense(np.pad(self.matrix, (0, count)))
-
-    def dot(self, W: Floats) -> Floats:
+    def dot(self, W: Floats) -> Array:
         """Return Σ aaᵀ W."""
         return self.matrix @ W
 
@@ -73,28 +71,27 @@ class Dense:
         return self
 
     def low_rank(self) -> "LowRank":
-        """Return the same moments as vectors."""
+        """Return the same moments as vectors, the longest first: √e·v of every eigenvector v."""
         e, V = np.linalg.eigh(self.matrix)
-        # Rounding may leave eigenvalues of zero below it; vectors come by size.
+        # Rounding may leave eigenvalues of zero below it.
         lengths = np.sqrt(np.maximum(e, 0.0))
-        vectors = np.ascontiguousarray((lengths * V).T[::-1])
-        return LowRank(vectors, np.zeros(len(e)))
+        vectors = (lengths * V).T[::-1]
+        return LowRank(np.ascontiguousarray(vectors), np.zeros(len(e)))
 
     def system(self, u: Floats) -> System:
-        """Return the system of U G U, U = diag(u), for solutions with many λ."""
-        scaled = self.matrix * np.outer(u, u)
-        e, V = np.linalg.eigh(scaled)
+        """Return the system of U G U, for solutions with many λ."""
+        e, V = np.linalg.eigh(self.matrix * np.outer(u, u))
         return Eigen(np.maximum(e, 0.0), V)
 
-    def solve(self, u: Floats, strength: float, c: Floats) -> Floats:
+    def solve(self, u: Floats, strength: float, c: Floats) -> Array:
         """Return (UGU + λ)⁻¹c for one λ > 0, by Cholesky's method: ten times faster than a
         system.
         """
         A = self.matrix * np.outer(u, u)
         A.flat[:: len(A) + 1] += strength
-        x, info = lapack.dposv(A, c, lower=1, overwrite_a=1)[1:]
+        x, failed = lapack.dposv(A, c, lower=1, overwrite_a=1)[1:]
         # A λ below rounding leaves the matrix indefinite; eigenvalues are cut off at 0.
-        return np.asarray(x) if info == 0 else self.system(u).solve(c, max(strength, 1e-300))
+        return self.system(u).solve(c, max(strength, 1e-300)) if failed else x
 
     def drifted(self, g: float, strength: float, scale: Floats) -> "Dense":
         """Return G′ with (G′ + λ′)⁻¹ = (G + λ)⁻¹ + g and λ′ = λ/(1 + gλ), in the units
@@ -108,8 +105,7 @@ class Dense:
         inverse = np.tril(lower) + np.tril(lower, -1).T
         # G′ = (I − (I + g(G + λ))⁻¹)/g − λ′, where the diagonal part is λ′ + 1/(g(1 + gλ)) − 1/g.
         inverse.flat[:: len(A) + 1] -= 1.0 / (1.0 + g * strength)
-        change = (-1.0 / g) * inverse
-        return Dense(change * np.outer(scale, scale))
+        return Dense((-1.0 / g) * inverse * np.outer(scale, scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,15 +125,9 @@ class LowRank:
         return cls(np.ascontiguousarray(vectors), np.zeros(d))
 
     @property
-    def diagonal(self) -> Floats:
+    def diagonal(self) -> Array:
         """Σ a², of shape (d,)."""
-        return np.asarray(self.rest + np.einsum("ij,ij->j", self.vectors, self.vectors))
-
-    @property
-    def retained(self) -> float:
-        """Fraction of the trace that the vectors hold."""
-        total = float(self.diagonal.sum())
-        return 1.0 - float(self.rest.sum()) / total if total > 0 else 1.0
+        return self.rest + dots(self.vectors, self.vectors)
 
     def __add__(self, other: "Moments") -> "Moments":
         if isinstance(other, Dense):
@@ -149,14 +139,9 @@ class LowRank:
         """Return the moments times a factor."""
         return LowRank(np.sqrt(factor) * self.vectors, factor * self.rest)
 
-    def widened(self, count: int) -> "LowRank":
-        """Return the moments with ``count`` more columns of zeros."""
-        vectors = np.pad(self.vectors, ((0, 0), (0, count)))
-        return LowRank(vectors, np.pad(self.rest, (0, count)))
-
-    def dot(self, W: Floats) -> Floats:
+    def dot(self, W: Floats) -> Array:
         """Return Σ aaᵀ W."""
-        return np.asarray(self.vectors.T @ (self.vectors @ W) + self.rest[:, None] * W)
+        return self.vectors.T @ (self.vectors @ W) + self.rest[:, None] * W
 
     def dense(self) -> Dense:
         """Return the same moments as a matrix."""
@@ -167,21 +152,21 @@ class LowRank:
         return self
 
     def system(self, u: Floats) -> System:
-        """Return the system of U G U, U = diag(u), for solutions with many λ."""
+        """Return the system of U G U, for solutions with many λ."""
         B = self.vectors * u
+        rest = self.rest * u**2
         q, d = B.shape
         if 2 * q > d:
-            return LowRank(B, self.rest * u**2).dense().system(np.ones(d))
-        if self.rest.any():
-            return Woodbury(B, self.rest * u**2)
+            return LowRank(B, rest).dense().system(np.ones(d))
+        if rest.any():
+            return Woodbury(B, rest)
         # With BBᵀ = Q e Qᵀ the eigenvectors of BᵀB are BᵀQ/√e.
         e, Q = np.linalg.eigh(B @ B.T)
-        largest = max(float(e.max(initial=0.0)), 1e-300)
-        keep = e > 1e-12 * largest
+        keep = e > 1e-12 * max(float(e.max(initial=0.0)), 1e-300)
         V = (B.T @ Q[:, keep]) / np.sqrt(e[keep])
         return Eigen(e[keep], V)
 
-    def solve(self, u: Floats, strength: float, c: Floats) -> Floats:
+    def solve(self, u: Floats, strength: float, c: Floats) -> Array:
         """Return (UGU + λ)⁻¹c for one λ."""
         return self.system(u).solve(c, strength)
 
@@ -196,13 +181,12 @@ class LowRank:
         tilted = B * (1.0 + TIE * golden)
         e, Q = _largest(tilted @ tilted.T, rank)
         kept = e > 1e-14 * max(float(e[-1]), 0.0)
+        # An eigenvector q of BBᵀ gives the direction qᵀB, here in the units of the rows.
         leading = (Q.T @ self.vectors)[kept][::-1]
         diagonal = self.diagonal
-        rest = np.maximum(diagonal - np.einsum("ij,ij->j", leading, leading), 0.0)
-        lost = float(rest @ u**2)
-        if lost <= EXACT * float(diagonal @ u**2):
-            return LowRank(leading, np.zeros_like(rest)), False
-        return LowRank(leading, rest), True
+        rest = np.maximum(diagonal - dots(leading, leading), 0.0)
+        lost = bool(rest @ u**2 > EXACT * (diagonal @ u**2))
+        return LowRank(leading, lost * rest), lost
 
     def drifted(self, g: float, strength: float, scale: Floats) -> "LowRank":
         """Return what ``Dense.drifted`` returns, the rest of the diagonal apart."""
@@ -212,12 +196,11 @@ class LowRank:
         e = np.maximum(e, 1e-300)
         # Every direction keeps its place and loses length.
         shrunk = np.sqrt(_walked(e, g, strength) / e)
-        vectors = (Q * shrunk).T @ self.vectors
         rest = _walked(self.rest * u**2, g, strength)
-        return LowRank(vectors, rest * scale**2)
+        return LowRank((Q * shrunk).T @ self.vectors, rest * scale**2)
 
 
-Moments = Union[Dense, LowRank]  # noqa: UP007 (as text in annotations above)
+Moments = Dense | LowRank
 
 
 def _largest(K: Floats, rank: int) -> tuple[Floats, Floats]:
@@ -230,10 +213,10 @@ def _largest(K: Floats, rank: int) -> tuple[Floats, Floats]:
     return e, Q
 
 
-def _walked(e: Floats, g: float, strength: float) -> Floats:
+def _walked(e: Floats, g: float, strength: float) -> Array:
     """Return the eigenvalues e′ = (e + λ)/(1 + g(e + λ)) − λ/(1 + gλ) after a walk of variance
     g.
     """
     with_data = 1.0 + g * (e + strength)
     without = 1.0 + g * strength
-    return np.asarray(e / (with_data * without))
+    return e / (with_data * without)

@@ -1,20 +1,17 @@
 """Ridge regression on all rows of a stream: the estimator to begin with."""
 
-import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from forgetless._threads import few_threads, gram_work
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.estimators import tasks
-from forgetless.estimators.base import Before, Remembering
+from forgetless.estimators.base import Before, StreamingRegressor
 from forgetless.estimators.blocks import rows_of
-from forgetless.estimators.memory import Memory, Options, learned
+from forgetless.estimators.linear import Linear
+from forgetless.estimators.memory import Memory, Remembering, learned
 from forgetless.estimators.mixture import Loss, Mixture
-from forgetless.estimators.moments import inverse_scale
-from forgetless.estimators.ranges import Guard
 from forgetless.estimators.rows import Rows, check_squares
 
 WAITING = 64
@@ -26,7 +23,8 @@ class State(NamedTuple):
 
     Attributes
     ----------
-    memory : Memory
+    memory : Memory or None
+        None before the first task.
     mixture : Mixture or None
     before : Before
         Squared errors of tasks before they were learned.
@@ -35,14 +33,14 @@ class State(NamedTuple):
         single rows.
     """
 
-    memory: Memory
+    memory: Any
     mixture: Mixture | None
     before: Before
     waiting: tuple[Any, ...] = ()
     n_waiting: int = 0
 
 
-class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
+class StreamingRidge(StreamingRegressor, Remembering):
     """Ridge regression on all rows of a stream of tasks, from statistics of bounded size.
 
     For ordinary data, with nothing to tune. Every call of ``partial_fit`` adds a task. The weights
@@ -134,22 +132,11 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weights; a weight of 2 is the same as the row twice.
         """
-        if tasks.is_dask(X):
-            center = bool(self.fit_intercept)
-            rows = rows_of(X, y, sample_weight, center=center, dense=self._options().dense)
-            return self.partial_fit_rows(rows)
-        state = self._state
-        self._check_fixed()
-        # scikit-learn's checks write attributes of the first task: on a copy, all or nothing.
-        draft = copy.copy(self)
-        X, y, weight = tasks.task(draft, X, y, sample_weight, first=state is None)
-        if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
-            count = state.n_waiting + len(X)
-            check_squares(X, X, y)
-            if count <= min(WAITING, 0.01 * state.memory.rows.n):
-                waiting = (*state.waiting, (X.copy(), y.copy()))
-                return self._commit(draft, state._replace(waiting=waiting, n_waiting=count))
-        return self._commit(draft, self._learned(X, y, weight))
+        if not tasks.is_dask(X):
+            return super().partial_fit(X, y, sample_weight)
+        center = self.fit_intercept
+        dense = self._options().dense
+        return self.partial_fit_rows(rows_of(X, y, sample_weight, center=center, dense=dense))
 
     def partial_fit_rows(self, rows: Rows) -> Self:
         """Learn one task given as statistics of its rows: from ``forgetless.rows_of``, or a sum of
@@ -163,76 +150,80 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
                 f"rows must be the statistics of rows, got {type(rows).__name__}; make them with"
                 " forgetless.rows_of(X, y), or use partial_fit(X, y)"
             )
-        self._check_fixed()
-        if rows.centered != bool(self.fit_intercept):
+        if rows.centered != self.fit_intercept:
             raise ValueError(
-                f"rows are {'' if rows.centered else 'not '}centred, but fit_intercept is"
-                f" {self.fit_intercept}; use rows_of(X, y, center={bool(self.fit_intercept)})"
+                f"rows must be centred as fit_intercept={self.fit_intercept} says, got"
+                f" centered={rows.centered}; use rows_of(X, y, center={self.fit_intercept})"
             )
-        draft = copy.copy(self)
+        draft = self._draft()
         state = self._merged()
-        shape = () if len(rows.target) == 1 else (len(rows.target),)
-        if state is None:
-            draft.n_features_in_ = len(rows.mean)
-            draft._y_shape = shape
-        elif (len(rows.mean), shape) != (self.n_features_in_, self._y_shape):
+        loss = None
+        d, n_targets = shape = rows.cross.shape
+        if state.memory is None:
+            draft.n_features_in_ = d
+            draft._y_shape = () if n_targets == 1 else (n_targets,)
+        elif shape != (known := state.memory.rows.cross.shape):
             raise ValueError(
-                f"rows have {len(rows.mean)} features and {len(rows.target)} targets, the tasks"
-                f" before {self.n_features_in_} and {len(state.memory.rows.target)}"
+                f"rows have {shape} features and targets, the tasks before {known}; use fit to"
+                " start again"
             )
-        loss = None if state is None else self._loss_on_rows(state, rows)
-        return self._commit(draft, self._after(state, [rows], loss))
-
-    def _widened(self, state: State, count: int) -> dict[str, Any]:
-        options = self._options()
-        mixture = None if state.mixture is None else state.mixture.widened(count, options)
-        return {"memory": state.memory.widened(count, options), "mixture": mixture}
-
-    def _options(self) -> Options:
-        return Options(
-            self._strength(), self.rank, bool(self.fit_intercept), bool(self.standardize)
-        )
-
-    @few_threads(lambda *call: gram_work(call[1].shape))
-    def _learned(self, X: Any, y: Floats, weight: Any) -> State:
-        """Return the state after a task given as arrays."""
-        state = self._merged()
-        blocks = self._options().blocks(X, y, weight)
-        if state is None:
-            return self._after(None, blocks, None)
-        inside = Guard.of(state.memory.rows, self.guard).held(X)
-
-        def loss(coef: Floats, intercept: Floats) -> float:
-            errors = (inside @ coef + intercept - y) ** 2
-            return float(errors.sum() if weight is None else weight @ errors.sum(axis=1))
-
-        return self._after(state, blocks, loss)
-
-    def _loss_on_rows(self, state: State, rows: Rows) -> Loss | None:
-        """Return the squared error on a task given as statistics; None where the guard matters."""
-        if Guard.of(state.memory.rows, self.guard).allows(rows.low, rows.high):
-            return lambda coef, intercept: float(rows.error(coef, intercept).sum())
-        if self.adaptive:
+        elif self._model(state).allows(rows.low, rows.high):
+            loss = rows.error
+        elif self.adaptive:
             raise ValueError(
                 "rows leave the range that guard allows, so adaptive=True cannot judge predictions"
                 " of them from their statistics; use partial_fit(X, y), or guard=None"
             )
-        return None
+        return self._commit(draft, self._after(state, [rows], loss))
 
-    def _after(self, state: State | None, blocks: Any, loss: Loss | None) -> State:
-        """Return the state after a task given as blocks, with its squared error before learning."""
+    def _learned(self, X: Any, y: Floats, weight: Any) -> State:
+        state: State | None = self._state
+        if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
+            count = state.n_waiting + len(X)
+            check_squares(X, X, y)
+            if count <= min(WAITING, 0.01 * state.memory.rows.n):
+                waiting = (*state.waiting, (X.copy(), y.copy()))
+                return state._replace(waiting=waiting, n_waiting=count)
+        return self._with(self._merged(), X, y, weight)
+
+    def _merged(self) -> State:
+        """Return the state with waiting rows learned; one without a memory before the first
+        task.
+        """
+        state: State | None = self._state
+        if state is None:
+            return State(None, Mixture() if self.adaptive else None, Before())
+        if not state.waiting:
+            return state
+        X, y = (np.concatenate(parts) for parts in zip(*state.waiting, strict=True))
+        return self._with(state._replace(waiting=(), n_waiting=0), X, y, None)
+
+    @few_threads(lambda *call: gram_work(call[2].shape))
+    def _with(self, state: State, X: Any, y: Floats, weight: Any) -> State:
+        """Return a state without waiting rows after a task given as arrays."""
+        blocks = self._options().blocks(X, y, weight)
+        inside = X if state.memory is None else self._model(state).held(X)
+
+        def loss(coef: Floats, intercept: Floats) -> Array:
+            errors = (inside @ coef + intercept - y) ** 2
+            return errors.sum(axis=0) if weight is None else weight @ errors
+
+        return self._after(state, blocks, loss)
+
+    def _after(self, state: State, blocks: Any, loss: Loss | None) -> State:
+        """Return the state after a task given as blocks, with its squared error before learning,
+        where it is known.
+        """
         options = self._options()
-        mixture = Mixture() if self.adaptive else None
-        before = Before()
-        memory = None
-        if state is not None:
-            memory, mixture, before, *_ = state
+        memory, mixture, before, *_ = state
         n = 0.0 if memory is None else memory.rows.n
-        error = None if loss is None else loss(*_weights(memory, mixture))
+        error = None
+        if memory is not None and loss is not None:
+            error = float(loss(*self._model(state)[:2]).sum())
+            if mixture is not None:
+                mixture = mixture.judged(memory, loss)
         if mixture is not None:
             blocks = list(blocks)
-            if memory is not None and loss is not None:
-                mixture = mixture.judged(memory, loss)
         memory = learned(memory, blocks, options)
         if mixture is not None:
             if memory.fit.n < memory.rows.n:
@@ -244,27 +235,14 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
 
     # --- reading ---
 
-    def _merged(self) -> State | None:
-        """Return the state with waiting rows learned."""
-        state: State | None = self._state
-        if state is None or not state.waiting:
-            return state
-        # They were checked when they came.
-        X = np.concatenate([X for X, _ in state.waiting])
-        y = np.concatenate([y for _, y in state.waiting])
-        draft = copy.copy(self)
-        draft._state = state._replace(waiting=(), n_waiting=0)
-        return draft._learned(X, y, None)
+    def _model(self, state: State) -> Linear:
+        """Return the model of a state as it is solved."""
+        memory, mixture, *_ = state
+        weights = memory.fit[:2] if mixture is None else mixture.weights(memory)
+        return Linear(*weights).guarded(memory.rows, self.guard)
 
-    def _fitted(self) -> State:
-        state: State = self._solved()[0]
-        return state
-
-    @few_threads(lambda _: 0.0)
-    def _solved_now(self) -> tuple[State, Memory]:
-        state = self._merged()
-        assert state is not None
-        return state, state.memory.current(self._options())
+    def _linear(self) -> Linear:
+        return self._model(self._read())
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions.
@@ -280,27 +258,27 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         -------
         array of shape (n,) or (n, c), and with ``return_std`` another one
         """
-        state, memory = self._solved()
-        guard = Guard.of(memory.rows, self.guard)
-        X = tasks.rows(self, X, is_guarded=self.guard is not None)
-        mean = self._shaped(guard.predict(X, *_weights(memory, state.mixture)))
+        state = self._read()
+        model = self._model(state)
+        X = tasks.rows(self, X)
+        mean = self._shaped(model.predict(X))
         if not return_std:
             return mean
-        variances = memory.rows.variances(guard.held(X), memory.fit, self._noise(state, memory))
+        rows, fit = state.memory
+        variances = rows.variances(model.held(X), fit, _noise(state.memory, state.before))
         return mean, self._shaped(np.sqrt(variances))
 
-    def _noise(self, state: State, memory: Memory) -> Floats:
-        """Return the variance of the noise, (c,).
+    def standard_errors(self) -> Floats:
+        """Return the standard errors of the coefficients of one target, the first of several.
 
-        Tasks differ more than rows do: errors of late tasks before they were learned are larger.
+        NaN where a column has not varied. With ``adaptive`` they are those of the model of all
+        rows.
         """
-        noise = memory.rows.noise(memory.fit)
-        before = state.before
-        if not before.recent_rows:
-            return noise
-        late = before.recent / before.recent_rows / len(noise)
-        typical = max(float(noise.mean()), 1e-300)
-        return noise * max(1.0, late / typical)
+        state = self._read()
+        rows, fit = state.memory
+        leverages = rows.leverages(np.eye(len(fit.coef)), fit)
+        errors = np.sqrt(leverages * _noise(state.memory, state.before)[0])
+        return np.where(fit.scale > 0, errors, np.nan)
 
     def _beside_coefficients(self) -> dict[str, Floats]:
         # A mixture has no standard errors, and several targets have several.
@@ -308,46 +286,15 @@ class StreamingRidge(RegressorMixin, Remembering):  # type: ignore[misc]
         errors = {"±": self.standard_errors()} if has_errors else {}
         return errors | super()._beside_coefficients()
 
-    def standard_errors(self, combinations: Any = None) -> Floats:
-        """Return the standard errors of combinations (m, d) of the coefficients of one target, of
-        the coefficients themselves if omitted.
 
-        NaN where the column of a combination has not varied. With ``adaptive`` they are those of
-        the model of all rows.
-        """
-        state, memory = self._solved()
-        u = inverse_scale(memory.fit.scale)
-        combinations = np.eye(len(u)) if combinations is None else np.asarray(combinations)
-        system = memory.rows.gram.system(u)
-        leverages = system.leverages(combinations * u, memory.fit.strength)
-        noise = self._noise(state, memory)[0]
-        errors = np.sqrt(leverages * noise)
-        has_constant = (combinations[:, u == 0] != 0).any(axis=1)
-        return np.where(has_constant, np.nan, errors)
+def _noise(memory: Memory, before: Before) -> Floats:
+    """Return the variance of the noise, (c,).
 
-    @property
-    def coef_(self) -> Any:
-        """Coefficients in the units of the data."""
-        state, memory = self._solved()
-        coef = _weights(memory, state.mixture)[0]
-        return coef[:, 0] if self._y_shape == () else coef.T
-
-    @property
-    def intercept_(self) -> Any:
-        """Intercept."""
-        state, memory = self._solved()
-        intercept = _weights(memory, state.mixture)[1]
-        return float(intercept[0]) if self._y_shape == () else intercept
-
-    @property
-    def prequential_mse_(self) -> float:
-        """Mean squared error of rows before they were learned, over all targets."""
-        state = self._fitted()
-        return state.before.mean / len(state.memory.rows.target)
-
-
-def _weights(memory: Any, mixture: Mixture | None) -> tuple[Floats, Floats]:
-    """Return coefficients (d, c) and intercept (c,) of a memory, or of a mixture with it."""
-    if mixture is not None:
-        return mixture.weights(memory)
-    return memory.fit.coef, memory.fit.intercept
+    Tasks differ more than rows do: errors of late tasks before they were learned are larger.
+    """
+    noise: Floats = memory.rows.noise(memory.fit)
+    if not before.recent_rows:
+        return noise
+    late = before.recent / before.recent_rows / len(noise)
+    typical = max(float(noise.mean()), 1e-300)
+    return noise * max(1.0, late / typical)

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
+from forgetless.estimators import records
+from forgetless.estimators.linear import column_range
 from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
-from forgetless.estimators.ranges import column_range
-from forgetless.estimators.systems import STRENGTHS, Evidence
+from forgetless.estimators.systems import STRENGTHS, Evidence, dots
 
 DENSE = 500
 """Features up to which Σ xxᵀ is stored as a matrix: 2 MB, whose eigenvectors take 50 ms."""
@@ -54,19 +55,6 @@ class Fit(NamedTuple):
     freedom: float
     n: float
     n_chosen: float
-
-    def with_targets(self, place: Any) -> "Fit":
-        """Return the solution with targets in another order; those of place −1 are new, and were
-        always zero.
-        """
-        names = ("coef", "intercept", "minimum", "noise")
-        moved: dict[str, Any] = {name: _placed(getattr(self, name), place) for name in names}
-        return self._replace(**moved)
-
-    def widened(self, count: int) -> "Fit":
-        """Return the solution with ``count`` more columns, zero so far."""
-        coef = np.pad(self.coef, ((0, count), (0, 0)))
-        return self._replace(coef=coef, scale=np.pad(self.scale, (0, count)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,24 +104,22 @@ class Rows:
         n = float(w.sum())
         low, high = column_range(X)
         check_squares(low, high, y)
-        mean = np.asarray(w @ X).ravel() / n if center else np.zeros(d)
+        mean = w @ X / n if center else np.zeros(d)
         target = w @ y / n if center else np.zeros(y.shape[1])
         Y = y - target
         # A few rows are cheaper to keep as they are than to write down as a d × d matrix.
-        store: type[Dense] | type[LowRank] = Dense if 2 * m >= d and d <= dense else LowRank
+        store: Any = Dense if 2 * m >= d and d <= dense else LowRank
         if sparse.issparse(X) and store is Dense:
             # Columns of a sparse matrix are near zero, so subtracting x̄x̄ᵀ loses no digits.
             weighted = X.multiply(w[:, None]).tocsr()
-            gram: Moments = Dense(np.asarray((X.T @ weighted).todense()) - n * np.outer(mean, mean))
-            cross = np.asarray(weighted.T @ Y)
-            return cls(n, mean, target, gram, cross, w @ Y**2, low, high, center)
+            gram = Dense((X.T @ weighted).toarray() - n * np.outer(mean, mean))
+            return cls(n, mean, target, gram, weighted.T @ Y, w @ Y**2, low, high, center)
         A = (X.toarray() if sparse.issparse(X) else X) - mean
         if weight is not None:
             root = np.sqrt(w)[:, None]
             A = root * A
             Y = root * Y
-        squares = np.einsum("ij,ij->j", Y, Y)
-        return cls(n, mean, target, store.of(A), A.T @ Y, squares, low, high, center)
+        return cls(n, mean, target, store.of(A), A.T @ Y, dots(Y, Y), low, high, center)
 
     def __add__(self, other: Any) -> "Rows":
         if not isinstance(other, Rows):
@@ -174,35 +160,24 @@ class Rows:
             squares=factor * self.squares,
         )
 
-    def widened(self, count: int, dense: int = DENSE) -> "Rows":
+    def widened(self, count: int) -> "Rows":
         """Return the rows with ``count`` more columns, zero so far."""
-        wide: dict[str, Any] = {
-            name: np.pad(getattr(self, name), (0, count)) for name in ("mean", "low", "high")
-        }
-        rows = replace(
-            self,
-            gram=self.gram.widened(count),
-            cross=np.pad(self.cross, ((0, count), (0, 0))),
-            **wide,
-        )
-        return rows.stored(dense)
+        wide: Rows = records.widened(self, len(self.mean), count)
+        return wide
 
-    def with_targets(self, place: Any) -> "Rows":
+    def with_targets(self, place: Array) -> "Rows":
         """Return the rows with targets in another order; those of place −1 are new, and were
         always zero.
         """
-        names = ("target", "cross", "squares")
-        moved: dict[str, Any] = {name: _placed(getattr(self, name), place) for name in names}
-        return replace(self, **moved)
+        moved: Rows = records.with_targets(self, place)
+        return moved
 
     def stored(self, dense: int) -> "Rows":
         """Return the rows with a matrix of second moments up to ``dense`` features, else
         vectors.
         """
-        wants = Dense if len(self.mean) <= dense else LowRank
-        if isinstance(self.gram, wants):
-            return self
-        return replace(self, gram=self.gram.dense() if wants is Dense else self.gram.low_rank())
+        is_dense = len(self.mean) <= dense
+        return replace(self, gram=self.gram.dense() if is_dense else self.gram.low_rank())
 
     @property
     def scale(self) -> Floats:
@@ -220,8 +195,9 @@ class Rows:
         """
         scale = self.scale if scale is None else scale
         u = inverse_scale(scale)
-        c = u[:, None] * self.cross
-        return self._fit(scale, c, self.gram.solve(u, strength, c), strength)
+        # With v = s·w this is ridge regression on U(x − x̄), U = diag(u): (UGU + λ)v = Uc.
+        standardized = self.gram.solve(u, strength, u[:, None] * self.cross)
+        return self._fit(standardized, strength, scale)
 
     def by_evidence(self, scale: Floats | None = None, strengths: Any = STRENGTHS) -> Fit:
         """Return the solution with the λ of largest evidence, of those in ``strengths``."""
@@ -230,24 +206,24 @@ class Rows:
         c = u[:, None] * self.cross
         system = self.gram.system(u)
         evidence = Evidence(system, c, self.squares, self.n)
-        grid = np.asarray(strengths, dtype=np.float64)
+        grid = np.asarray(strengths)
         if self.near:
             strength = evidence.downhill(grid, self.near)
-            return self._fit(scale, c, system.solve(c, strength), strength)
+            return self._fit(system.solve(c, strength), strength, scale)
         strength, noise = evidence.best(grid)
-        fit = self._fit(scale, c, system.solve(c, strength), strength)
+        fit = self._fit(system.solve(c, strength), strength, scale)
         return fit._replace(noise=noise, freedom=system.freedom(strength))
 
-    def _fit(self, scale: Floats, c: Floats, W: Floats, strength: float) -> Fit:
-        """Return the solution with standardized weights W."""
-        coef = inverse_scale(scale)[:, None] * W
-        # The error without its penalty is not negative; after truncations this must be said.
-        penalty = strength * np.einsum("ij,ij->j", W, W)
-        minimum = np.maximum(self.squares - np.einsum("ij,ij->j", c, W), penalty)
+    def _fit(self, standardized: Floats, strength: float, scale: Floats) -> Fit:
+        """Return the solution with the weights v = s·w."""
+        coef = inverse_scale(scale)[:, None] * standardized
+        # min ‖y − Xw‖² + λ‖v‖² = q − cᵀw. The error without its penalty is not negative; after
+        # truncations this must be said.
+        penalty = strength * dots(standardized, standardized)
+        minimum = np.maximum(self.squares - dots(self.cross, coef), penalty)
         intercept = self.target - self.mean @ coef
         noise = minimum / max(self.n - 3.0, 1.0)
-        unknown = float("nan")
-        return Fit(coef, intercept, strength, scale, minimum, noise, unknown, self.n, self.n)
+        return Fit(coef, intercept, strength, scale, minimum, noise, np.nan, self.n, self.n)
 
     # --- forgetting ---
 
@@ -280,38 +256,40 @@ class Rows:
         ``strength``: from (G + λs²)w = c, and min = q − cᵀw.
         """
         cross = gram.dot(fit.coef) + (strength * fit.scale**2)[:, None] * fit.coef
-        squares = fit.minimum + np.einsum("ij,ij->j", cross, fit.coef)
+        squares = fit.minimum + dots(cross, fit.coef)
         return replace(self, gram=gram, cross=cross, squares=squares)
 
     # --- errors ---
 
-    def error(self, coef: Floats, intercept: Floats) -> Floats:
+    def error(self, coef: Floats, intercept: Floats) -> Array:
         """Return Σ(y − xᵀw − b)² of any weights w (d, c) and b (c,), of shape (c,)."""
         bias = self.target - self.mean @ coef - intercept
         # Σ(y − ȳ − (x − x̄)ᵀw)² = q − 2wᵀc + wᵀGw, and the means add n·bias².
-        centred = self.squares - 2.0 * np.einsum("ij,ij->j", coef, self.cross)
-        centred += np.einsum("ij,ij->j", coef, self.gram.dot(coef))
-        return np.asarray(np.maximum(centred, 0.0) + self.n * bias**2)
+        centred = self.squares - 2.0 * dots(coef, self.cross) + dots(coef, self.gram.dot(coef))
+        return np.maximum(centred, 0.0) + self.n * bias**2
+
+    def residual(self, fit: Fit) -> Array:
+        """Return the squared error of a solution without its penalty, of shape (c,)."""
+        standardized = fit.scale[:, None] * fit.coef
+        penalty = fit.strength * dots(standardized, standardized)
+        return np.maximum(fit.minimum - penalty, 0.0)
 
     def freedom(self, fit: Fit) -> float:
-        """Return the degrees of freedom of a solution."""
+        """Return the degrees of freedom of a solution, tr G(G + λ)⁻¹."""
         if not np.isnan(fit.freedom):
             return fit.freedom
         return self.gram.system(inverse_scale(fit.scale)).freedom(fit.strength)
 
-    def residual(self, fit: Fit) -> Floats:
-        """Return the squared error of a solution without its penalty, of shape (c,)."""
-        standardized = fit.scale[:, None] * fit.coef
-        penalty = fit.strength * np.sum(standardized**2, axis=0)
-        return np.asarray(np.maximum(fit.minimum - penalty, 0.0))
+    def mean_leverage(self, fit: Fit) -> float:
+        """Return the mean over the rows of the weight that a target has in its own prediction."""
+        return (1.0 + self.freedom(fit)) / max(self.n, 1.0)
 
-    def error_left_out(self, fit: Fit) -> Floats:
+    def error_left_out(self, fit: Fit) -> Array:
         """Return the mean squared error to expect of rows left out (GCV), of shape (c,)."""
-        used = (1.0 + self.freedom(fit)) / max(self.n, 1.0)
-        left = 1.0 - min(used, 0.95)
+        left = 1.0 - min(self.mean_leverage(fit), 0.95)
         return self.residual(fit) / self.n / left**2
 
-    def noise(self, fit: Fit) -> Floats:
+    def noise(self, fit: Fit) -> Array:
         """Return the variance of the noise, of shape (c,).
 
         The larger one of two estimates. The posterior of σ², whose mean is min/(n − 3) for one λ,
@@ -321,19 +299,18 @@ class Rows:
         left = max(self.n - 1.0 - self.freedom(fit), 0.05 * self.n)
         return np.maximum(fit.noise, self.residual(fit) / left)
 
-    def variances(self, X: Any, fit: Fit, noise: Floats) -> Floats:
-        """Return the variances σ²(1 + 1/n + xᵀ(G + λ)⁻¹x), (n, c), of new targets of rows X."""
+    def leverages(self, Z: Floats, fit: Fit) -> Array:
+        """Return zᵀ(G + λs²)⁻¹z of vectors z of Z (m, d): var(zᵀw)/σ² of the solution."""
         u = inverse_scale(fit.scale)
+        return self.gram.system(u).leverages(Z * u, fit.strength)
+
+    def variances(self, X: Any, fit: Fit, noise: Floats) -> Array:
+        """Return the variances σ²(1 + 1/n + xᵀ(G + λs²)⁻¹x), (n, c), of new targets of rows X."""
         dense = X.toarray() if sparse.issparse(X) else X
-        Z = (dense - self.mean) * u
-        leverages = self.gram.system(u).leverages(Z, fit.strength)
+        leverages = self.leverages(dense - self.mean, fit)
         # The noise of the target itself, the level, and the weights.
         factors = 1.0 + self.centered / self.n + leverages
         return np.outer(factors, noise)
-
-
-def _placed(values: Floats, place: Any) -> Floats:
-    return np.where(place >= 0, values[..., place], 0.0)
 
 
 def check_squares(low: Floats, high: Floats, y: Floats) -> None:

@@ -6,19 +6,19 @@ gradient steps). They take O(d) memory, do not standardize, and have no intercep
 that the theorems hold. For the smallest error on ordinary data take ``StreamingRidge``.
 """
 
-import copy
-from typing import Any, NamedTuple, Self
+from abc import abstractmethod
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import RegressorMixin
 
 from forgetless import _averages as averages
 from forgetless._validate import Floats
 from forgetless.equation import change, norm
-from forgetless.estimators import tasks
-from forgetless.estimators.base import Before, Streaming
+from forgetless.estimators.base import Before, StreamingRegressor
+from forgetless.estimators.linear import Linear
 from forgetless.filters import Filter, GradientDescent, Ridge
+from forgetless.schedules import resolve
 from forgetless.schedules.named import as_schedule
 
 
@@ -46,7 +46,7 @@ class SchemeState(NamedTuple):
     before: Before
 
 
-class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
+class Scheme(StreamingRegressor):
     """Base of the schemes: a stream of steps with the filters of a schedule."""
 
     schedule: Any
@@ -57,45 +57,30 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
 
     _states = SchemeState
     _fixed = ("average", "fit_intercept")
+    _own: tuple[str, ...] = ()
+    """Parameters that take the place of a schedule."""
     _is_budget = False
     """Whether filters are those of gradient descent."""
 
+    @abstractmethod
     def _constant(self, radius: float) -> Filter:
         """Return the filter of every task where there is no schedule."""
-        raise TypeError(f"{type(self).__name__} is a base class; use one of its subclasses")
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn one task.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : array of shape (n,) or (n, c)
-        sample_weight : array of shape (n,), optional
-            Nonnegative weights of the squared errors.
-        """
-        state: SchemeState | None = self._state
-        self._check_fixed()
-        draft = copy.copy(self)
-        X, y, weight = tasks.task(draft, X, y, sample_weight, first=state is None)
-        if state is None:
-            start = np.zeros((X.shape[1] + bool(self.fit_intercept), y.shape[1]))
-            state = SchemeState(start, start, 0.0, 0.0, 0.0, Before())
-        return self._commit(draft, self._after(state, self._extended(X), y, weight))
-
-    def _after(self, state: SchemeState, X: Any, y: Floats, weight: Any) -> SchemeState:
-        """Return the state after a task."""
+    def _learned(self, X: Any, y: Floats, weight: Any) -> SchemeState:
+        X = self._extended(X)
+        start = np.zeros((X.shape[1], y.shape[1]))
+        state = self._state or SchemeState(start, start, 0.0, 0.0, 0.0, Before())
         t = self._n_seen + 1
-        # What the model would have said of the task before it is learned.
-        gap = X @ state.average - y
         before = state.before
         if t > 1:
-            squares = np.sum(gap**2, axis=1)
+            # What the model would have said of the task before it is learned.
+            squares = np.sum((X @ state.average - y) ** 2, axis=1)
             error = float(squares.sum() if weight is None else weight @ squares)
             rows = float(len(y) if weight is None else weight.sum())
             before = before.plus(error, rows, before.rows + rows)
         residual = y - X @ state.last  # the average answers, and the last weights learn
         if weight is not None:
+            # Σ ω(y − xᵀw)² is the squared error of the rows √ω·x and √ω·y.
             root = np.sqrt(weight)[:, None]
             X = X.multiply(root).tocsr() if sparse.issparse(X) else root * X
             residual = root * residual
@@ -103,6 +88,7 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
         if self._needs_radius:
             radius = self.radius if self.radius is not None else max(radius, norm(X))
         filter_ = self._filter(t, radius)
+        # w_t = w_{t−1} + g(XᵀX)Xᵀ(y − Xw_{t−1})
         last = state.last + change(X, residual, filter_)
         if not np.isfinite(last).all():
             raise OverflowError(
@@ -124,9 +110,9 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
 
     def _filter(self, t: int, radius: float) -> Filter:
         """Return the filter of task t."""
-        schedule = self._schedule()
-        if schedule is None:
+        if self.schedule is None:
             return self._constant(radius)
+        schedule = as_schedule(self.schedule, self.n_tasks)
         # A filter with one value per step knows its number of tasks.
         listed = getattr(schedule, "horizon", None)
         k = self.n_tasks or self.__dict__.get("_n_groups") or listed
@@ -135,9 +121,8 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
                 f"task {t} is beyond the {k} tasks that the schedule was made for; set n_tasks to"
                 " their number, or use a constant"
             )
-        filter_ = schedule if isinstance(schedule, Filter) else schedule(k or 1, radius)
-        is_filter = isinstance(filter_, Filter)
-        if not is_filter or isinstance(filter_, GradientDescent) != self._is_budget:
+        filter_ = resolve(schedule, k or 1, radius)
+        if isinstance(filter_, GradientDescent) != self._is_budget:
             allowed = "of gradient descent" if self._is_budget else "such as fl.Ridge"
             raise TypeError(
                 f"schedule of {type(self).__name__} must give a filter {allowed}, got {filter_!r};"
@@ -152,14 +137,19 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
             )
         return filter_[t - 1]
 
-    def _schedule(self) -> Any:
-        """Return the schedule or filter that ``schedule`` stands for, None without one."""
-        return None if self.schedule is None else as_schedule(self.schedule, self.n_tasks)
-
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         averages.power(self.average)
-        self._schedule()
+        super()._check_parameters()
+        if self.schedule is None:
+            return
+        as_schedule(self.schedule, self.n_tasks)
+        for name in self._own:
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f"{name} and schedule both give the filter, got {name}={value!r} and"
+                    f" schedule={self.schedule!r}; leave one out"
+                )
 
     def _extended(self, X: Any) -> Any:
         """Return X with a feature that is always 1, where there is an intercept."""
@@ -170,32 +160,10 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
             return sparse.hstack([X, ones], format="csr")
         return np.hstack([X, ones])
 
-    def _widened(self, state: SchemeState, count: int) -> dict[str, Any]:
-        # The intercept, where there is one, is behind the new features.
-        at = np.full(count, self.n_features_in_)
-        last = np.insert(state.last, at, 0.0, axis=0)
-        return {"last": last, "average": np.insert(state.average, at, 0.0, axis=0)}
-
-    def predict(self, X: Any) -> Any:
-        """Return predictions with the last weights, or with their average."""
-        state = self._fitted()
-        X = tasks.rows(self, X, is_guarded=False)
-        d = self.n_features_in_
-        values = X @ state.average[:d]
-        return self._shaped(values + state.average[d] if self.fit_intercept else values)
-
-    @property
-    def coef_(self) -> Any:
-        """Coefficients."""
-        W = self._fitted().average[: self.n_features_in_]
-        return W[:, 0] if self._y_shape == () else W.T
-
-    @property
-    def intercept_(self) -> Any:
-        """Intercept; zero without one."""
+    def _linear(self) -> Linear:
         W = self._fitted().average
-        intercept = W[-1] if self.fit_intercept else np.zeros(W.shape[1])
-        return float(intercept[0]) if self._y_shape == () else intercept
+        d = self.n_features_in_
+        return Linear(W[:d], W[d] if self.fit_intercept else np.zeros(W.shape[1]))
 
     @property
     def radius_(self) -> float:
@@ -206,12 +174,6 @@ class Scheme(RegressorMixin, Streaming):  # type: ignore[misc]
     def alpha_(self) -> float:
         """1/φ'(0) of the last step: λ, or 1/(Nγ)."""
         return float(self._fitted().strength)
-
-    @property
-    def prequential_mse_(self) -> float:
-        """Mean squared error of rows before they were learned, over all targets."""
-        state = self._fitted()
-        return float(state.before.mean / state.last.shape[1])
 
 
 class ContinualRidge(Scheme):
@@ -259,6 +221,8 @@ class ContinualRidge(Scheme):
     [1.0, 2.0]
     """
 
+    _own = ("alpha",)
+
     def __init__(
         self,
         alpha: float | None = None,
@@ -275,14 +239,6 @@ class ContinualRidge(Scheme):
         self.radius = radius
         self.average = average
         self.fit_intercept = fit_intercept
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.alpha is not None and self.schedule is not None:
-            raise ValueError(
-                f"alpha and schedule both give λ, got alpha={self.alpha!r} and"
-                f" schedule={self.schedule!r}; leave one out"
-            )
 
     def _constant(self, radius: float) -> Filter:
         return Ridge(1.0 if self.alpha is None else float(self.alpha))
@@ -315,6 +271,7 @@ class ContinualGD(Scheme):
     [1.5, 0.0]
     """
 
+    _own = ("n_steps", "step_size")
     _is_budget = True
 
     def __init__(
@@ -335,14 +292,6 @@ class ContinualGD(Scheme):
         self.radius = radius
         self.average = average
         self.fit_intercept = fit_intercept
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.schedule is not None and (self.n_steps, self.step_size) != (None, None):
-            raise ValueError(
-                f"n_steps and step_size come from schedule, got {self.n_steps!r} and"
-                f" {self.step_size!r} beside it; leave them out"
-            )
 
     @property
     def _needs_radius(self) -> bool:

@@ -11,18 +11,23 @@ from Σ y².
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 
 STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
 """Values of λ among which the evidence chooses, for columns of variance 1."""
 
 TIED = 1e-6
 """Difference of −2 log p below which two λ explain the targets equally well."""
+
+
+def dots(A: Floats, B: Floats) -> Array:
+    """Return aᵀb of every pair of columns a of A and b of B."""
+    return np.einsum("ij,ij->j", A, B)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +43,12 @@ class Eigen:
     e: Floats
     V: Floats
 
-    def solve(self, c: Floats, strength: float) -> Floats:
+    def solve(self, c: Floats, strength: float) -> Array:
         """Return (M + λ)⁻¹c, of shape (d, targets)."""
         along = (self.V.T @ c) / (self.e + strength)[:, None]
-        return np.asarray(self.V @ along)
+        return self.V @ along
 
-    def evidence(self, c: Floats, strengths: Floats) -> tuple[Any, Any]:
+    def evidence(self, c: Floats, strengths: Floats) -> tuple[Array, Array]:
         """Return cᵀ(M + λ)⁻¹c, of shape (λ, targets), and log det(I + M/λ), of shape (λ,)."""
         squares = (self.V.T @ c) ** 2
         grid = strengths[:, None]
@@ -56,15 +61,15 @@ class Eigen:
         """Return tr M(M + λ)⁻¹, the degrees of freedom."""
         return float(np.sum(self.e / (self.e + strength)))
 
-    def leverages(self, Z: Floats, strength: float) -> Floats:
+    def leverages(self, Z: Floats, strength: float) -> Array:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
         along = (Z @ self.V) ** 2
         inside = along @ (1.0 / (self.e + strength))
+        # What lies outside of the span of V meets λ alone.
+        outside = dots(Z.T, Z.T) - along.sum(axis=1)
         if len(self.e) == Z.shape[1]:
             return inside
-        # What lies outside of the span of V meets λ alone.
-        outside = np.einsum("ij,ij->i", Z, Z) - along.sum(axis=1)
-        return np.asarray(inside + np.maximum(outside, 0.0) / strength)
+        return inside + np.maximum(outside, 0.0) / strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,31 +85,31 @@ class Woodbury:
     B: Floats
     rest: Floats
 
-    def _inner(self, strength: float) -> tuple[Floats, Any]:
+    def _inner(self, strength: float) -> tuple[Floats, Array]:
         """Return D, and the Cholesky factor L of I + BD⁻¹Bᵀ."""
         D = self.rest + strength
         inner = (self.B / D) @ self.B.T
-        diagonal = slice(None, None, len(inner) + 1)
-        inner.flat[diagonal] += 1.0
+        inner.flat[:: len(inner) + 1] += 1.0
         return D, np.linalg.cholesky(inner)
 
-    def _solved(self, c: Floats, D: Floats, L: Floats) -> Floats:
-        x = c / D[:, None]
-        inner = lapack.dpotrs(L, self.B @ x, lower=1)[0]
-        return np.asarray(x - (self.B.T @ inner) / D[:, None])
-
-    def solve(self, c: Floats, strength: float) -> Floats:
+    def solve(self, c: Floats, strength: float) -> Array:
         """Return (M + λ)⁻¹c, of shape (d, targets)."""
-        return self._solved(c, *self._inner(strength))
+        D, L = self._inner(strength)
+        x = c / D[:, None]
+        # D⁻¹c − D⁻¹Bᵀ (LLᵀ)⁻¹ BD⁻¹c
+        inner = lapack.dpotrs(L, self.B @ x, lower=1)[0]
+        return x - (self.B.T @ inner) / D[:, None]
 
-    def evidence(self, c: Floats, strengths: Floats) -> tuple[Any, Any]:
+    def evidence(self, c: Floats, strengths: Floats) -> tuple[Array, Array]:
         """Return cᵀ(M + λ)⁻¹c, of shape (λ, targets), and log det(I + M/λ), of shape (λ,)."""
         energies = []
         determinants = []
         for strength in strengths.tolist():
             D, L = self._inner(strength)
-            solved = self._solved(c, D, L)
-            energies.append(np.einsum("ij,ij->j", c, solved))
+            x = c / D[:, None]
+            # cᵀ(M + λ)⁻¹c = cᵀD⁻¹c − ‖L⁻¹BD⁻¹c‖²
+            half = lapack.dtrtrs(L, self.B @ x, lower=1)[0]
+            energies.append(dots(c, x) - dots(half, half))
             # det(D + BᵀB) = det D · det(I + BD⁻¹Bᵀ), and the latter is det(L)²
             outer = np.log(D / strength).sum()
             inner = 2.0 * np.log(L.diagonal()).sum()
@@ -118,10 +123,10 @@ class Woodbury:
         # tr(M + λ)⁻¹ = Σ 1/D − ‖L⁻¹BD⁻¹‖²
         return float(len(D) - strength * (np.sum(1.0 / D) - np.sum(half**2)))
 
-    def leverages(self, Z: Floats, strength: float) -> Floats:
+    def leverages(self, Z: Floats, strength: float) -> Array:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
-        solved = self.solve(np.ascontiguousarray(Z.T), strength)
-        return np.asarray(np.maximum(np.einsum("ij,ji->i", Z, solved), 0.0))
+        columns = np.ascontiguousarray(Z.T)
+        return np.maximum(dots(columns, self.solve(columns, strength)), 0.0)
 
 
 System = Eigen | Woodbury
@@ -147,16 +152,17 @@ class Evidence(NamedTuple):
     squares: Floats
     n: float
 
-    def costs(self, grid: Floats) -> tuple[Floats, Floats]:
+    def costs(self, grid: Floats) -> tuple[Array, Array]:
         """Return −2 log p of every λ, and the minima min_w ‖y − Xw‖² + λ‖w‖², (λ, targets)."""
         energies, determinants = self.system.evidence(self.c, grid)
-        # Rounding may leave a negative minimum where the rows are explained completely.
+        # The minimum is y² − cᵀ(M + λ)⁻¹c. Rounding may leave a negative one where the rows are
+        # explained completely.
         minima = np.maximum(self.squares - energies, 1e-12 * self.squares + 1e-300)
         varies = self.squares > 0
         fit = max(self.n - 1.0, 1e-9) * np.log(minima[:, varies]).sum(axis=1)
         return fit + np.count_nonzero(varies) * determinants, minima
 
-    def best(self, grid: Floats) -> tuple[float, Floats]:
+    def best(self, grid: Floats) -> tuple[float, Array]:
         """Return the λ of the smallest cost, and the variance of the noise of every target.
 
         Where several λ explain the targets equally well, as with two rows, the largest is taken:
@@ -165,10 +171,11 @@ class Evidence(NamedTuple):
         costs, minima = self.costs(grid)
         if not np.isfinite(costs).all():
             raise OverflowError("sums of squares of rows overflow; rescale X and y towards 1")
-        tied = np.flatnonzero(costs <= costs.min() + TIED)
+        above = costs - costs.min()
+        tied = np.flatnonzero(above <= TIED)
         # Few rows cannot tell λ, and a small one would promise too small errors: the variance of
         # the noise is averaged over the posterior of λ.
-        posterior = np.exp(-0.5 * (costs - costs.min()))
+        posterior = np.exp(-0.5 * above)
         posterior /= posterior.sum()
         return float(grid[tied[-1]]), posterior @ minima / max(self.n - 3.0, 1.0)
 
@@ -178,16 +185,16 @@ class Evidence(NamedTuple):
 
         After a truncation a much smaller λ would fit the directions that were lost.
         """
+
+        def cost(at: int) -> float:
+            return float(self.costs(grid[[at]])[0][0])
+
         start = int(np.argmin(np.abs(np.log(grid / near))))
-        lowest = self.costs(grid[[start]])[0]
-        for at in range(start + 1, len(grid)):
-            cost = self.costs(grid[[at]])[0]
-            if cost >= lowest:
-                above = at - 1
-                break
-            lowest = cost
-        else:
-            above = len(grid) - 1
-        if above == start and start > 0 and self.costs(grid[[start - 1]])[0] < lowest:
-            return float(grid[start - 1])
-        return float(grid[above])
+        at = start
+        lowest = cost(at)
+        while at + 1 < len(grid) and (above := cost(at + 1)) < lowest:
+            at += 1
+            lowest = above
+        if at == start > 0 and cost(at - 1) < lowest:
+            at -= 1
+        return float(grid[at])

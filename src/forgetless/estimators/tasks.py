@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from forgetless._validate import Floats, as_csr, check_unmasked
+from forgetless._validate import Floats, as_csr, check_unmasked, group_labels
+
+Task = tuple[Any, Any, Any]
+"""X, y, and the weights of the rows or None."""
 
 
 def is_dask(X: Any) -> bool:
@@ -16,41 +20,49 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def is_plain(model: Any, X: Any) -> bool:
-    """Return whether X is a float array whose features need no check."""
-    return (
-        type(X) is np.ndarray
-        and X.dtype == np.float64
-        and X.ndim == 2
-        and len(X) > 0
-        and X.shape[1] == model.n_features_in_
-        and not hasattr(model, "feature_names_in_")
-    )
+def of_groups(X: Any, y: Any, weight: Any, groups: Any) -> list[Task]:
+    """Return the task of every group, in the order in which they first appear; all rows are one
+    without groups.
+    """
+    if groups is None:
+        return [(X, y, weight)]
+    labels = group_labels(groups)
+    if labels.ndim != 1:
+        raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
+    *columns, labels = indexable(array_of(X), y, weight, labels)
+    found: list[Any] = []
+    for label in dict.fromkeys(labels.tolist()):
+        at = np.flatnonzero(labels == label)
+        found.append([None if each is None else _safe_indexing(each, at) for each in columns])
+    return found
 
 
-def is_finite(*arrays: Floats) -> bool:
-    """Return whether sums of arrays are finite, so that every number is."""
-    with np.errstate(all="ignore"):
-        return all(np.isfinite(array.sum()) for array in arrays)
-
-
-def task(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[Any, Floats, Any]:
+def task(model: Any, X: Any, y: Any, weight: Any) -> tuple[Any, Floats, Any]:
     """Return X (n, d), targets (n, c) and weights (n,) or None; rows of weight zero are left out.
 
-    The attributes that scikit-learn requires are set on the model.
+    The attributes that scikit-learn requires are set on the model. A bare ``BaseEstimator`` stands
+    for a model that has learned nothing.
     """
+    first = getattr(model, "_state", None) is None
     plain = (
         not first
         and weight is None
-        and is_plain(model, X)
+        and _is_plain(model, X)
         and type(y) is np.ndarray
         and y.dtype == np.float64
         and y.shape == (len(X), *model._y_shape)
-        and is_finite(X, y)
     )
-    if not plain:
-        X, y, weight = _checked(model, X, y, weight, first=first)
+    with np.errstate(all="ignore"):  # sums of numbers that are not finite are not
+        if not plain or not np.isfinite(X.sum() + y.sum()):
+            X, y, weight = _checked(model, X, y, weight, first)
     return X, (y[:, None] if y.ndim == 1 else y), weight
+
+
+def rows(model: Any, X: Any) -> Any:
+    """Return X of a prediction with its type and shape checked; ``Linear`` looks at the numbers."""
+    if _is_plain(model, X):
+        return X
+    return validate_data(model, array_of(X), reset=False, accept_sparse="csr", dtype=np.float64)
 
 
 def array_of(X: Any) -> Any:
@@ -67,21 +79,23 @@ def array_of(X: Any) -> Any:
     return X
 
 
-def _checked(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[Any, Any, Any]:
-    X = array_of(X)
+def _is_plain(model: Any, X: Any) -> bool:
+    """Return whether X is a float array whose features need no check."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and len(X) > 0
+        and X.shape[1] == model.n_features_in_
+        and not hasattr(model, "feature_names_in_")
+    )
+
+
+def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> Task:
     check_unmasked("y", y)
     check_unmasked("sample_weight", weight)
-    with np.errstate(invalid="ignore"):  # infinities of both signs are refused, not summed up
-        X, y = validate_data(
-            model,
-            X,
-            y,
-            reset=first,
-            accept_sparse="csr",
-            multi_output=True,
-            y_numeric=True,
-            dtype=np.float64,
-        )
+    options = {"accept_sparse": "csr", "multi_output": True, "y_numeric": True, "dtype": np.float64}
+    X, y = validate_data(model, array_of(X), y, reset=first, **options)
     y = y.astype(np.float64)
     if not first and y.shape[1:] != model._y_shape:
         raise ValueError(
@@ -89,13 +103,6 @@ def _checked(model: Any, X: Any, y: Any, weight: Any, *, first: bool) -> tuple[A
             f" {y.shape[1:]}; use fit to start again"
         )
     model._y_shape = y.shape[1:]
-    return weighted(X, y, weight)
-
-
-def weighted(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """Return X, y and checked weights or None, without the rows of weight zero, which count as
-    absent.
-    """
     if weight is None:
         return X, y, None
     weight = _check_sample_weight(weight, X, dtype=np.float64)
@@ -103,20 +110,10 @@ def weighted(X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
         raise ValueError(
             f"sample_weight must be nonnegative, got {weight.min():g}; use 0 to leave a row out"
         )
+    # Rows of weight zero count as absent: they change neither means nor ranges nor numbers.
     kept = np.flatnonzero(weight)
     if len(kept) == 0:
         raise ValueError(
             "sample_weight is zero for every row of a task: nothing to learn; leave the task out"
         )
-    if len(kept) < len(weight):
-        return X[kept], y[kept], weight[kept]
-    return X, y, weight
-
-
-def rows(model: Any, X: Any, *, is_guarded: bool) -> Any:
-    """Return X of a prediction, checked; for the guard, which looks at every number itself, only
-    its type and shape.
-    """
-    if is_plain(model, X) and (is_guarded or is_finite(X)):
-        return X
-    return validate_data(model, array_of(X), reset=False, accept_sparse="csr", dtype=np.float64)
+    return (X, y, weight) if len(kept) == len(weight) else (X[kept], y[kept], weight[kept])

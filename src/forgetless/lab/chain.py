@@ -50,7 +50,12 @@ _PATIENCE = 30.0
 """Seconds from which on a call says beforehand what it costs."""
 
 
-def carry(S: Floats, moves: Moves, maps: Maps, phi: Floats) -> Floats:
+def carry(
+    S: Floats,
+    moves: Moves,
+    maps: Maps,
+    phi: Floats,
+) -> Floats:
     """Return Σ over moves of p M S Mᵀ for every target state, with the factors φ (Σr, B)."""
     S = np.ascontiguousarray(S)
     phi = np.ascontiguousarray(phi)
@@ -64,7 +69,13 @@ def carry(S: Floats, moves: Moves, maps: Maps, phi: Floats) -> Floats:
     return new
 
 
-def carry_often(S: Floats, moves: Moves, maps: Maps, phi: Floats, gains: Floats) -> Array:
+def carry_often(
+    S: Floats,
+    moves: Moves,
+    maps: Maps,
+    phi: Floats,
+    gains: Floats,
+) -> Array:
     """Return S after the steps of φ (T, Σr, B) with the same moves of one state, in one call.
 
     ``gains`` are those of an average, of shape (T,); none for the last iterate.
@@ -123,7 +134,12 @@ class Run:
         Coordinates of U, and of (U, Ū).
     """
 
-    def __init__(self, coordinates: Coordinates, problem: Problem, path: bool = False) -> None:
+    def __init__(
+        self,
+        coordinates: Coordinates,
+        problem: Problem,
+        path: bool = False,
+    ) -> None:
         self.coordinates = coordinates
         self.problem = problem
         self.tasks = problem.tasks
@@ -193,19 +209,20 @@ class Run:
         """Add the moments of the teacher's step before the next task: z, its average and δ move."""
         if not (self.done and self.walk):
             return
+        # G maps a step of the teacher to the coordinates that it moves: z, its average, and δ.
         q = self.coordinates.q
-        one = self.coordinates.maps.one
-        # G maps a step of the teacher to all coordinates that it moves.
         G = np.zeros((self.size, q))
         for low in range(0, self.size, self.Q):
             G[low : low + q] = np.eye(q)
-        self.S += self._walked(self.S[:, one, :, one], G)
+        self.S = self._walked(self.S, G)
         for m, X in enumerate(self.marked or []):
             extended = np.vstack([G, self._outputs(m)[:, :q]])
-            X += self._walked(X[:, one, :, one], extended)
+            X[:] = self._walked(X, extended)
 
-    def _walked(self, mass: Floats, G: Floats) -> Floats:
-        return np.asarray(self.walk * np.einsum("sb,xy->sxby", mass, G @ G.T))
+    def _walked(self, S: Floats, G: Floats) -> Array:
+        """Return S + E[G δ δᵀ Gᵀ; state]: δ is isotropic, and S[one, one] the probability."""
+        one = self.coordinates.maps.one
+        return S + self.walk * np.einsum("sb,xy->sxby", S[:, one, :, one], G @ G.T)
 
     def _step(self, moves: Moves, phi: Floats) -> Floats:
         """Return the moments of U after a step; those of the path are replaced."""

@@ -50,7 +50,7 @@ def relative_errors(
 ) -> dict[str, float]:
     """Return the largest relative errors, at most 1, of losses and their differences.
 
-    Values are of shape (B, n_steps, …), or (n_steps, …) for one schedule.
+    Values are of shape (B, n_steps, …).
     """
     with np.errstate(over="ignore", invalid="ignore"):  # tasks of size 1e150
         *own, first = _Errors(problem).recorded()
@@ -61,7 +61,6 @@ def relative_errors(
         if each.name not in _LOSSES:
             continue
         value = np.abs(values[each.name])
-        value = value if problem.labels else value[None]
         error = of_average if each.name == "average_loss" else of_any
         if each.axes:
             error = error[..., None]

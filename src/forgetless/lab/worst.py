@@ -91,11 +91,8 @@ def worst_case(
     parts = [_largest(part) for part in problem.parts(LANES)]
     losses = np.concatenate([part[0] for part in parts])
     teachers = np.concatenate([part[1] for part in parts])
-    values = {"worst_case": losses, "teacher": teachers}
-    if not problem.labels:
-        values = {name: value[0] for name, value in values.items()}
     return Curves.of(
-        values,
+        {"worst_case": losses, "teacher": teachers},
         problem.steps,
         problem.labels,
         estimate=lambda: {"worst_case": _relative_error(problem, losses, teachers)},
@@ -118,7 +115,9 @@ def _relative_error(problem: Problem, losses: Floats, teachers: Floats) -> float
         lost = SAFETY * abs(float(forwards[0] - loss))
         # Of a loss of zero that is not zero forwards no digit is certain.
         share = 1.0 if lost > loss else lost / (loss or 1.0)
-        error = relative_errors(own, [average_loss], {"average_loss": forwards})["average_loss"]
+        error = relative_errors(own, [average_loss], {"average_loss": forwards[None]})[
+            "average_loss"
+        ]
         found = max(found, min(1.0, error + share))
     return found
 
@@ -152,7 +151,11 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
 
 
 def backward(
-    problem: Problem, c: Coordinates, form: Floats, last: int, keep: list[Floats] | None = None
+    problem: Problem,
+    c: Coordinates,
+    form: Floats,
+    last: int,
+    keep: list[Floats] | None = None,
 ) -> Floats:
     """Return V_0 (1, Q, B, Q) of a form of the weights after ``last`` steps: equation (5).
 

@@ -178,8 +178,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         ]
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if self.is_classifier:
-            counts = estimator.class_counts_
-            shares = dict(zip(self.classes_.tolist(), counts / counts.sum(), strict=True))
+            shares = dict(zip(self.classes_.tolist(), estimator.rows_.target, strict=True))
             return record | scores.of_classes(found, y, shares), found
         record |= scores.of_numbers(found, y, float(estimator.rows_.target[0]))
         # The standard deviations of all rows would cost as much as learning them.

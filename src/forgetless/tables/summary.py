@@ -75,7 +75,7 @@ def _compared(late: Mapping[str, float], other: str) -> str:
 
 
 def _of_classes(model: TableModel, late: Mapping[str, float]) -> str:
-    most = model.classes_[model.estimator_.class_counts_.argmax()]
+    most = model.classes_[model.estimator_.rows_.target.argmax()]
     text = (
         f"{late['error']:.1%} of the rows in the wrong class; always {label(most)!r} would be wrong"
         f" in {late['mean']:.1%}. Log-loss {late['loss']:.3f}; the shares of the classes alone have"
@@ -209,12 +209,11 @@ def confusion_table(model: TableModel) -> Table | None:
     """Return true classes by predicted ones, with the base rate of each; None for numbers."""
     if not model.confusion_:
         return None
-    counts = dict(zip(model.classes_.tolist(), model.estimator_.class_counts_, strict=True))
-    frequent = sorted(counts, key=lambda name: -counts[name])[:CLASSES]
+    shares = dict(zip(model.classes_.tolist(), model.estimator_.rows_.target, strict=True))
+    frequent = sorted(shares, key=lambda name: -shares[name])[:CLASSES]
     lines = []
     for true in frequent:
-        share = counts[true] / sum(counts.values())
-        line: dict[str, Any] = {"true class": true, "base rate": _percent(share)}
+        line: dict[str, Any] = {"true class": true, "base rate": _percent(shares[true])}
         lines.append(line | {label(each): model.confusion_[true, each] for each in frequent})
     return Table.of_rows("Predicted classes", lines)
 
