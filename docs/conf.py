@@ -1,13 +1,17 @@
 """How the documentation site is built by ``make docs``; nothing is loaded from the network, now or by a reader."""
 
 import re
+import sys
 import warnings
 from pathlib import Path
 
 import matplotlib as mpl
 from sphinx.application import Sphinx
+from sphinx_gallery.sorting import ExplicitOrder
 
 import forgetless
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # scripts of the gallery import papers/
 
 project = "forgetless"
 author = "The forgetless developers"
@@ -23,7 +27,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 # The pages of execution times load scripts from a network.
-exclude_patterns = ["joss/*", "gallery/*", "_build", "sg_execution_times.rst", "auto_gallery/sg_execution_times.rst"]
+exclude_patterns = ["joss/*", "gallery/*", "_build", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = ["_templates"]
 nitpicky = False
 # The settings of the gallery hold a function, so that they cannot be compared with those of the last build.
@@ -37,8 +41,6 @@ autosummary_generate = True
 autosummary_context = {
     "returned": {
         "forgetless.expect": ["forgetless.lab.results.Curves"],
-        "forgetless.simulate": ["forgetless.lab.results.Curves"],
-        "forgetless.worst_case": ["forgetless.lab.results.Curves"],
         "forgetless.loss_gradient": ["forgetless.lab.gradient.LossGradient"],
         "forgetless.advise": ["forgetless.advice.ranking.Advice", "forgetless.advice.ranking.Option"],
         "forgetless.optimal_schedule": ["forgetless.advice.optimal.OptimalSchedule"],
@@ -102,6 +104,7 @@ def _look(_: dict[str, object], __: str) -> None:
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
+    "subsection_order": ExplicitOrder([f"gallery/{each}" for each in ("exact", "schedules", "bounds", "papers")]),
     "filename_pattern": "/plot_",
     "capture_repr": (),
     "remove_config_comments": True,

@@ -5,7 +5,8 @@ import math
 from pathlib import Path
 
 import click
-from forgetless.cli.shared import print_lines
+
+from forgetless.cli.app import print_lines
 
 
 @click.command()

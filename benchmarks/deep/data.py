@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from forgetless.cli.shared import print_lines
 from numpy.typing import NDArray
 
 from deep.idx import read_idx
+from forgetless.cli.app import print_lines
 from forgetless.io import replace_file
 
 Array = NDArray[Any]

@@ -270,7 +270,8 @@ def test_only_their_own_schedules_have_the_constants(constant):
     own = schedule_of(constant)
     assert not fl.theory.catalogue[constant.name].failures(fl_setting(tasks, own, k))
     reasons = fl.theory.catalogue[constant.name].failures(fl_setting(tasks, own, k, fl.RandomReshuffling()))
-    assert [each.reason for each in reasons] == ["tasks are not drawn uniformly with replacement"]
+    (reason,) = reasons
+    assert "drawn uniformly with replacement" in reason.reason
     assert one or fl.theory.catalogue[constant.name].failures(fl_setting(tasks, fl.schedules.increasing_budget(16), k))
 
 

@@ -1,14 +1,12 @@
 """The compiled loops: ``push`` carries second moments along a chain, ``run_trials`` makes random
 runs.
 
-Everything in the laboratory that takes time happens here; the rest is NumPy on small arrays. numba
-compiles the functions at their first call and keeps the result on disk. Where numba cannot be
-imported the same functions run as they are, a hundred times slower, after one warning (and without
-one where FORGETLESS_NUMBA=never is in the environment). All release the GIL, so that ``in_threads``
-may use several processors.
-
-The loops are long on purpose. A function that is called within them, or a view of a row that gets a
-name, costs reference counts: 5 to 10 ns each, where a step takes 10 to 200.
+What takes time happens here; the rest is NumPy on small arrays. numba compiles the functions at
+their first call and keeps the result on disk. Where it cannot be imported the same functions run as
+they are, a hundred times slower, after one warning (none if FORGETLESS_NUMBA=never is set). All
+release the GIL, so that ``in_threads`` may use several processors. The loops are long on purpose: a
+call within them, or a view of a row that gets a name, costs reference counts of 5 to 10 ns each,
+where a step takes 10 to 200.
 """
 
 import os
@@ -26,35 +24,23 @@ _SMALL = 1500
 
 _WORTH_THREADS = 1e5
 """Multiplications from which on a second thread gains more than it costs to wake it."""
-
-
 _OPTIONS: Any = {"fastmath": {"reassoc", "contract"}, "nogil": True, "error_model": "numpy"}
 """Of numba: sums may be reordered, but infinities stay what they are."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _njit(function: F) -> F:
-    """Return a function compiled by numba; without a cache where no folder can be written."""
-    from numba import njit
-
-    try:
-        compiled: F = njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:
-        compiled = njit(**_OPTIONS)(function)
-    return compiled
-
-
 def _decorator() -> Any:
-    """Return numba's decorator, or one that leaves functions as they are."""
+    """Return numba's decorator; None where it cannot be used."""
     if os.environ.get("FORGETLESS_NUMBA") == "never":
-        return lambda function: function
+        return None
     try:
+        from numba import njit
         from numba.core import event
     except (ImportError, RuntimeError, OSError) as error:
         message = f"numba cannot be used ({error}); the laboratory runs some hundred times slower"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
-        return lambda function: function
+        return None
 
     class Once(event.Listener):
         """Says on stderr, at the first compilation of a process, why the call takes long."""
@@ -71,16 +57,21 @@ def _decorator() -> Any:
 
     register: Any = event.register
     register("numba:compile", Once())
-    return _njit
+    return njit
 
 
-_decorate = _decorator()
+_njit = _decorator()
 
 
 def _compiled(function: F) -> F:
-    """Return a function compiled by numba, where that can be imported."""
-    made: F = _decorate(function)
-    return made
+    """Return a function compiled by numba; the function itself where numba cannot be used."""
+    if _njit is None:
+        return function
+    try:
+        compiled: F = _njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # no folder for the cache can be written
+        compiled = _njit(**_OPTIONS)(function)
+    return compiled
 
 
 def in_threads(work: Callable[[int, int], None], n_items: int, size: float) -> None:

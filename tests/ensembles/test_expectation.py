@@ -25,8 +25,8 @@ CASES = {
     "many rows": (Gaussian(8, 20, 0.7, teachers.walk(1.0, 0.5)), 5, fl.Ridge(10.0)),
     "projection": (Gaussian(30, 9, 0.2, teachers.exchangeable()), 7, fl.Projection()),
     "one row": (Gaussian(7, 1, 0.4), 9, fl.Ridge(2.0)),
-    "one feature": (Gaussian(1, 3, 0.4, teachers.change(4)), 9, fl.Ridge(2.0)),
-    "recurring": (Gaussian(7, 3, 0.4, teachers.recurring(3, 1.0, 0.2)), 9, fl.Ridge(2.0)),
+    "one feature": (Gaussian(1, 3, 0.4, teachers.exchangeable(turns=[1, 1, 1, 1, 2, 2, 2, 2, 2])), 9, fl.Ridge(2.0)),
+    "recurring": (Gaussian(7, 3, 0.4, teachers.exchangeable(1.0, 0.2, turns=[1, 2, 3])), 9, fl.Ridge(2.0)),
     "unregularized first": (Gaussian(9, 4, 0.4), 5, fl.Ridge([0.0, 2.0, 2.0, 2.0, 2.0])),
     "rotated": (Rotated(spread_rows(), 0.5, teachers.given(vectors(3, 6), vectors(1, 6, 1)[0])), 6, fl.Ridge(0.7)),
     "rotated, solved": (Rotated(spread_rows(), 0.5, teachers.walk(1.0, 0.3)), 6, fl.Projection()),
@@ -79,8 +79,7 @@ def published_forgetting(n, p, T, sigma, W):
 
 def test_defaults_of_teachers():
     assert teachers.exchangeable().distances(2).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
-    assert teachers.recurring(2).distances(3).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
-    assert teachers.change(1).distances(2)[1, 2] == 2.0
+    assert teachers.exchangeable(turns=[1, 2]).distances(3).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
     assert Rotated([[2.0]]).expect("none", 1, metrics="distance").distance.tolist() == [0.0]
 
 
@@ -173,7 +172,7 @@ def test_before_the_first_task():
 
 
 def test_per_task_metrics_average_to_the_others():
-    ensemble = Gaussian(10, 4, 0.3, teachers.recurring(3))
+    ensemble = Gaussian(10, 4, 0.3, teachers.exchangeable(turns=[1, 2, 3]))
     names = (*METRICS, "task_losses", "task_distances")
     result = ensemble.expect(2.0, 7, metrics=names)
     trace = ensemble.simulate(2.0, 7, n_trials=4000, seed=0, metrics=names, record="last")
@@ -201,11 +200,12 @@ def test_per_task_metrics_average_to_the_others():
         (lambda: fl.simulate(Gaussian(5, 2), 1.0, 2), TypeError, "tasks must be a TaskCollection"),
         (lambda: fl.optimal_schedule(Gaussian(5, 2), 2), TypeError, "tasks must be a TaskCollection"),
         (lambda: fl.advise(Gaussian(5, 2), 2), TypeError, "tasks must be a TaskCollection"),
-        (lambda: Gaussian(5, 5, 0.1).expect(1e-17, 2), ValueError, "at least 1e-15"),
+        (lambda: teachers.exchangeable(turns=[0, 1]), ValueError, "turns must be at least 1"),
         (lambda: Gaussian(5, 2).expect(fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
         (lambda: Gaussian(5, 2).expect(1.0, 0), ValueError, "k must be at least 1"),
         (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="weights"), ValueError, "use simulate"),
         (lambda: Gaussian(5, 2).optimal_schedule(2, objective="worst_case"), ValueError, "objective must be one of"),
+        (lambda: Gaussian(5, 2, 0.1, teachers.walk(1, 1)).optimal_schedule(2), ValueError, "has a closed form for one"),
         (lambda: fl.schedules.steady(Gaussian(5, 2), 1e-170)(3, 1.0), ValueError, "ratios of squares"),
         (lambda: Gaussian(5, 2, teachers=teachers.walk()).expect(1.0, 10**6), MemoryError, "1,000,002 teachers"),
         (lambda: teachers.given("a"), TypeError, "vectors must hold real numbers"),

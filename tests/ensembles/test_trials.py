@@ -5,7 +5,6 @@ import pytest
 
 import forgetless as fl
 from forgetless.ensembles import Gaussian, Rotated, teachers
-from forgetless.ensembles._trials import stepped, trials_of_generator
 
 FILTERS = {
     "ridge": fl.Ridge(0.7),
@@ -15,8 +14,8 @@ FILTERS = {
 }
 EVERY = ("average_loss", "next_loss", "distance", "task_losses", "task_distances", "weights")
 ENSEMBLES = {
-    "wide": Gaussian(7, 3),
-    "tall": Gaussian(3, 8),
+    "wide": Gaussian(7, 3, 0.2, teachers.walk(1.0, 0.3)),
+    "tall": Gaussian(3, 8, 0.2, teachers.walk(1.0, 0.3)),
     "rank-deficient": Rotated(np.outer([1.0, 2.0, 0.5], [1.0, 0.0, 2.0, 1.0])),
 }
 
@@ -28,14 +27,21 @@ def normal(rng, n_trials):
 
 @pytest.mark.parametrize("ensemble", ENSEMBLES)
 @pytest.mark.parametrize("name", FILTERS)
-def test_one_step_is_that_of_the_equation(ensemble, name):
-    rng, law = np.random.default_rng(0), ENSEMBLES[ensemble]
-    X, w = law.sample(normal(rng, 4)), rng.standard_normal((4, law.n_features))
-    y = rng.standard_normal((4, law.n_rows))
-    if ensemble == "rank-deficient":
-        y = (X @ rng.standard_normal((4, law.n_features, 1)))[:, :, 0]
-    for i, result in enumerate(stepped(w, X, y, FILTERS[name], full_rank=ensemble != "rank-deficient")):
-        assert result == pytest.approx(fl.step(w[i], (X[i], y[i]), FILTERS[name]), rel=1e-9, abs=1e-9)
+def test_weights_of_a_trial_are_those_of_its_tasks(ensemble, name):
+    """Against steps of the equation on the same tasks, drawn again: 128 trials share a generator."""
+    law, k = ENSEMBLES[ensemble], 4
+    trace = law.simulate(FILTERS[name], k, n_trials=2, seed=3, metrics="weights", record="all")
+    rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(3, spawn_key=(0,))))
+    points = law.teachers.sample(k + 1, law.n_features, normal(rng, 128))[:2]
+    weights = np.zeros((2, law.n_features))
+    order = law.teachers.order(k)
+    for t in range(k):
+        X = law.sample(normal(rng, 128))[:2]
+        noise = law.noise * rng.standard_normal((128, law.n_rows))[:2] if law.noise else np.zeros((2, law.n_rows))
+        for i in range(2):
+            y = X[i] @ points[i, order[t]] + noise[i]
+            weights[i] = fl.step(weights[i], (X[i], y), FILTERS[name])
+        assert trace.weights[:, t] == pytest.approx(weights, rel=1e-8, abs=1e-9)
 
 
 def test_a_trial_does_not_depend_on_the_number_of_trials():
@@ -54,27 +60,13 @@ def test_schedules_share_their_tasks():
         assert np.array_equal(values, both.sel(schedule=1).values[name])
 
 
-def test_weights_of_a_trial_are_those_of_its_tasks():
-    """Against the finite collection of the same tasks in their order."""
-    ensemble, k = Gaussian(6, 3, 0.2, teachers.walk(1.0, 0.3)), 5
-    trace = ensemble.simulate(1.0, k, n_trials=1, seed=3, metrics="weights", record="all")
-    sequence = np.random.SeedSequence(3)
-    rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(sequence.entropy, spawn_key=(0,))))
-    group = trials_of_generator(3 * 6)
-    points = ensemble.teachers.sample(k + 1, 6, normal(rng, group))[0]
-    pairs = []
-    for t in range(k):
-        X = ensemble.sample(normal(rng, group))[0]
-        noise = 0.2 * rng.standard_normal((group, 3))[0]
-        pairs.append((X, X @ points[t + 1] + noise))
-    tasks = fl.TaskCollection(pairs)
-    literal = fl.simulate(tasks, 1.0, k, ordering=fl.FixedOrder(range(k)), record="all", metrics="weights")
-    assert trace.weights == pytest.approx(literal.weights, rel=1e-9)
-
-
 def test_draws_of_teachers_have_their_distances():
     rng = np.random.default_rng(0)
-    for law in (teachers.exchangeable(2.0, 0.3), teachers.walk(1.0, 0.5), teachers.change(2, 1.5, 0.2)):
+    for law in (
+        teachers.exchangeable(2.0, 0.3),
+        teachers.walk(1.0, 0.5),
+        teachers.exchangeable(1.5, 0.2, turns=[1, 1, 2, 2]),
+    ):
         points = law.sample(4, 9, normal(rng, 20_000))
         mean = np.mean(np.sum((points[:, :, None] - points[:, None]) ** 2, axis=-1), axis=0)
         assert mean == pytest.approx(law.distances(4), rel=0.03, abs=1e-12)

@@ -109,7 +109,7 @@ def constructions():
         for schedule in ("fixed", "increasing", "projection"):
             claim = collection.claim(SCHEDULES[schedule], K)
             yield f"constructions/{i}-{collection.name}/{schedule}", claim
-        exact = fl.expect(collection.shifted(collection.origin), SCHEDULES["increasing"], K)
+        exact = fl.expect(collection, SCHEDULES["increasing"], K)
         yield f"constructions/{i}-{collection.name}/expect", exact.average_loss
 
 

@@ -126,9 +126,9 @@ def test_nothing_is_refused(given):
 def test_orderings_by_name():
     assert as_ordering("without_replacement") == fl.WithoutReplacement()
     assert as_ordering(None) == fl.WithReplacement()
-    with pytest.raises(ValueError, match="there is no ordering 'cycle'; did you mean 'cyclic'"):
+    with pytest.raises(ValueError, match=r"ordering must be one of .* did you mean 'cyclic'"):
         as_ordering("cycle")
-    with pytest.raises(TypeError, match=r"ordering is Cyclic itself; make one by calling it: fl\.Cyclic\(\)"):
+    with pytest.raises(TypeError, match=r"ordering is Cyclic itself; make one by calling it: Cyclic\(\)"):
         as_ordering(fl.Cyclic)
 
 

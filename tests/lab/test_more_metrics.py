@@ -10,7 +10,7 @@ from support import literal
 from support.agreement import METRICS, agree, enumerate_all, last
 from support.collections import FAMILIES, random_pairs
 
-NAMES = ("distance", *fl.metrics.TASK_METRICS)
+NAMES = ("distance", "task_losses", "task_forgetting", "task_drift")
 EPOCHS = list(itertools.permutations(range(3)))
 LAWS = {
     "uniform": (fl.WithReplacement(), 4, lambda: literal.all_orderings(3, 4)),

@@ -45,9 +45,9 @@ def test_unknown_coordinates_are_refused_with_those_that_there_are(where, said):
 @pytest.mark.parametrize(
     ("curves", "name", "said"),
     [
-        (EXACT, "loss", "curves have no 'loss'; did you mean average_loss or task_losses?"),
-        (EXACT, "averageloss", "did you mean average_loss?"),
-        (fl.worst_case(TASKS, 1.0, 2), "loss", "did you mean worst_case or teacher?"),
+        (EXACT, "loss", "curves have no 'loss'; did you mean .average_loss. or .task_losses.?"),
+        (EXACT, "averageloss", "did you mean .average_loss."),
+        (fl.worst_case(TASKS, 1.0, 2), "loss", "they have worst_case, teacher"),
         (EXACT, "drift", r"drift was not computed; pass metrics=\('drift', …\)"),
     ],
 )

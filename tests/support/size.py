@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CEILINGS = ROOT / "tests" / "size.json"
 COUNTED = {"src": ROOT / "src" / "forgetless", "papers": ROOT / "papers", "research": ROOT / "research"}
+LABORATORY = {"tasks", "filters.py", "schedules", "orderings", "metrics.py", "equation.py", "_kernels.py", "lab"}
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
@@ -74,7 +75,9 @@ def size_of(path):
 
 
 def parts():
-    """Return the size of every part: first-level folders and modules, ``papers``, ``research`` and ``src`` in all."""
+    """Return the size of every part: folders, the laboratory with its modules, ``base`` for the other modules at the
+    top, ``papers``, ``research``, and ``src`` in all.
+    """
     found = defaultdict(Size)
     for name, folder in COUNTED.items():
         for path in sorted(folder.rglob("*.py")):
@@ -83,7 +86,9 @@ def parts():
             size = size_of(path)
             found[name] += size
             if name == "src":
-                found[path.relative_to(folder).parts[0]] += size
+                first = path.relative_to(folder).parts[0]
+                part = "laboratory" if first in LABORATORY else "base" if first.endswith(".py") else first
+                found[part] += size
     return {name: size.rounded() for name, size in sorted(found.items())}
 
 

@@ -200,11 +200,10 @@ def test_classes_and_their_probabilities():
     most = "high" if np.mean(before == "high") > 0.5 else "low"
     assert record["mean"] == np.mean(y != most)
     assert record["error"] < 0.6 * record["mean"]
-    confusion = model.totals_["confusion"]
-    counted = sum(n for true, row in confusion.items() for other, n in row.items() if true != other)
+    counted = sum(n for (true, other), n in model.confusion_.items() if true != other)
     wrong = sum(r["error"] * r["rows"] for r in model.history_[1:])
     assert counted == pytest.approx(wrong)
-    assert np.sum(model.totals_["bins"][0]) == sum(r["rows"] for r in model.history_[1:])
+    assert np.sum(model.calibration_[0]) == sum(r["rows"] for r in model.history_[1:])
     with pytest.raises(ValueError, match="classes have predict_proba"):
         model.predict(X, return_std=True)
 
@@ -215,7 +214,7 @@ def test_a_new_class_comes_later():
     model = learned([*tasks, (X, np.where(X["shop"] == "Ulm", "new", classes(y)), 4)])
     assert model.classes_.tolist() == ["high", "low", "new"]
     assert math.isfinite(model.history_[-1]["loss"])
-    assert model.totals_["confusion"]["new"].keys() <= {"high", "low"}
+    assert {predicted for true, predicted in model.confusion_ if true == "new"} <= {"high", "low"}
 
 
 def test_booleans_are_classes_and_integers_are_numbers():
@@ -268,7 +267,8 @@ def test_files_have_no_names_of_few_rows_and_refuse_forgeries(tmp_path):
             fl.load(path)
 
     forged(objective="past")
-    forged(totals={})
+    forged(confusion=[["a"]])
+    forged(calibration=[])
     forged(history=[{"task": "1", "rows": 0, "changes": []}])
     forged(history=[{**header["table"]["history"][0], "error": "much"}])
     forged(encoder={**header["table"]["encoder"], "order": []})

@@ -1,15 +1,12 @@
 """BoundComparisons: exact losses between every bound that applies."""
 
 import dataclasses
-import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.lab.problem import Problem
-from forgetless.theory.compare import setting_of
 from support.collections import random_pairs
 
 s = fl.schedules
@@ -192,8 +189,8 @@ def test_contradictions_are_seen_per_target_and_from_the_start():
     assert not noisy.shifted([1.0, 0.0]).is_realizable()
     assert not names(fl.compare_bounds(noisy.shifted([1.0, 0.0]), s.increasing(), 10), "upper")
     assert "increasing" in names(fl.compare_bounds(noisy, s.increasing(), 10))
-    far = fl.compare_bounds(noisy.shifted([0.94, 0.0]), s.increasing(), 10**5, bounds=CATALOGUE).bounds[0]
-    assert "contradict each other by a part of the distance" in far.reason
+    far = fl.compare_bounds(noisy.shifted([0.994, 0.0]), s.increasing(), 10**4, bounds=CATALOGUE[:1]).bounds[0]
+    assert "contradict each other by a part of the distance D = 0.006" in far.reason
 
 
 def test_the_general_bound_is_the_papers_only_where_its_lemma_holds(rng):
@@ -215,23 +212,6 @@ def test_the_general_bound_is_the_papers_only_where_its_lemma_holds(rng):
             else:
                 assert set(found) == {"fixed, beyond the lemma"}
                 assert found["fixed, beyond the lemma"].status == "literature"
-
-
-@pytest.mark.long
-def test_many_steps_on_as_many_tasks_need_no_square_of_them():
-    """16 000 tasks and steps: what the hypotheses look at stays small."""
-    k = 16_000
-    tasks = fl.theory.constructions.unseen_task(k)
-    problem = Problem.of(tasks, s.increasing(), k, None, "last")
-    tracemalloc.start()
-    setting = setting_of(problem)
-    found = {bound.name: bound.failures(setting) for bound in FORMULAS}
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2**28
-    assert not found["any filter"]
-    assert not found["increasing"]
-    assert found["fixed, any filter"]
 
 
 def test_seen_losses_of_many_steps_are_not_waited_for():
@@ -259,12 +239,12 @@ def test_lower_bounds_are_losses_of_their_constructions(name, k, rng):
     """Some tasks have at least this loss: those of the construction do, whatever the schedule is."""
     schedule = PRESETS[name][0]
     made = fl.theory.constructions
-    start = rng.standard_normal(3)
+    start = rng.standard_normal(2)
     explicit = "budget" not in name
     for tasks, origin, lower in [
         (made.unseen_task(k + 1), None, ["any algorithm, one task more"]),
         (made.unseen_task(k, -1), None, ["any algorithm", "any filter"]),
-        (made.seen_task(k, start), start, ["seen tasks, explicit", "seen tasks, explicit, tight"] * explicit),
+        (made.seen_task(k).shifted(-start), start, ["seen tasks, explicit", "seen tasks, explicit, tight"] * explicit),
     ]:
         comparison = fl.compare_bounds(tasks if origin is None else tasks.shifted(origin), schedule, k)
         assert_consistent(comparison)
@@ -274,20 +254,6 @@ def test_lower_bounds_are_losses_of_their_constructions(name, k, rng):
             assert found[each].value <= exact[found[each].quantity] * (1 + 1e-9)
             assert found[each].published == pytest.approx(CATALOGUE[each].at(k))
         assert ("seen tasks, explicit" in found) is explicit
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_lower_bounds_of_any_algorithm_without_replacement(name):
-    """On orthonormal rows; bounds of the same order hold above."""
-    schedule, k = PRESETS[name][0], 4
-    for M, lower in ((k + 1, "any algorithm, next task"), (2 * k, "any algorithm, without replacement")):
-        tasks = fl.theory.constructions.orthonormal_rows(M)
-        comparison = fl.compare_bounds(tasks, schedule, k, ordering="without-replacement")
-        found = {check.name: check for check in applying(comparison, "lower")}
-        assert set(found) == {"any algorithm, next task", "any algorithm, without replacement"}
-        assert found[lower].value <= exact_losses(comparison)[found[lower].quantity] * (1 + 1e-9)
-        assert "computed, seen tasks, without replacement" in names(comparison, "upper")
-        assert_consistent(comparison)
 
 
 def test_lower_bounds_do_not_depend_on_the_tasks(rng):
@@ -303,13 +269,6 @@ def test_lower_bounds_do_not_depend_on_the_tasks(rng):
 
 def names(comparison, kind=None):
     return {check.name for check in applying(comparison, kind)}
-
-
-def test_overshooting_budgets_are_not_projections():
-    one = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[1.0, 0.0]], [1.0])])
-    comparison = fl.compare_bounds(one, fl.GradientDescent(1, 1.9999), 1000)
-    assert "unregularized, dimension-free" not in names(comparison)
-    assert_consistent(comparison)
 
 
 def test_degenerate_settings_do_not_crash():
@@ -376,17 +335,12 @@ def test_reasons_name_the_hypothesis(rng):
 def test_a_comparison_prints_and_exports(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
     comparison = fl.compare_bounds(tasks, s.increasing(), 200)
-    text, html, plain = repr(comparison), comparison._repr_html_(), comparison.to_dict()
+    text, html = repr(comparison), comparison._repr_html_()
     for word in ("exact expected average loss", "increasing, finite k", "does not apply:", "paper, tight"):
         assert word in text
     assert "<table>" in html
     assert max(len(line) for line in text.splitlines()) <= 100
     keys = {"name", "kind", "quantity", "value", "applies", "reason", "citation", "status"}
-    assert all(keys <= set(row) for row in plain["bounds"])
-    assert plain["average_loss"] == pytest.approx(fl.expect(tasks, s.increasing(), 200).average_loss[0])
-    import json
-
-    assert json.loads(json.dumps(plain))["k"] == 200
     frame = comparison.to_frame()
     assert len(frame) == len(CATALOGUE)
     assert keys <= set(frame.columns)

@@ -194,7 +194,7 @@ def test_seen_losses_may_exceed_average_losses():
         (fl.GradientDescent([1, 2, 2], 0.1), {}, "number of gradient steps never rises, got 1 at step 1 and 2"),
         (fl.GradientDescent(1, 1.5), {}, r"step size reaches 1.5/R², and the bound needs at most 1/R²"),
         (Flow(np.array([1.0, 0.5, 0.2])), {}, "got steps of Flow that vary"),
-        (fl.Ridge(1.0), {"n_tasks": 3, "ordering": "without-replacement"}, "n_tasks must be at least 4 for 3 steps"),
+        (fl.Ridge(1.0), {"n_tasks": 3, "ordering": "without-replacement"}, "n_tasks must be at least 4, got 3"),
         (fl.Ridge(1.0), {"n_tasks": 9}, "n_tasks is for ordering"),
         (fl.Ridge(1.0), {"ordering": "cyclic"}, "ordering must be"),
     ],
@@ -211,14 +211,5 @@ def test_what_is_accepted():
     flow = next_bound(Flow(1.0), 5).value
     kappa = -math.expm1(-1.0)
     assert flow == pytest.approx(next_bound(fl.GradientDescent(1, kappa), 5).value, rel=1e-6)
-    with pytest.raises(ValueError, match="n_tasks must be given for the average loss without replacement"):
+    with pytest.raises(TypeError, match="n_tasks must be an integer of at least 3, got None"):
         fl.upper_bound(s.minimax(), 3, ordering="without-replacement")
-
-
-@pytest.mark.long
-def test_four_thousand_steps_take_seconds():
-    import time
-
-    begun = time.process_time()
-    assert next_bound(s.increasing(), 4096).constant == pytest.approx(1.1550, abs=2e-4)
-    assert time.process_time() - begun < 5.0

@@ -2,15 +2,13 @@
 
 import dataclasses
 import itertools
-import warnings
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.theory.surrogates import check_concave
+from support import literal
 from support.collections import FAMILIES, random_pairs
 from support.time_varying import check_time_varying
 
@@ -33,7 +31,8 @@ def test_a_gradient_step_on_the_surrogate_is_the_step(tasks, rng):
         for task in tasks:
             f = fl.theory.surrogate(task, filter_, eta, tasks.radius)
             np.testing.assert_allclose(f.step(w), fl.step(w, task, filter_), rtol=1e-13, atol=1e-15)
-            A, solution = f.matrix, np.linalg.pinv(task.X, rcond=1e-12) @ task.y
+            V = task.singular_vectors
+            A, solution = (V.T * f.curvature) @ V, np.linalg.pinv(task.X, rcond=1e-12) @ task.y
             np.testing.assert_allclose(f.gradient(w), A @ (w - solution), atol=1e-9 * np.abs(A).max())
             assert f.value(w) == pytest.approx(0.5 * np.sum((w - solution) * (A @ (w - solution))), rel=1e-9)
 
@@ -53,7 +52,7 @@ def test_the_three_properties_hold_in_numbers(tasks, rng):
         for task in tasks:  # the sandwich itself, at random points
             f = fl.theory.surrogate(task, filter_, 0.37, tasks.radius)
             w = rng.standard_normal(tasks.teacher().shape)
-            excess = task.loss(w) - task.floor
+            excess = literal.loss(w, *task) - task.floor
             assert check.lower * f.value(w) <= excess * (1 + 1e-9) + 1e-12
             assert excess <= check.upper * f.value(w) * (1 + 1e-9) + 1e-12
 
@@ -74,6 +73,23 @@ def test_the_verdict_fails_where_a_number_does():
         assert f"{part:<6}fails" in repr(other)
 
 
+def test_filters_that_are_not_concave_fail_and_bad_input_is_named():
+    """1 − (1 − γξ)² falls from ξ = 1/γ on: at γ = 1.5 its largest curvature is at ξ = 2/3, not at R² = 1."""
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, np.sqrt(2 / 3)]], [1.0])])
+    verdict = fl.theory.check_reduction(tasks, fl.GradientDescent(2, 1.5), 1.0)
+    assert (verdict.smoothness, verdict.largest_curvature) == pytest.approx((0.75, 1.0))
+    assert not verdict.parts["(i)"]
+    assert fl.theory.check_reduction(tasks, fl.GradientDescent(2, 0.99), 1.0).holds
+    for call, error, message in [
+        (lambda: fl.theory.surrogate(tasks[0], fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
+        (lambda: fl.theory.surrogate(tasks[0], fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
+        (lambda: fl.theory.surrogate(tasks[0], 0.5, 1.0), TypeError, "filter must be a filter"),
+        (lambda: fl.theory.surrogate(tasks[0], fl.Ridge(1.0), 1.0, radius=0.5), ValueError, "at least that of the"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
 def test_constants_of_the_paper():
     """Smoothness R²/(η(R²+λ)), lower λη and upper R²/β for L2; η/(γN) for a budget."""
     task = fl.TaskCollection([([[2.0, 0.0]], [1.0])])[0]
@@ -82,62 +98,6 @@ def test_constants_of_the_paper():
     g = fl.theory.surrogate(task, fl.GradientDescent(4, 0.1), 0.5)
     assert (g.smoothness, g.lower) == (pytest.approx((1 - 0.6**4) / 0.5), pytest.approx(0.5 / 0.4))
     assert f.upper == pytest.approx(4 / f.smoothness)
-
-
-def test_filters_that_are_not_concave_are_refused_with_the_place():
-    task = fl.TaskCollection([([[1.0]], [1.0])])[0]
-
-    @dataclass(frozen=True, eq=False)
-    class Square(fl.Filter):
-        def factors(self, eigenvalues):
-            return eigenvalues**2 / (1 + eigenvalues**2)
-
-    with pytest.raises(ValueError, match=r"not concave near ξ = .* within \[0, R²\]"):
-        fl.theory.surrogate(task, Square(), 1.0)
-    with pytest.raises(ValueError, match=r"decreases near ξ = .*step_size below 1/R²"):
-        fl.theory.surrogate(task, fl.GradientDescent(2, 1.5), 1.0)
-    for call, error, message in [
-        (lambda: fl.theory.surrogate(task, fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
-        (lambda: fl.theory.surrogate(task, fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
-        (lambda: fl.theory.surrogate(task, 0.5, 1.0), TypeError, "filter must be a filter"),
-        (lambda: fl.theory.surrogate(task, fl.Ridge(1.0), 1.0, radius=0.5), ValueError, "at least that of the task"),
-    ]:
-        with pytest.raises(error, match=message):
-            call()
-
-
-@dataclass(frozen=True, eq=False)
-class Kinked(fl.Filter):
-    """Grows by a slope of 1 up to 0.5, stays, and grows again from 0.9 on."""
-
-    def factors(self, eigenvalues):
-        return np.minimum(eigenvalues, 0.5) + 0.5 * np.maximum(eigenvalues - 0.9, 0.0)
-
-
-@pytest.mark.parametrize("R", [0.5, 1.0, 3.0])
-def test_concavity_is_asked_up_to_the_radius_and_its_end_is_named(R):
-    """1 − (1 − γξ)² rises up to 1/γ: within [0, R²] at γR² = 0.99, up to R²/1.5 at γR² = 1.5."""
-    check_concave(fl.GradientDescent(2, 0.99 / R**2), R)
-    check_concave(Kinked(), 0.9)
-    for filter_, what, place in (
-        (fl.GradientDescent(2, 1.5 / R**2), "decreases", R**2 / 1.5),
-        (fl.GradientDescent(2, 1.001 / R**2), "decreases", R**2 / 1.001),
-        (Kinked().scaled(R**2), "is not concave", 0.9 * R**2),
-    ):
-        with pytest.raises(ValueError, match=f"{what} near ξ") as found:
-            check_concave(filter_, R)
-        assert float(str(found.value).split("ξ = ")[1].split()[0]) == pytest.approx(place, rel=0.15)
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1e-80, 1e80, 1e150])
-def test_concavity_is_checked_at_any_scale_without_warnings(scale):
-    task = fl.TaskCollection([([[scale]], [scale])])[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for filter_ in (fl.Projection(), fl.Ridge(scale * scale), fl.GradientDescent(3, 0.5 / scale / scale)):
-            fl.theory.surrogate(task, filter_, 1.0)
-        with pytest.raises(ValueError, match="decreases near"):
-            fl.theory.surrogate(task, fl.GradientDescent(2, 1.5 / scale / scale), 1.0)
 
 
 def test_descent_on_the_surrogates_follows_the_learner(rng):
@@ -169,7 +129,7 @@ def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rn
     def check(scale=1.0, etas=etas, units=1.0, minimizer=teacher):
         """With all losses in other units, and the step sizes with them."""
         return check_time_varying(
-            lambda w, m, t: units * tasks[m].loss(w),
+            lambda w, m, t: units * literal.loss(w, *tasks[m]),
             lambda w, m, t: units * scale * surrogates[t - 1][m].value(w),
             lambda w, m, t: units * scale * surrogates[t - 1][m].gradient(w),
             tasks.n_tasks,

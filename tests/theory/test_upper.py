@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.lab.problem import Problem
 from forgetless.schedules import resolve
-from forgetless.theory.compare import setting_of
 from forgetless.theory.majorants import half_supremum
 from forgetless.theory.steps import steps_of
 from support.campaigns import SEED, seed_for
@@ -142,7 +140,7 @@ def test_values_scale_and_are_capped():
     assert other.value == pytest.approx(9 * 0.25 * one.value, rel=1e-12)
     assert other.constant == pytest.approx(one.constant, rel=1e-12)
     assert one.constant == pytest.approx(50 * one.value)
-    assert (one.status, one.k, one.quantity) == ("derived", 50, "average_loss")
+    assert (one.k, one.quantity) == (50, "average_loss")
     assert 0.49 < fl.upper_bound(fl.Ridge(1e6), 3).value <= 0.5
     last_free = fl.upper_bound(fl.Ridge([1.0, 2.0, 0.0]), 3, radius=2.0)
     assert last_free.value == 2.0
@@ -210,34 +208,6 @@ def test_what_has_no_bound_is_refused_by_name(call, error, words):
         call()
 
 
-@pytest.mark.long
-def test_computed_bounds_are_shown_where_they_hold(rng):
-    tasks = fl.TaskCollection(random_pairs(rng))
-    found = fl.compare_bounds(tasks, s.increasing(), 120)
-    for name, quantity in (("computed", "average_loss"), ("computed, seen tasks", "seen_loss")):
-        check = next(each for each in found.bounds if each.name == name)
-        assert (check.applies, check.status, check.quantity) == (True, "derived", quantity)
-        proved = fl.upper_bound(s.increasing(), 120, quantity=quantity, radius=tasks.radius, distance=found.distance)
-        assert check.value == pytest.approx(proved.value, rel=1e-9)
-        others = [
-            each.value for each in found.bounds if each.applies and each.quantity == quantity and each.kind == "upper"
-        ]
-        assert check.value == min(others)
-    reasons = [
-        named(fl.compare_bounds(tasks, s.increasing(), 3, ordering=law), "computed, seen tasks").reason
-        for law in (fl.Cyclic(), fl.WithoutReplacement())
-    ]
-    assert all("only if tasks are drawn independently" in reason for reason in reasons)
-    overshoot = fl.compare_bounds(tasks, fl.GradientDescent(2, 1.5 / tasks.radius**2), 9)
-    for name in ("computed", "computed, seen tasks", "computed, next task"):
-        assert "at most 1/R²" in named(overshoot, name).reason
-    many = setting_of(Problem.of(tasks, fl.Ridge(1.0), 10_001, None, "last"))
-    for name in ("computed", "computed, seen tasks", "computed, next task"):
-        (failure,) = fl.theory.catalogue[name].failures(many)
-        assert failure.hypothesis == "k ≤ 10,000"
-        assert "not computed here" in failure.reason
-
-
 @dataclass(frozen=True, eq=False)
 class Nothing(fl.Filter):
     """A filter that learns nothing."""
@@ -290,42 +260,3 @@ def test_classes_derived_from_ours_are_taken_by_their_values():
         checks = [check for check in fl.compare_bounds(tasks, schedule, 20).bounds if check.name.startswith("computed")]
         assert any(check.applies for check in checks) is some
         assert all(check.ratio >= 1 for check in checks if check.applies)
-
-
-@pytest.mark.parametrize(
-    ("filter_", "base"),
-    [
-        (fl.GradientDescent(np.array([1, 2, 4, 1]), np.array([0.9, 0.4, 0.2, 0.5])), None),
-        (fl.GradientDescent(np.array([2, 3, 4, 2]), np.array([0.5, 0.4, 0.3, 0.9])), fl.GradientDescent(2, 0.3)),
-        (fl.Ridge(np.array([0.5, 2.0, 1.0, 0.1])), fl.Ridge(2.0)),
-    ],
-    ids=["budgets", "larger budgets", "ridge"],
-)
-def test_prices_are_suprema_to_the_width_of_a_cell(filter_, base):
-    """Of θ²/(θ(2m − φ) + κ(κ − φ)) and of φ²/χ over a dense grid; χ is the base over its value at 1, or ξ."""
-    xi, m = np.logspace(-12.0, 0.0, 40_001), 0.75
-    chi = xi if base is None else np.asarray(base.factors(xi)) / np.asarray(base.factors(xi))[-1]
-    steps = steps_of(filter_, 4)
-    for t in range(4):
-        phi = np.asarray(filter_[t].factors(xi))
-        kappa, psi = phi[-1], phi / chi
-        theta = np.where(psi - kappa > 1e-12, psi - kappa, 0.0)
-        denominator = theta * (2 * m - phi) + kappa * (kappa - phi)
-        exact = np.max(theta**2 / np.where(theta > 0, denominator, 1.0))
-        assert exact * (1 - 1e-9) <= steps.price(t, m) <= 1.1 * exact + 1e-9, t
-        assert np.max(phi * psi) * (1 - 1e-9) <= steps.nu[t] <= 1.1 * np.max(phi * psi), t
-
-
-@dataclass(frozen=True, eq=False)
-class Beyond(fl.Filter):
-    """A step that goes beyond the solution of a task."""
-
-    rate: float
-
-    def factors(self, eigenvalues):
-        return self.rate * eigenvalues
-
-
-def test_steps_beyond_the_solution_have_no_bound():
-    with pytest.raises(ValueError, match=r"the bound needs κ = φ\(R²\) ≤ 1, got 1\.03 of Beyond"):
-        steps_of(Beyond(1.03), 2)

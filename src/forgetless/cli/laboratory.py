@@ -132,7 +132,7 @@ def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
     return tasks, source
 
 
-PARTS = ("all", "figure", "table", "rates", "unregularized", "curves", "reduction", "optimal")
+PARTS = ("all", "figure", "table", "rates", "unregularized", "reduction")
 
 
 @click.command(

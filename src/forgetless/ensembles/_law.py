@@ -4,12 +4,17 @@ Task t is drawn anew: X_t with n rows, y_t = X_t v_t + σε with a teacher v_t. 
 Φ_t(w − X_t⁺y_t), Φ_t = φ_t(X_tᵀX_t). No rotation of the features changes the law of X. The mean
 squares E_t[i] = E‖w_t − v_i‖² then obey **the ensemble equation**
 
-    E_t[i] = (1 − a) E_{t−1}[i] + a D_ti − (a − a₂) E_{t−1}[t] + σ²ν,
+    E_t[i] = (1 − a) E_{t−1}[i] + a D_ti − (a − a₂) E_{t−1}[t] + σ²ν,                  (1)
 
 with a = E tr Φ/d, a₂ = E tr Φ²/d, ν = E Σφ²/ξ over the eigenvalues ξ of XᵀX, and D_ti = E‖v_t −
 v_i‖². Proof: w_t − v_i = (I − Φ)z + Φu plus noise, with z = w_{t−1} − v_i and u = v_t − v_i. By the
 invariance E Φ = aI and E Φ² = a₂I, so that E‖(I − Φ)z + Φu‖² = (1 − 2a + a₂)‖z‖² + a₂‖u‖² + 2(a −
-a₂)⟨z, u⟩, and 2⟨z, u⟩ = ‖z‖² + ‖u‖² − ‖w_{t−1} − v_t‖².
+a₂)⟨z, u⟩, and 2⟨z, u⟩ = ‖z‖² + ‖u‖² − ‖w_{t−1} − v_t‖². For i = t this is
+
+    E_t[t] = (1 − 2a + a₂) E_{t−1}[t] + σ²ν.                                           (2)
+
+A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over the rows of a task is E‖X‖_F²/d·I,
+so that every metric is factor · E‖w − v_i‖² + floor, averaged over some teachers i.
 """
 
 from abc import ABC, abstractmethod
@@ -29,6 +34,9 @@ from forgetless.lab.problem import recorded_steps
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
 from forgetless.schedules.named import Labels, several
+
+METRICS = ("average_loss", "next_loss", "distance", "task_losses", "task_distances", "weights")
+"""Metrics of ensembles: losses are means over fresh rows, not over the rows that were learned."""
 
 _NEGLIGIBLE = 1e-13
 """The part of a mean that the outermost nodes may contribute."""
@@ -52,7 +60,7 @@ class Measured(NamedTuple):
 
 
 class Law(ABC):
-    """What is known of a fresh random task."""
+    """What is known of a fresh random task: its sizes, noise, teachers and singular values."""
 
     n_features: int
     n_rows: int
@@ -100,11 +108,6 @@ class Law(ABC):
                 f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
                 f" which dominate the expectation; use step sizes of at most {2 / xi[-1]:.3g}"
             )
-        weak = strengths[(strengths > 0) & (strengths < spectrum.weakest)]
-        if weak.size:
-            raise ValueError(
-                f"λ must be 0 or at least {spectrum.weakest:g} for square tasks, got {weak[0]:.3g}"
-            )
         return StepMoments(
             learned=spectrum.sum(factors) / self.n_features,
             squared=spectrum.sum(factors**2) / self.n_features,
@@ -112,21 +115,29 @@ class Law(ABC):
             remaining=(remaining + (self.n_features - spectrum.rank)) / self.n_features,
         )
 
-    def measured(self, metric: str, k: int, step: int) -> Measured:
+    def measured(
+        self,
+        metric: str,
+        k: int,
+        step: int,
+    ) -> Measured:
         """Return what a metric is after a step of k."""
-        teachers = self.teachers.order(k + 1)
-        if metric == "distance":
-            step = max(step, 1) - 1  # the teacher of the last task, at step 0 of the first
-        one = metric in ("distance", "next_loss")
-        teachers = teachers[step : step + 1] if one else teachers[:k]
+        order = self.teachers.order(k + 1)
+        # The distance is from the teacher of the last task, at step 0 of the first.
+        one = {"next_loss": step, "distance": max(step, 1) - 1}.get(metric)
+        teachers = order[:k] if one is None else order[[one]]
         if "loss" not in metric:
             return Measured(teachers, 1.0, 0.0)
-        # A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over rows is E‖X‖_F²/d · I.
-        scale = self.spectrum.trace / self.n_features
-        return Measured(teachers, scale / 2.0, self.n_rows * self.noise**2 / 2.0)
+        trace = float(self.spectrum.sum(self.spectrum.singular_values**2))
+        return Measured(teachers, trace / self.n_features / 2.0, self.n_rows * self.noise**2 / 2.0)
 
 
-def second_moments(law: Law, moments: StepMoments, k: int, last: int) -> Floats:
+def second_moments(
+    law: Law,
+    moments: StepMoments,
+    k: int,
+    last: int,
+) -> Floats:
     """Return E‖w_t − v_i‖² of shape (last + 1, P + 1) for t = 0..last, by the ensemble equation.
 
     Column i = 0 is the distance to the start; the teachers are those of k tasks.
@@ -138,23 +149,19 @@ def second_moments(law: Law, moments: StepMoments, k: int, last: int) -> Floats:
     distances = law.teachers.distances(k)
     result = np.empty((last + 1, n_points))
     result[0] = distances[0]
+    # Exact solutions of square tasks with noisy labels have no finite mean square.
     noise = law.noise**2 * moments.noise if law.noise else np.zeros_like(moments.noise)
-    for t in range(last):
-        s = t % len(noise)  # 0 for a fixed filter
-        a = moments.learned[s]
-        error = result[t, order[t]]
-        if not np.isfinite(error + noise[s]):
-            result[t + 1 :] = np.inf  # square tasks with noisy labels, solved exactly
-            break
-        own = (a - moments.squared[s]) * error
-        result[t + 1] = (1.0 - a) * result[t] + a * distances[order[t]] - own + noise[s]
-        # the same without cancellation
-        result[t + 1, order[t]] = moments.remaining[s] * error + noise[s]
-    return np.maximum(result, 0.0)
-
-
-METRICS = ("average_loss", "next_loss", "distance", "task_losses", "task_distances", "weights")
-"""Metrics of ensembles: losses are means over fresh rows, not over the rows that were learned."""
+    with np.errstate(invalid="ignore"):
+        for t in range(last):
+            s = t % len(noise)  # 0 for a fixed filter
+            a = moments.learned[s]
+            error = result[t, order[t]]
+            moved = a * distances[order[t]] - (a - moments.squared[s]) * error
+            result[t + 1] = (1.0 - a) * result[t] + moved + noise[s]  # (1)
+            result[t + 1, order[t]] = (
+                moments.remaining[s] * error + noise[s]
+            )  # (2): no cancellation
+    return np.where(np.isnan(result), np.inf, np.maximum(result, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +176,14 @@ class Problem:
     metrics: tuple[str, ...]
 
     @classmethod
-    def of(cls, law: Law, schedule: Any, k: int, metrics: Any, record: Any) -> "Problem":
+    def of(
+        cls,
+        law: Law,
+        schedule: Any,
+        k: int,
+        metrics: Any,
+        record: Any,
+    ) -> "Problem":
         """Return the problem of arguments of a user."""
         k = validate.integer("k", k, 1, "ask for at least one step")
         schedules, labels = several(schedule, k)
@@ -177,12 +191,13 @@ class Problem:
         names = check_metrics(metrics, METRICS)
         return cls(law, filters, labels, k, recorded_steps(record, k).tolist(), names)
 
-    def values(self, metric: str, step: int, squares: Callable[[Any], Floats]) -> Floats:
+    def values(
+        self,
+        metric: str,
+        step: int,
+        squares: Callable[[Any], Floats],
+    ) -> Floats:
         """Return a metric after a step; ``squares`` takes m numbers i to ‖w − v_i‖² (..., m)."""
         teachers, factor, floor = self.law.measured(metric, self.k, step)
         values = factor * squares(teachers) + floor
         return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))
-
-    def alone(self, values: dict[str, Floats]) -> dict[str, Floats]:
-        """Return values (B, …) of B schedules, without that axis for a single one."""
-        return values if self.labels else {name: value[0] for name, value in values.items()}

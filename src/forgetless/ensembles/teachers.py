@@ -17,69 +17,72 @@ from numpy.typing import NDArray
 from forgetless import _validate as validate
 from forgetless._validate import Floats
 
-__all__ = ["Teachers", "change", "exchangeable", "given", "one", "recurring", "walk"]
+__all__ = ["Teachers", "exchangeable", "given", "one", "walk"]
 
 
 Normal = Callable[..., Floats]
 """A function of a shape that draws standard normal numbers (n_trials, *shape)."""
 
-_NEW = 2**62
-"""More teachers than tasks: every task has a new one."""
-
 
 class Teachers(ABC):
     """Base of all teachers."""
 
-    @abstractmethod
     def order(self, k: int) -> NDArray[np.int64]:
         """Return the number of the teacher of each of k tasks, from 1 to P; 0 is the start."""
+        return np.arange(1, k + 1)
 
     @abstractmethod
     def distances(self, k: int) -> Floats:
         """Return E‖v_i − v_j‖² (P + 1, P + 1) of the start and the P teachers of k tasks."""
 
     @abstractmethod
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         """Return draws (n_trials, P + 1, d) of the start and the teachers of k tasks."""
+
+    def check(self, n_features: int) -> None:  # noqa: B027
+        """Raise ValueError unless these are teachers of so many features."""
 
 
 @dataclass(frozen=True)
 class Exchangeable(Teachers):
-    """Teachers of equal norm and similarity, in turn; with ``change_after`` the second one follows
-    the first after so many tasks.
+    """Teachers of equal norm and similarity: E⟨v_i, v_j⟩ = similarity · norm² for i ≠ j.
 
-    E⟨v_i, v_j⟩ = similarity · norm² for i ≠ j: a part of every teacher is common to all.
+    v_i = norm (√similarity u + √(1 − similarity) u_i) with independent isotropic u and u_i, of
+    which u is common to all. ``turns`` are their numbers in the order of the tasks, from 1 and
+    again and again; without them every task has a new one.
     """
 
     norm: float
     similarity: float = 0.0
-    n_teachers: int = _NEW
-    change_after: int = _NEW
+    turns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         validate.number("norm", self.norm, "use 1")
-        validate.number("similarity", self.similarity, "use 0 for unrelated teachers")
-        if self.similarity > 1:
+        if validate.number("similarity", self.similarity, "use 0 for unrelated teachers") > 1:
             raise ValueError(
                 f"similarity must lie in [0, 1], got {self.similarity!r}; 1 is one teacher for all"
                 " tasks"
             )
 
     def order(self, k: int) -> NDArray[np.int64]:
-        tasks = np.arange(k)
-        if self.change_after < _NEW:
-            return 1 + (tasks >= self.change_after)
-        return 1 + tasks % self.n_teachers
+        return np.resize(self.turns, k) if self.turns else super().order(k)
 
     def distances(self, k: int) -> Floats:
         n_points = self.order(k).max() + 1
         between = 2.0 * (1.0 - self.similarity) * self.norm**2
-        distances = between * (1.0 - np.eye(n_points))
-        distances[0, 1:] = self.norm**2
-        distances[1:, 0] = self.norm**2
-        return distances
+        return _from_start(between * (1.0 - np.eye(n_points)), self.norm**2)
 
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         common = np.sqrt(self.similarity) * normal(1, d)
         own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max(), d)
         points = self.norm / np.sqrt(d) * (common + own)
@@ -97,18 +100,17 @@ class Walk(Teachers):
         validate.number("norm", self.norm, "use 1")
         validate.number("step", self.step, "use 0 for a teacher that stays")
 
-    def order(self, k: int) -> NDArray[np.int64]:
-        return np.arange(1, k + 1)
-
     def distances(self, k: int) -> Floats:
         numbers = np.arange(k + 1.0)
-        distances: Floats = self.step**2 * np.abs(np.subtract.outer(numbers, numbers))
-        from_start = self.norm**2 + self.step**2 * numbers[:-1]
-        distances[0, 1:] = from_start
-        distances[1:, 0] = from_start
-        return distances
+        distances = self.step**2 * np.abs(np.subtract.outer(numbers, numbers))
+        return _from_start(distances, self.norm**2 + self.step**2 * numbers[:-1])
 
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         sizes = np.array([0.0, self.norm, *[self.step] * (k - 1)])
         return np.cumsum(sizes[:, None] / np.sqrt(d) * normal(k + 1, d), axis=1)
 
@@ -123,6 +125,13 @@ class Given(Teachers):
     def order(self, k: int) -> NDArray[np.int64]:
         return 1 + np.arange(k) % len(self.vectors)
 
+    def check(self, n_features: int) -> None:
+        if len(self.start) != n_features:
+            raise ValueError(
+                f"teachers have {len(self.start)} features, but the ensemble has {n_features}; give"
+                f" vectors of shape (n_teachers, {n_features})"
+            )
+
     def _points(self, k: int) -> Floats:
         return np.vstack([self.start, self.vectors[: self.order(k).max()]])
 
@@ -131,9 +140,21 @@ class Given(Teachers):
         # Differences first: squares minus products would lose the digits of close teachers.
         return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])
 
-    def sample(self, k: int, d: int, normal: Normal) -> Floats:
+    def sample(
+        self,
+        k: int,
+        d: int,
+        normal: Normal,
+    ) -> Floats:
         points = self._points(k)
         return np.broadcast_to(points, (len(normal(0)), *points.shape))
+
+
+def _from_start(distances: Floats, squares: Any) -> Floats:
+    """Return distances with those of the start, which is the first point, replaced."""
+    distances[0, 1:] = squares
+    distances[1:, 0] = squares
+    return distances
 
 
 def one(norm: float = 1.0) -> Teachers:
@@ -145,28 +166,25 @@ def one(norm: float = 1.0) -> Teachers:
     >>> fl.ensembles.teachers.one(2.0).distances(k=5).tolist()
     [[0.0, 4.0], [4.0, 0.0]]
     """
-    return Exchangeable(norm, n_teachers=1)
+    return Exchangeable(norm, turns=(1,))
 
 
-def exchangeable(norm: float = 1.0, similarity: float = 0.0) -> Teachers:
-    """Return a new teacher for every task, E⟨v_s, v_t⟩ = similarity · norm² for s ≠ t; similarity
-    in [0, 1].
+def exchangeable(norm: float = 1.0, similarity: float = 0.0, turns: Any = ()) -> Teachers:
+    """Return teachers with E⟨v_i, v_j⟩ = similarity · norm² for i ≠ j; similarity in [0, 1].
+
+    Every task has a new one, unless ``turns`` gives their numbers in the order of the tasks: for
+    three that recur ``[1, 2, 3]``, for a change after eight tasks ``8 * [1] + 92 * [2]``.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.ensembles.teachers.exchangeable(turns=[1, 2]).order(5).tolist()
+    [1, 2, 1, 2, 1]
     """
-    return Exchangeable(norm, similarity)
-
-
-def recurring(n_teachers: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
-    """Return exchangeable teachers that come in turn: task t has number t mod ``n_teachers``."""
-    hint = "use one() for a single one"
-    return Exchangeable(norm, similarity, validate.integer("n_teachers", n_teachers, 1, hint))
-
-
-def change(after: int, norm: float = 1.0, similarity: float = 0.0) -> Teachers:
-    """Return one teacher for the first ``after`` tasks and another one, exchangeable with it, for
-    the others.
-    """
-    hint = "use one() for a teacher that stays"
-    return Exchangeable(norm, similarity, change_after=validate.integer("after", after, 1, hint))
+    if np.size(turns):
+        checked = validate.integers_per_step("turns", turns, "teachers are counted from 1")
+        turns = tuple(np.ravel(checked).tolist())
+    return Exchangeable(norm, similarity, turns)
 
 
 def walk(norm: float = 1.0, step: float = 0.0) -> Teachers:
@@ -189,17 +207,17 @@ def given(vectors: Any, start: Any = None) -> Teachers:
     ``start`` are the weights before the first task, of shape (d,); the origin if omitted.
     """
     checked = matrix("vectors", vectors)
-    first = np.zeros((1, checked.shape[1])) if start is None else matrix("start", [start])
-    if first.shape[1] != checked.shape[1]:
+    first = np.zeros(checked.shape[1]) if start is None else validate.as_float("start", start)
+    if first.shape != checked.shape[1:]:
         raise ValueError(
-            f"start must have {checked.shape[1]} features, as the vectors, got {first.shape[1]}"
+            f"start must have {checked.shape[1]} features, as the vectors, got shape {first.shape}"
         )
-    return Given(checked, first[0])
+    return Given(checked, first)
 
 
 def matrix(name: str, values: Any) -> Floats:
     """Return a finite matrix with at least one row."""
-    array = np.array(validate.as_float(name, values))
+    array = validate.as_float(name, values)
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"{name} must be a matrix with at least one row, got shape {array.shape}")
     return array

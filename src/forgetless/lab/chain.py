@@ -50,7 +50,12 @@ _PATIENCE = 30.0
 """Seconds from which on a call says beforehand what it costs."""
 
 
-def carry(S: Floats, moves: Moves, maps: Maps, phi: Floats) -> Floats:
+def carry(
+    S: Floats,
+    moves: Moves,
+    maps: Maps,
+    phi: Floats,
+) -> Floats:
     """Return Σ over moves of p M S Mᵀ for every target state, with the factors φ (Σr, B)."""
     S = np.ascontiguousarray(S)
     phi = np.ascontiguousarray(phi)
@@ -64,7 +69,13 @@ def carry(S: Floats, moves: Moves, maps: Maps, phi: Floats) -> Floats:
     return new
 
 
-def carry_often(S: Floats, moves: Moves, maps: Maps, phi: Floats, gains: Floats) -> Array:
+def carry_often(
+    S: Floats,
+    moves: Moves,
+    maps: Maps,
+    phi: Floats,
+    gains: Floats,
+) -> Array:
     """Return S after the steps of φ (T, Σr, B) with the same moves of one state, in one call.
 
     ``gains`` are those of an average, of shape (T,); none for the last iterate.
@@ -111,6 +122,32 @@ def check_states(problem: Problem, size: int, path: bool = False) -> None:
     )
 
 
+def work_of(problem: Problem, size: int, path: bool = False) -> float:
+    """Return the multiplications of a step of moments in ``size`` coordinates, a call of a kernel
+    being counted as its time.
+    """
+    tasks = problem.tasks
+    n_moves = len(problem.ordering.moves(tasks.n_tasks, 0).task)
+    rows = len(tasks.singular_values) * n_moves / tasks.n_tasks
+    matrices = 1 + tasks.n_tasks if path else 1
+    return matrices * (4.0 * rows * len(problem.filters) * size**2 + _CALL)
+
+
+def announce(problem: Problem, size: int, path: bool = False) -> None:
+    """Warn of the time that the steps will take, where it is long."""
+    n_steps = int(problem.steps[-1])
+    seconds = work_of(problem, size, path) * n_steps / _SPEED
+    if seconds < _PATIENCE:
+        return
+    followed = f" for each of {problem.tasks.n_tasks:,} tasks" if path else ""
+    hint = "average_loss alone is faster" if path else "use simulate"
+    warnings.warn(
+        f"{n_steps:,} steps of moments in {size:,} coordinates{followed} will take some"
+        f" {readable_seconds(seconds)} here; {hint}",
+        stacklevel=4,
+    )
+
+
 class Run:
     """The moments of B schedules along one chain, with those of the path if asked for.
 
@@ -123,7 +160,12 @@ class Run:
         Coordinates of U, and of (U, Ū).
     """
 
-    def __init__(self, coordinates: Coordinates, problem: Problem, path: bool = False) -> None:
+    def __init__(
+        self,
+        coordinates: Coordinates,
+        problem: Problem,
+        path: bool = False,
+    ) -> None:
         self.coordinates = coordinates
         self.problem = problem
         self.tasks = problem.tasks
@@ -147,27 +189,6 @@ class Run:
     def averaged(self) -> bool:
         """Whether the average of the iterates is among the coordinates."""
         return len(self.problem.gains) > 0
-
-    @property
-    def work(self) -> float:
-        """Multiplications of a step, each call of a kernel counted as its time."""
-        moves = self.problem.ordering.moves(self.tasks.n_tasks, self.done)
-        rows = len(self.tasks.singular_values) * len(moves.task) / self.tasks.n_tasks
-        matrices = 1 if self.marked is None else 1 + len(self.marked)
-        return float(matrices * (4.0 * rows * self.S[0].size + _CALL))
-
-    def announce(self) -> None:
-        """Warn of the time that the steps will take, where it is long."""
-        seconds = self.work * float(self.problem.steps[-1]) / _SPEED
-        if seconds < _PATIENCE:
-            return
-        path = "" if self.marked is None else f" for each of {len(self.marked):,} tasks"
-        hint = "use simulate" if self.marked is None else "average_loss alone is faster"
-        warnings.warn(
-            f"{self.problem.steps[-1]:,} steps of moments in {self.size:,} coordinates{path} will"
-            f" take some {readable_seconds(seconds)} here; {hint}",
-            stacklevel=4,
-        )
 
     def moves(self) -> Moves:
         """Return the moves of the next step, checked."""
@@ -193,19 +214,20 @@ class Run:
         """Add the moments of the teacher's step before the next task: z, its average and δ move."""
         if not (self.done and self.walk):
             return
+        # G maps a step of the teacher to the coordinates that it moves: z, its average, and δ.
         q = self.coordinates.q
-        one = self.coordinates.maps.one
-        # G maps a step of the teacher to all coordinates that it moves.
         G = np.zeros((self.size, q))
         for low in range(0, self.size, self.Q):
             G[low : low + q] = np.eye(q)
-        self.S += self._walked(self.S[:, one, :, one], G)
+        self.S = self._walked(self.S, G)
         for m, X in enumerate(self.marked or []):
             extended = np.vstack([G, self._outputs(m)[:, :q]])
-            X += self._walked(X[:, one, :, one], extended)
+            X[:] = self._walked(X, extended)
 
-    def _walked(self, mass: Floats, G: Floats) -> Floats:
-        return np.asarray(self.walk * np.einsum("sb,xy->sxby", mass, G @ G.T))
+    def _walked(self, S: Floats, G: Floats) -> Array:
+        """Return S + E[G δ δᵀ Gᵀ; state]: δ is isotropic, and S[one, one] the probability."""
+        one = self.coordinates.maps.one
+        return S + self.walk * np.einsum("sb,xy->sxby", S[:, one, :, one], G @ G.T)
 
     def _step(self, moves: Moves, phi: Floats) -> Floats:
         """Return the moments of U after a step; those of the path are replaced."""

@@ -68,7 +68,12 @@ class Coordinates:
     maps : Maps
     """
 
-    def __init__(self, tasks: TaskCollection, affine: bool = False, labels: bool = True) -> None:
+    def __init__(
+        self,
+        tasks: TaskCollection,
+        affine: bool = False,
+        labels: bool = True,
+    ) -> None:
         self.tasks = tasks
         self.basis = tasks.span
         c = tasks.n_targets if labels else 1
@@ -116,7 +121,12 @@ class Coordinates:
         self.dropped = np.abs(missing)
         return np.zeros_like(missing)
 
-    def _cancels(self, D: Floats, start: Floats, missing: Floats) -> bool:
+    def _cancels(
+        self,
+        D: Floats,
+        start: Floats,
+        missing: Floats,
+    ) -> bool:
         """Return whether terms around w⋆ are so large that losses lose digits."""
         weights = self.tasks.singular_values[:, None]
         # The sizes of the summands of s ∘ (D z − e) at the start, without signs.

@@ -10,7 +10,7 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import Run
+from forgetless.lab.chain import Run, announce, work_of
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.powers import Powers, whole_periods
 from forgetless.lab.problem import Problem, with_few_threads
@@ -106,8 +106,6 @@ def expect(
     if any(each.name == "next_loss" for each in wanted):
         problem.check_next()
     values = expected(problem, wanted)
-    if not problem.labels:
-        values = {name: value[0] for name, value in values.items()}
     return Curves.of(
         values,
         problem.steps,
@@ -119,10 +117,10 @@ def expect(
 def expected(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
     """Return the curves (B, n_steps, …) of metrics."""
     tasks = problem.tasks
-    # One order without noise is one run, which keeps relative accuracy.
-    exactly = problem.ordering.deterministic and not tasks.noise and not tasks.walk
-    follow = _along_one_order if exactly else _along_the_chain
-    parts = [follow(part, metrics) for part in problem.parts(LANES)]
+    if problem.ordering.deterministic and not tasks.noise and not tasks.walk:
+        # One order without noise is one run, which is faster and keeps relative accuracy.
+        return {name: value[:, 0] for name, value in followed(problem, metrics, 1, 0).items()}
+    parts = [_along_the_chain(part, metrics) for part in problem.parts(LANES)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -138,8 +136,8 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     recorded = problem.steps.tolist()
     stops = recorded
     if powers is None:
-        run.announce()
-        stops = problem.stops(last, run.work)
+        announce(problem, run.size, path)
+        stops = problem.stops(last, work_of(problem, run.size, path))
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
         _advance(run, powers, stop)
@@ -161,9 +159,3 @@ def _advance(run: Run, powers: Powers | None, last: int) -> None:
         run.done = end
     if last > end:
         run.advance(problem.factors(end, last))
-
-
-def _along_one_order(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
-    """Return curves of a fixed order: one run, faster and more accurate."""
-    parts = [followed(problem, each, metrics, 1, 0) for each in problem.filters]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -124,7 +124,11 @@ class Adjoint:
     """
 
     def __init__(
-        self, problem: Problem, *, worst: bool = False, other: TaskCollection | None = None
+        self,
+        problem: Problem,
+        *,
+        worst: bool = False,
+        other: TaskCollection | None = None,
     ) -> None:
         self.problem = problem
         self.worst = worst
@@ -173,7 +177,12 @@ class Adjoint:
         loss, slopes = self._forwards(problem, forms, S)
         return max(0.0, loss) + self.floor, slopes, teacher
 
-    def _forwards(self, problem: Problem, forms: list[Floats], S: Floats) -> tuple[float, Floats]:
+    def _forwards(
+        self,
+        problem: Problem,
+        forms: list[Floats],
+        S: Floats,
+    ) -> tuple[float, Floats]:
         """Return the loss less its floor, and ∂loss/∂φ of shape (k, Σr), from the forms V_k..V_1
         and the moments of the start.
         """
@@ -188,7 +197,13 @@ class Adjoint:
             run.done += 1
         return 0.5 * float(np.sum(self.form * run.S[:, :, 0].sum(0))), slopes
 
-    def _of_step(self, S: Floats, V: Floats, moves: Moves, phi: Floats) -> Floats:
+    def _of_step(
+        self,
+        S: Floats,
+        V: Floats,
+        moves: Moves,
+        phi: Floats,
+    ) -> Floats:
         """Return ∂loss/∂φ_j of one step, from the moments before it and the form after it.
 
         In equation (6), M S R_jᵀ is the row R_j S − Σ_o K_jo φ_o L_o of the task of j, with K the

@@ -27,7 +27,12 @@ class Powers:
     phi : array of shape (Σr, B)
     """
 
-    def __init__(self, moves: list[Moves], maps: Maps, phi: Floats) -> None:
+    def __init__(
+        self,
+        moves: list[Moves],
+        maps: Maps,
+        phi: Floats,
+    ) -> None:
         Q = maps.left.shape[1]
         self.period = len(moves)
         self.rows, self.columns = np.tril_indices(Q)
@@ -45,7 +50,12 @@ class Powers:
 
     @classmethod
     def if_faster(
-        cls, problem: Problem, maps: Maps, k: int, *, back: bool = False
+        cls,
+        problem: Problem,
+        maps: Maps,
+        k: int,
+        *,
+        back: bool = False,
     ) -> "Powers | None":
         """Return the powers of fixed filters where they take less time than k steps; else None.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from forgetless import _averages as averages
 from forgetless import _validate as validate
-from forgetless._threads import few_threads
+from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.orderings import Ordering, OrderingLike, as_ordering
@@ -158,10 +158,8 @@ def checked_factors(part: Filter, singular_values: Floats) -> Floats:
 
 def _work_of(tasks: Any = None, *_: Any, **__: Any) -> float:
     """Return the multiplications in the Gram matrix of all singular vectors of tasks."""
-    if not isinstance(tasks, TaskCollection):
-        return 0.0  # ``check_tasks`` raises TypeError
-    rows = float(sum(tasks.ranks))
-    return rows * tasks.n_features * min(rows, tasks.n_features)
+    # For anything else ``check_tasks`` raises TypeError.
+    return gram_work(tasks.singular_vectors.shape) if isinstance(tasks, TaskCollection) else 0.0
 
 
 with_few_threads = few_threads(_work_of)

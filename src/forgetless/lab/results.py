@@ -5,7 +5,7 @@
 coordinates are known: the labels of the schedules, the numbers of the trials, the recorded steps.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,15 +65,17 @@ class Curves(Printed):
         n_trials: int | None = None,
         estimate: Callable[[], Mapping[str, float]] | None = None,
     ) -> "Curves":
-        """Return the curves of metrics over steps, before them trials, before them schedules.
+        """Return the curves of metrics (B, …) of B schedules, of which a single one has no axis.
 
-        Further axes are those of the metric; unknown metrics have one value per task if their name
-        begins with "task", else one per feature.
+        Before the steps there may be trials. Further axes are those of the metric; unknown metrics
+        have one value per task if their name begins with "task", else one per feature.
         """
         coordinates: dict[str, Sequence[Any]] = {"schedule": labels} if labels else {}
         if n_trials is not None:
             coordinates["trial"] = range(n_trials)
         coordinates["step"] = np.asarray(steps).tolist()
+        if not labels:
+            values = {name: value[0] for name, value in values.items()}
         axes = {}
         for name, value in values.items():
             own = NAMED[name].axes if name in NAMED else ()
@@ -119,37 +121,37 @@ class Curves(Printed):
                 shown = ", ".join(map(repr, known[:20])) or "none: there is no such axis"
                 raise KeyError(f"{axis}={each!r} is not among the coordinates: {shown}")
         at = [known.index(each) for each in asked]
+        coordinates = {**self.coordinates, axis: asked}
+        axes = dict(self.axes)
         values = {}
         for name, value in self.values.items():
-            place = self.axes[name].index(axis)
-            values[name] = np.asarray(np.take(value, at if several else at[0], axis=place))
-        coordinates = {**self.coordinates, axis: asked}
-        axes = self.axes
+            place = axes[name].index(axis)
+            values[name] = np.take(value, at, axis=place)
+            if not several:
+                values[name] = values[name].squeeze(place)
+                axes[name] = axes[name][:place] + axes[name][place + 1 :]
         if not several:
             del coordinates[axis]
-            axes = {name: tuple(a for a in own if a != axis) for name, own in axes.items()}
         return Curves(values, axes, coordinates, lambda: self.errors)
 
     def means(self, metric: str) -> Floats:
         """Return the mean of a metric over trials; the metric itself if there are none."""
-        value: Floats = getattr(self, metric)
-        place = self._place_of_trials(metric)
-        return value if place is None else np.asarray(value.mean(axis=place))
+        return np.asarray(np.mean(self._by_trials(metric), axis=0))
 
     def standard_errors(self, metric: str) -> Floats:
         """Return the standard errors of these means: NaN for one trial, 0 for exact values."""
-        value: Floats = getattr(self, metric)
-        place = self._place_of_trials(metric)
-        if place is None:
-            return np.zeros(value.shape)
-        n_trials = value.shape[place]
+        trials = self._by_trials(metric)
+        if "trial" not in self.axes[metric]:
+            return np.zeros(trials.shape[1:])
         with np.errstate(invalid="ignore", divide="ignore"):  # overflowed losses; a single run
-            squares = value.var(axis=place) / np.float64(n_trials - 1)
+            squares = trials.var(axis=0) / np.float64(len(trials) - 1)
             return np.asarray(np.sqrt(squares))
 
-    def _place_of_trials(self, metric: str) -> int | None:
+    def _by_trials(self, metric: str) -> Floats:
+        """Return a metric with the axis of trials first; of length 1 if there is none."""
+        value: Floats = getattr(self, metric)
         axes = self.axes[metric]
-        return axes.index("trial") if "trial" in axes else None
+        return np.moveaxis(value, axes.index("trial"), 0) if "trial" in axes else value[None]
 
     @property
     def scalars(self) -> list[str]:
@@ -173,11 +175,9 @@ class Curves(Printed):
         """
         n = max(1, len(self.steps))
         rows = [n - 1]
-        columns: dict[str, list[Any]] = {}
-        if self.labels:
-            columns["schedule"] = list(self.labels)
-        else:
+        if not self.labels:
             rows = np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
+        columns: dict[str, list[Any]] = {"schedule": list(self.labels)} if self.labels else {}
         if len(self.steps):
             columns["step"] = self.steps[rows].tolist() * max(1, len(self.labels))
         for name in self.scalars:
@@ -187,24 +187,25 @@ class Curves(Printed):
                 Noted(float(mean), f" ± {error:.1g}" if error > 0 else "")
                 for mean, error in zip(means, errors, strict=True)
             ]
-        return Table(self._title(), columns)
+        return Table(f"Curves: {', '.join(self._title())}", columns)
 
-    def _title(self) -> str:
-        """Return what was recorded, in a line."""
-        parts = [f"{len(self.labels)} schedules"] if self.labels else []
+    def _title(self) -> Iterator[str]:
+        """Yield the parts of a line that says what was recorded."""
+        if self.labels:
+            yield f"{len(self.labels)} schedules"
         steps = self.steps
         if len(steps) > 1:
-            parts.append(f"{len(steps)} steps in {steps[0]}..{steps[-1]}")
+            yield f"{len(steps)} steps in {steps[0]}..{steps[-1]}"
         elif len(steps):
-            parts.append(f"after {steps[0]} steps")
+            yield f"after {steps[0]} steps"
         if "worst_case" in self.values:
-            parts.append("over all unit teachers")
+            yield "over all unit teachers"
         runs = len(self.coordinates.get("trial", ()))
         exact = "exact up to rounding" if runs == 0 else "1 run"
-        parts.append(f"mean of {runs} runs" if runs > 1 else exact)
-        others = [name for name in self.values if name not in self.scalars]
-        parts += [f"{name} {self.values[name].shape}" for name in others]
-        return f"Curves: {', '.join(parts)}"
+        yield f"mean of {runs} runs" if runs > 1 else exact
+        for name, value in self.values.items():
+            if name not in self.scalars:
+                yield f"{name} {value.shape}"
 
     def plot(self, metric: str | None = None, ax: Any = None) -> Any:
         """Draw a metric, by default the first, against the steps, one line for every schedule;
@@ -260,11 +261,7 @@ def from_document(document: Document) -> Curves:
         values[name] = fields.array(name, "f", shape, finite=False)
         sizes |= dict(zip(own, values[name].shape, strict=True))
     fields.end()
-    if (
-        not values
-        or 0 in sizes.values()
-        or not coordinates.keys() <= {a for own in axes.values() for a in own}
-    ):
+    if not values or 0 in sizes.values() or not coordinates.keys() <= set().union(*axes.values()):
         raise ValueError("it has no metrics, or empty ones")
     errors = {str(name): float(error) for name, error in header["errors"].items()}
     result = Curves(values, axes, coordinates, lambda: errors)

@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
-
 from forgetless import _validate as validate
 from forgetless._validate import check_memory
 from forgetless.lab.problem import Problem
@@ -84,11 +82,7 @@ def simulate(  # noqa: PLR0913
     if any(each.name == "next_loss" for each in wanted):
         problem.check_next()
     _check_size(problem, n_trials, wanted)
-    common = shared_seed(seed)
-    parts = [followed(problem, each, wanted, n_trials, common) for each in problem.filters]
-    values = parts[0]
-    if problem.labels:
-        values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    values = followed(problem, wanted, n_trials, shared_seed(seed))
     return Curves.of(values, problem.steps, problem.labels, n_trials)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from forgetless._validate import Array, Floats
 from forgetless.lab.chain import Run
+from forgetless.tasks.outputs import columns
 
 
 class Snapshot:
@@ -56,54 +57,27 @@ class Snapshot:
         mean = self.moments[:, : c.q, :, c.maps.one :].sum(0)  # E z·1ᵀ
         return c.reference + np.einsum("dx,xbc->bdc", c.basis, mean)
 
-    @property
-    def distance(self) -> Array:
-        """E‖w − w⋆‖²; outside the span only the teacher moves."""
-        basis = self.coordinates.basis
-        inside = self._square(basis.T, basis.T @ self.tasks.teacher().reshape(len(basis), -1))
-        return inside + self._walked * (self.tasks.n_features - basis.shape[1])
-
-    @property
-    def _walked(self) -> float:
-        return self.run.walk * max(0, self.n_steps - 1)
-
     def square(self, A: Any, b: Any) -> Array:
-        """E‖A w − b‖², of shape (B,)."""
-        A = np.asarray(A, dtype=np.float64)
-        b = np.broadcast_to(np.asarray(b, dtype=np.float64), (len(A), self.tasks.n_targets))
-        basis = self.coordinates.basis
+        """E‖A w − b‖², of shape (B,); E‖w − b‖² where A is None."""
+        c = self.coordinates
+        A = np.eye(self.tasks.n_features) if A is None else np.asarray(A, dtype=np.float64)
+        rows = c.rows(A, columns(b, self.tasks))
+        square = np.maximum(forms(rows, self.moments).sum((0, -1)), 0.0)
         # The walk outside the span is not followed, but its variance is known.
-        outside = np.sum((A - (A @ basis) @ basis.T) ** 2) if self._walked else 0.0
-        return self._square(A, b) + self._walked * outside
-
-    def _square(self, A: Floats, b: Floats) -> Array:
-        rows = self.coordinates.rows(A, b)
-        return np.maximum(forms(rows, self.moments).sum((0, -1)), 0.0)
+        walked = self.run.walk * max(0, self.n_steps - 1)
+        return square + (walked * np.sum((A - A @ c.basis @ c.basis.T) ** 2) if walked else 0.0)
 
     @cached_property
     def _sums(self) -> Array:
         """Visits, sums of losses, of their changes and of squared changes: (4, B, M)."""
         return np.stack([self._of_visits(m) for m in range(self.tasks.n_tasks)], axis=-1)
 
-    @property
-    def visits(self) -> Array:
-        """Expected visits of each task."""
-        return self._sums[0]
-
-    @property
-    def seen(self) -> Array:
-        """Sums of losses over the visits of each task."""
-        return self._sums[1]
-
-    @property
-    def forgotten(self) -> Array:
-        """Sums of changes of losses since the visits of each task."""
-        return self._sums[2]
-
-    @property
-    def moved(self) -> Array:
-        """Sums of squared changes of outputs since the visits of each task."""
-        return self._sums[3]
+    # Of the visits of each task: their expected number, and the sums over them of the losses, of
+    # their changes since then and of the squared changes of outputs.
+    visits = property(lambda self: self._sums[0])
+    seen = property(lambda self: self._sums[1])
+    forgotten = property(lambda self: self._sums[2])
+    moved = property(lambda self: self._sums[3])
 
     def _of_visits(self, m: int) -> Floats:
         """Return the visits of a task and the three sums over them, of shape (4, B)."""

@@ -17,7 +17,7 @@ from forgetless._threads import one_blas_thread
 from forgetless._validate import Array, Floats
 from forgetless.filters import Filter
 from forgetless.lab.problem import Problem, checked_factors
-from forgetless.metrics import Metric, Outputs
+from forgetless.metrics import Metric
 from forgetless.orderings.sampling import (
     BLOCK,
     TRIALS,
@@ -26,6 +26,7 @@ from forgetless.orderings.sampling import (
     generators,
     shared_seed,
 )
+from forgetless.tasks.outputs import Outputs
 
 _FACTORS = 2**17
 """Filter factors evaluated at once: they stay in the cache until the steps that use them."""
@@ -47,19 +48,22 @@ _GRAM = 10
 # Threads of a product spin for a while and would slow down the steps after it.
 @one_blas_thread()
 def followed(
-    problem: Problem, filter_: Filter, metrics: list[Metric], n_trials: int, seed: Any
+    problem: Problem,
+    metrics: list[Metric],
+    n_trials: int,
+    seed: Any,
 ) -> dict[str, Floats]:
-    """Return the metrics (n_trials, n_steps, …) of runs with one schedule."""
-    trials = Trials(problem, n_trials, metrics, seed)
+    """Return the metrics (B, n_trials, n_steps, …) of runs with B schedules, on the same orders."""
     curves: dict[str, Floats] = {}
-    positions = {step: i for i, step in enumerate(problem.steps.tolist())}
-    for step in trials.run(filter_, seed):
-        for each in metrics if step in positions else ():
-            values = np.asarray(each.evaluate(trials))
-            if each.name not in curves:
-                shape = (len(values), len(positions), *values.shape[1:])
-                curves[each.name] = np.empty(shape)
-            curves[each.name][:, positions[step]] = values
+    shape = (len(problem.filters), n_trials, len(problem.steps))
+    for b, filter_ in enumerate(problem.filters):
+        trials = Trials(problem, n_trials, metrics, seed)
+        for i, _ in enumerate(trials.run(filter_, seed)):
+            for each in metrics:
+                values = np.asarray(each.evaluate(trials))
+                if each.name not in curves:
+                    curves[each.name] = np.empty((*shape, *values.shape[1:]))
+                curves[each.name][b, :, i] = values
     return curves
 
 
@@ -70,7 +74,13 @@ class Trials(Outputs):
     to the walk of the teacher, so that errors are those of the present labels.
     """
 
-    def __init__(self, problem: Problem, n_trials: int, metrics: list[Metric], seed: Any) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        n_trials: int,
+        metrics: list[Metric],
+        seed: Any,
+    ) -> None:
         tasks = problem.tasks
         self.problem = problem
         self.tasks = tasks
@@ -91,22 +101,25 @@ class Trials(Outputs):
         # epochs reads the visits, too.
         self.statistics: tuple[Floats, Floats, Floats] | None = None
         if any(each.path or each.name == "next_loss" for each in metrics):
-            widths = (tasks.n_tasks, len(tasks.singular_values), tasks.n_tasks)
+            widths = (tasks.n_tasks, n, tasks.n_tasks)
             counts, means, spreads = (np.zeros((rows, width)) for width in widths)
             self.statistics = (counts, means, spreads)
+            self.visits = self._by_trial(counts)[:, 0]
+            self.means = self._by_trial(means)
+            self._spreads = self._by_trial(spreads)
         self.offsets = tasks.offsets.astype(np.uint64)
         self.disturbance = Disturbance(problem, n_trials, seed)
 
-    def run(self, filter_: Filter, seed: Any) -> Iterator[int]:
-        """Make the steps up to the last recorded one; yield 0 and the number of some of the steps,
-        the recorded ones among them.
-        """
+    def run(self, filter_: Filter, seed: Any) -> Iterator[None]:
+        """Make the steps up to the last recorded one; yield at every recorded step."""
         tasks = self.tasks
         steps = self.problem.steps
-        k = int(steps[-1])
+        recorded = set(steps.tolist())
+        k = max(recorded)
         at_once = max(1, _FACTORS // max(1, len(tasks.singular_values)))
         at_once = min(at_once, self.disturbance.steps_at_once)
-        yield 0
+        if 0 in recorded:
+            yield
         # Orders are those of k steps, whatever is recorded.
         blocks = draws(self.problem.ordering, tasks.n_tasks, self.problem.k, self.n_trials, seed)
         for first, block in zip(track(range(0, k, BLOCK), "steps"), blocks, strict=False):
@@ -116,7 +129,8 @@ class Trials(Outputs):
             for low, high in pairwise(sorted({*range(first, end, at_once), *between, end})):
                 phi = checked_factors(filter_[low:high], tasks.singular_values)
                 self._advance(block[:, low - first : high - first], phi)
-                yield high
+                if high in recorded:
+                    yield
 
     def _advance(self, indices: Indices, phi: Floats) -> None:
         """Make the steps of ``indices`` (n, T) with the factors φ (T or 1, Σr)."""
@@ -157,62 +171,36 @@ class Trials(Outputs):
         return rows.reshape(self.n_trials, self.tasks.n_targets, -1)
 
     @property
-    def _measured(self) -> Floats:
-        """What is measured, less the walk of the teacher, with a row for every run and target."""
-        return self.w if self.average is None else self.average
+    def rows(self) -> Floats:  # type: ignore[override]
+        """What is measured, less the walk of the teacher, of shape (n, c, d)."""
+        return self._by_trial(self.w if self.average is None else self.average)
 
     @property
     def weights(self) -> Floats:
         """The weights of shape (n, d, c)."""
-        relative = self._by_trial(self._measured)
-        return np.swapaxes(relative + self.disturbance.walked, 1, 2)
+        return np.swapaxes(self.rows + self.disturbance.walked, 1, 2)
 
     @cached_property
     def outputs(self) -> Array:  # type: ignore[override]
         """S ∘ (V w − t), of shape (n, c, Σr)."""
         tasks = self.tasks
-        products = self._measured
+        products = self.rows
         if self.gram is None:
             # One product for all runs: a product for each of them would read V as often.
-            products = products @ tasks.singular_vectors.T
-        return (self._by_trial(products) - tasks.targets.T) * tasks.singular_values
-
-    @property
-    def visits(self) -> Floats:  # type: ignore[override]
-        """Steps on each task, of shape (n, M)."""
-        assert self.statistics is not None
-        return self._by_trial(self.statistics[0])[:, 0]
-
-    @property
-    def means(self) -> Floats:  # type: ignore[override]
-        """Mean outputs right after the visits, of shape (n, c, Σr)."""
-        assert self.statistics is not None
-        return self._by_trial(self.statistics[1])
+            flat = products.reshape(-1, tasks.n_features) @ tasks.singular_vectors.T
+            products = self._by_trial(flat)
+        return (products - tasks.targets.T) * tasks.singular_values
 
     @property
     def spreads(self) -> Floats:  # type: ignore[override]
         """Sums of squared distances from these means, of shape (n, M)."""
-        assert self.statistics is not None
-        return np.asarray(self._by_trial(self.statistics[2]).sum(1))
+        return np.asarray(self._spreads.sum(1))
 
     @property
     def next_loss(self) -> Floats:
         """The mean over the next task, given the tasks of each run so far, of shape (n,)."""
         law = self.problem.ordering.following(self.tasks.n_tasks, self.n_steps, self.visits)
         return np.asarray(np.sum(law * self.losses, axis=1))
-
-    @property
-    def distance(self) -> Floats:
-        """‖w − w⋆‖², of shape (n,)."""
-        solution = np.reshape(self.tasks.teacher(), (self.tasks.n_features, -1))
-        return np.asarray(np.sum((self._by_trial(self._measured) - solution.T) ** 2, axis=(1, 2)))
-
-    def square(self, A: Any, b: Any) -> Floats:
-        """Return ‖A w − b‖², of shape (n,)."""
-        A = np.asarray(A, dtype=np.float64)
-        b = np.broadcast_to(np.asarray(b, dtype=np.float64), (len(A), self.tasks.n_targets))
-        errors = self._by_trial(self._measured @ A.T) - b.T
-        return np.asarray(np.sum(errors**2, axis=(1, 2)))
 
 
 class Disturbance:
@@ -222,7 +210,12 @@ class Disturbance:
     same numbers whatever their number is.
     """
 
-    def __init__(self, problem: Problem, n_trials: int, seed: Any) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        n_trials: int,
+        seed: Any,
+    ) -> None:
         tasks = problem.tasks
         self.tasks = tasks
         self.n_trials = n_trials

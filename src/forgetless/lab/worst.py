@@ -18,7 +18,15 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import averaging, carry, carry_often, check_states, conjugate
+from forgetless.lab.chain import (
+    announce,
+    averaging,
+    carry,
+    carry_often,
+    check_states,
+    conjugate,
+    work_of,
+)
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.exact import LANES, expected
 from forgetless.lab.powers import Powers
@@ -91,11 +99,8 @@ def worst_case(
     parts = [_largest(part) for part in problem.parts(LANES)]
     losses = np.concatenate([part[0] for part in parts])
     teachers = np.concatenate([part[1] for part in parts])
-    values = {"worst_case": losses, "teacher": teachers}
-    if not problem.labels:
-        values = {name: value[0] for name, value in values.items()}
     return Curves.of(
-        values,
+        {"worst_case": losses, "teacher": teachers},
         problem.steps,
         problem.labels,
         estimate=lambda: {"worst_case": _relative_error(problem, losses, teachers)},
@@ -118,7 +123,9 @@ def _relative_error(problem: Problem, losses: Floats, teachers: Floats) -> float
         lost = SAFETY * abs(float(forwards[0] - loss))
         # Of a loss of zero that is not zero forwards no digit is certain.
         share = 1.0 if lost > loss else lost / (loss or 1.0)
-        error = relative_errors(own, [average_loss], {"average_loss": forwards})["average_loss"]
+        error = relative_errors(own, [average_loss], {"average_loss": forwards[None]})[
+            "average_loss"
+        ]
         found = max(found, min(1.0, error + share))
     return found
 
@@ -152,7 +159,11 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
 
 
 def backward(
-    problem: Problem, c: Coordinates, form: Floats, last: int, keep: list[Floats] | None = None
+    problem: Problem,
+    c: Coordinates,
+    form: Floats,
+    last: int,
+    keep: list[Floats] | None = None,
 ) -> Floats:
     """Return V_0 (1, Q, B, Q) of a form of the weights after ``last`` steps: equation (5).
 
@@ -173,9 +184,12 @@ def backward(
     states = ordering.moves(n_tasks, last - 1).n_targets if last else 1
     V = np.tile(H[:, None, :], (states, 1, len(problem.filters), 1))
     powers = None if keep is not None else Powers.if_faster(problem, maps, last, back=True)
+    if powers is None:
+        announce(problem, len(H))
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
-    stops = [begin, *(stop for stop in problem.stops(last) if stop > begin)]
+    between = problem.stops(last, work_of(problem, len(H)))
+    stops = [begin, *(each for each in between if each > begin)]
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         phi = problem.factors(first, stop)[::-1]
         if ordering.stationary and not averaged and keep is None:

@@ -9,6 +9,7 @@ ordering is ``blocks`` to sample it, and ``moves``.
 
 import inspect
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from forgetless._text import closest
 from forgetless.orderings.base import Ordering
-from forgetless.orderings.moves import Moves, drawn, epoch, single, unseen
+from forgetless.orderings.moves import Moves, drawn, epoch, single
 from forgetless.orderings.sampling import (
     BLOCK,
     Indices,
@@ -74,7 +75,11 @@ class WithReplacement(Ordering):
         return drawn(n_tasks, self.probabilities)
 
     def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+        self,
+        n_tasks: int,
+        k: int,
+        n_trials: int,
+        rng: np.random.Generator,
     ) -> Iterator[Indices]:
         if self.probabilities is None:
             for size in block_sizes(k):
@@ -85,8 +90,7 @@ class WithReplacement(Ordering):
         # last task.
         cumulative /= cumulative[-1]
         for size in block_sizes(k):
-            draws = np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
-            yield draws.astype(index_dtype(n_tasks))
+            yield np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
 
 
 def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
@@ -107,7 +111,7 @@ def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class WithoutReplacement(Ordering):
-    """A uniformly random order in which no task occurs twice, so k ≤ M.
+    """A uniformly random order in which no task occurs twice: the first epoch, so k ≤ M.
 
     Examples
     --------
@@ -131,15 +135,30 @@ class WithoutReplacement(Ordering):
         # The state is the set of tasks seen in this epoch.
         return epoch(n_tasks, t % n_tasks)
 
-    def following(self, n_tasks: int, t: int, visits: Any) -> Any:
-        return unseen(n_tasks, t, visits)
+    def following(
+        self,
+        n_tasks: int,
+        t: int,
+        visits: Any,
+    ) -> Any:
+        # A task seen in this epoch has one visit more than the others.
+        visits_of_seen = t // n_tasks + 1.0
+        return (visits_of_seen - visits) / (visits_of_seen * n_tasks - t)
 
     def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+        self,
+        n_tasks: int,
+        k: int,
+        n_trials: int,
+        rng: np.random.Generator,
     ) -> Iterator[Indices]:
-        indices = shuffled(n_tasks, n_trials, rng)[:, :k]
-        for first in range(0, k, BLOCK):
-            yield indices[:, first : first + BLOCK]
+        pending = np.empty((n_trials, 0), index_dtype(n_tasks))
+        for size in block_sizes(k):
+            missing = max(0, -(-(size - pending.shape[1]) // n_tasks))
+            epochs = shuffled(n_tasks, n_trials * missing, rng).reshape(n_trials, missing * n_tasks)
+            pending = np.concatenate([pending, epochs], axis=1)
+            yield pending[:, :size]
+            pending = pending[:, size:]
 
 
 @dataclass(frozen=True)
@@ -161,20 +180,33 @@ class RandomReshuffling(WithoutReplacement):
         # The chain begins every epoch with the empty set.
         return n_tasks
 
+
+class _OneOrder(Ordering):
+    """What both orders without randomness share: one state with one move."""
+
+    deterministic = True
+
+    @abstractmethod
+    def task(self, n_tasks: int, t: Any) -> Any:
+        """Return the task of step t, or the tasks of several steps."""
+
+    def moves(self, n_tasks: int, t: int) -> Moves:
+        return single(int(self.task(n_tasks, t)))
+
     def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+        self,
+        n_tasks: int,
+        k: int,
+        n_trials: int,
+        rng: np.random.Generator,
     ) -> Iterator[Indices]:
-        pending = np.empty((n_trials, 0), index_dtype(n_tasks))
-        for size in block_sizes(k):
-            missing = max(0, -(-(size - pending.shape[1]) // n_tasks))
-            epochs = shuffled(n_tasks, n_trials * missing, rng).reshape(n_trials, missing * n_tasks)
-            pending = np.concatenate([pending, epochs], axis=1)
-            yield pending[:, :size]
-            pending = pending[:, size:]
+        for first in range(0, k, BLOCK):
+            steps = np.arange(first, min(first + BLOCK, k))
+            yield np.tile(self.task(n_tasks, steps), (n_trials, 1))
 
 
 @dataclass(frozen=True)
-class Cyclic(Ordering):
+class Cyclic(_OneOrder):
     """Tasks 0, 1, …, M−1, 0, 1, … in turn.
 
     Examples
@@ -184,25 +216,15 @@ class Cyclic(Ordering):
     [0, 1, 2, 0, 1]
     """
 
-    deterministic = True
-
     def period(self, n_tasks: int) -> int | None:
         return n_tasks
 
-    def moves(self, n_tasks: int, t: int) -> Moves:
-        # One state with one move.
-        return single(t % n_tasks)
-
-    def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
-    ) -> Iterator[Indices]:
-        for first in range(0, k, BLOCK):
-            steps = np.arange(first, min(first + BLOCK, k))
-            yield np.tile((steps % n_tasks).astype(index_dtype(n_tasks)), (n_trials, 1))
+    def task(self, n_tasks: int, t: Any) -> Any:
+        return t % n_tasks
 
 
 @dataclass(frozen=True)
-class FixedOrder(Ordering):
+class FixedOrder(_OneOrder):
     """A list of task indices, of which the first k are used.
 
     Parameters
@@ -218,7 +240,6 @@ class FixedOrder(Ordering):
     """
 
     indices: tuple[int, ...]
-    deterministic = True
 
     def __init__(self, indices: ArrayLike) -> None:
         values = np.asarray(indices)
@@ -237,22 +258,14 @@ class FixedOrder(Ordering):
             raise ValueError(
                 f"indices has {len(self.indices)} entries but k is {k}; give at least k indices"
             )
-        low, high = min(self.indices), max(self.indices)
-        if low < 0 or high >= n_tasks:
-            bad = low if low < 0 else high
+        bad = [each for each in self.indices if not 0 <= each < n_tasks]
+        if bad:
             raise ValueError(
-                f"indices must lie in 0..{n_tasks - 1}, got {bad}; tasks are counted from 0"
+                f"indices must lie in 0..{n_tasks - 1}, got {bad[0]}; tasks are counted from 0"
             )
 
-    def moves(self, n_tasks: int, t: int) -> Moves:
-        return single(self.indices[t])
-
-    def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
-    ) -> Iterator[Indices]:
-        for first in range(0, k, BLOCK):
-            indices = self.indices[first : min(first + BLOCK, k)]
-            yield np.tile(np.array(indices, dtype=index_dtype(n_tasks)), (n_trials, 1))
+    def task(self, n_tasks: int, t: Any) -> Any:
+        return np.take(self.indices, t)
 
 
 NAMES: dict[str, Ordering] = {
@@ -276,22 +289,15 @@ def as_ordering(value: Any) -> Ordering:
     """Return the ordering for an ordering or name; draws with replacement for None."""
     if value is None:
         return WithReplacement()
-    if isinstance(value, str):
-        ordering = NAMES.get(value.replace("_", "-"))
-        if ordering is None:
-            raise ValueError(
-                f"there is no ordering {value!r}; {closest(value, NAMES)}use one of"
-                f" {', '.join(NAMES)}, or an fl.orderings.Ordering"
-            )
-        return ordering
+    known = NAMES.get(value.replace("_", "-")) if isinstance(value, str) else value
+    if isinstance(known, Ordering):
+        return known
     if inspect.isclass(value) and issubclass(value, Ordering):
-        home = "fl." if value.__module__.startswith("forgetless.") else ""
         raise TypeError(
-            f"ordering is {value.__name__} itself; make one by calling it: {home}{value.__name__}()"
+            f"ordering is {value.__name__} itself; make one by calling it: {value.__name__}()"
         )
-    if not isinstance(value, Ordering):
-        raise TypeError(
-            "ordering must be an Ordering such as fl.Cyclic(), or one of the names"
-            f" {', '.join(NAMES)}, got {value!r}"
-        )
-    return value
+    kind = ValueError if isinstance(value, str) else TypeError
+    raise kind(
+        f"ordering must be one of {', '.join(NAMES)}, or an Ordering such as fl.Cyclic();"
+        f" {closest(value, NAMES)}got {value!r}"
+    )

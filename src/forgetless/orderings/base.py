@@ -55,7 +55,11 @@ class Ordering(ABC):
 
     @abstractmethod
     def blocks(
-        self, n_tasks: int, k: int, n_trials: int, rng: np.random.Generator
+        self,
+        n_tasks: int,
+        k: int,
+        n_trials: int,
+        rng: np.random.Generator,
     ) -> Iterator[Indices]:
         """Yield the task indices (from 0) of independent trials in consecutive blocks of at most
         ``BLOCK`` steps.
@@ -97,7 +101,12 @@ class Ordering(ABC):
             " one of WithReplacement, WithoutReplacement, RandomReshuffling, Cyclic and FixedOrder"
         )
 
-    def following(self, n_tasks: int, t: int, visits: Any) -> Any:
+    def following(
+        self,
+        n_tasks: int,
+        t: int,
+        visits: Any,
+    ) -> Any:
         """Return the probabilities of the tasks of step t, of shape (n, M), from the visits (n, M).
 
         The default is for chains with one state.
@@ -111,7 +120,11 @@ class Ordering(ABC):
         return np.broadcast_to(np.bincount(moves.task, moves.probability, n_tasks), visits.shape)
 
     def sample(
-        self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None
+        self,
+        n_tasks: int,
+        k: int,
+        seed: Any = None,
+        n_trials: int | None = None,
     ) -> Indices:
         """Return the task indices of one run of k steps, or of several.
 
@@ -135,6 +148,5 @@ class Ordering(ABC):
         if n_trials is not None:
             count = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
-        blocks = [block.copy() for block in draws(self, n_tasks, k, count, seed)]
-        orders = np.concatenate(blocks, axis=1)
+        orders = np.concatenate(list(draws(self, n_tasks, k, count, seed)), axis=1)
         return orders[0] if n_trials is None else orders

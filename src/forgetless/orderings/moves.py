@@ -2,7 +2,6 @@
 
 import functools
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, eq=False)
 class Moves:
     """The moves of one step: arrays of one length, in increasing order of ``target``.
 
@@ -35,32 +33,32 @@ class Moves:
     2
     """
 
-    source: Any
-    target: Any
-    task: Any
-    probability: Any
-    n_targets: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("source", "target", "task"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64))
-        object.__setattr__(self, "probability", np.asarray(self.probability, dtype=np.float64))
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        task: Any,
+        probability: Any,
+        n_targets: int = 0,
+    ) -> None:
+        self.source = np.asarray(source, dtype=np.int64)
+        self.target = np.asarray(target, dtype=np.int64)
+        self.task = np.asarray(task, dtype=np.int64)
+        self.probability = np.asarray(probability, dtype=np.float64)
         lengths = {len(self.source), len(self.target), len(self.task), len(self.probability)}
         if len(lengths) > 1 or np.any(np.diff(self.target) < 0):
             raise ValueError(
                 "moves must have one source, target, task and probability each, in increasing order"
                 f" of their targets, got lengths {sorted(lengths)} and targets {self.target}"
             )
-        n_targets = max(self.n_targets, int(np.max(self.target, initial=-1)) + 1)
-        object.__setattr__(self, "n_targets", n_targets)
+        self.n_targets = max(n_targets, int(np.max(self.target, initial=-1)) + 1)
 
     def check(self, n_sources: int, n_tasks: int) -> None:
         """Raise ValueError unless every one of the states before leads somewhere, to some task."""
         if np.min(self.task, initial=0) < 0 or np.max(self.task, initial=0) >= n_tasks:
             raise ValueError(f"moves must name tasks in 0..{n_tasks - 1}, got {self.task}")
-        low = np.min(self.source, initial=0)
-        # The probabilities of all moves from a state.
-        totals = np.bincount(self.source, self.probability) if low >= 0 else np.zeros(0)
+        # The probabilities of all moves from a state; negative numbers of states have none.
+        totals = np.bincount(np.maximum(self.source, 0), self.probability * (self.source >= 0))
         wrong = len(totals) != n_sources or np.any(self.probability < 0)
         if wrong or np.max(np.abs(totals - 1.0)) > 1e-9:
             raise ValueError(
@@ -116,56 +114,45 @@ def single(m: int) -> Moves:
     return Moves([0], [0], [m], [1.0])
 
 
-def unseen(n_tasks: int, t: int, visits: Any) -> Any:
-    """Return equal probabilities of the tasks that were not seen in the epoch of step t."""
-    # A task seen in this epoch has one visit more than the others.
-    visits_of_seen = t // n_tasks + 1.0
-    return (visits_of_seen - visits) / (visits_of_seen * n_tasks - t)
-
-
-def epoch(n_tasks: int, size: int) -> Moves:
-    """Return the moves from sets of ``size`` tasks to sets of one more."""
-    # Those of larger collections take more memory than time.
-    return _kept_moves(n_tasks, size) if n_tasks <= _FEW else _added(n_tasks, size)
-
-
 _FEW = 12
 """Tasks up to which the moves between their sets are kept: 2^12 sets are a megabyte."""
 
 
+def epoch(n_tasks: int, size: int) -> Moves:
+    """Return the moves from sets of ``size`` tasks to sets of one more, of an epoch so far."""
+    # Those of larger collections take more memory than time.
+    return _kept(n_tasks, size) if n_tasks <= _FEW else _added(n_tasks, size)
+
+
 def _added(n_tasks: int, size: int) -> Moves:
-    """Return the moves that add a task to a set of ``size`` tasks, each with the same law."""
-    source, task = _taken_away(n_tasks, size)
-    target = np.repeat(np.arange(len(source)), size + 1)
-    law = np.full(target.size, 1 / (n_tasks - size))
-    return Moves(source.ravel(), target, task.ravel(), law)
+    """Return the moves that add a task to a set of ``size`` tasks, each with the same law.
+
+    In the combinatorial number system the set c_0 < c_1 < … has the number Σ_j C(c_j, j + 1).
+    Without its i-th task those after it move down one place.
+    """
+    table = [[math.comb(task, j) for j in range(size + 2)] for task in range(n_tasks)]
+    binomials = np.array(table, dtype=np.int64)
+    sets = _sets(n_tasks, size + 1)
+    place = np.arange(size + 1)
+    here = binomials[sets, place + 1]
+    lower = binomials[sets, place]
+    before = np.cumsum(here, axis=1) - here
+    after = lower.sum(axis=1, keepdims=True) - np.cumsum(lower, axis=1)
+    target = np.repeat(np.arange(len(sets)), size + 1)
+    law = np.full(sets.size, 1 / (n_tasks - size))
+    return Moves((before + after).ravel(), target, sets.ravel(), law)
 
 
 @functools.lru_cache(maxsize=2)
-def _taken_away(n_tasks: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, for every set of ``size`` + 1 tasks, the set that remains without each of them, and
-    that task: both of shape (sets, size + 1).
-
-    Sets of one size are numbered by their largest task, then by the number of the rest (the
-    combinatorial number system). So C(m, size + 1) sets come before those with the largest task m,
-    whose rests are the first C(m, size) sets of ``size`` tasks. Without m the rest remains.
-    Without another task m remains, and a set of ``size`` tasks with the largest task m has the
-    number C(m, size) plus that of its rest, which is known from smaller sets.
-    """
+def _sets(n_tasks: int, size: int) -> NDArray[np.int64]:
+    """Return all sets of ``size`` tasks in the order of their numbers, a row of each."""
     if size == 0:
-        return np.zeros((n_tasks, 1), dtype=np.int64), np.arange(n_tasks)[:, None]
-    fewer, others = _taken_away(n_tasks, size - 1)
-    shape = (math.comb(n_tasks, size + 1), size + 1)
-    source = np.empty(shape, dtype=np.int64)
-    task = np.empty(shape, dtype=np.int64)
-    for m in range(size, n_tasks):
-        rests = math.comb(m, size)
-        rows = slice(math.comb(m, size + 1), math.comb(m + 1, size + 1))
-        source[rows, :-1] = rests + fewer[:rests]
-        source[rows, -1] = np.arange(rests)
-        task[rows, :-1] = others[:rests]
-        task[rows, -1] = m
-    return source, task
+        return np.zeros((1, 0), dtype=np.int64)
+    # Sets with the largest task m are m beside the first C(m, size − 1) smaller sets.
+    counts = [math.comb(m, size - 1) for m in range(n_tasks)]
+    rests = np.concatenate([np.arange(count) for count in counts])
+    largest = np.repeat(np.arange(n_tasks), counts)
+    return np.column_stack([_sets(n_tasks, size - 1)[rests], largest])
 
 
-_kept_moves = functools.lru_cache(maxsize=256)(_added)
+_kept = functools.lru_cache(maxsize=256)(_added)

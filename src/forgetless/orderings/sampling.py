@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from forgetless import _validate as validate
 
-Indices = NDArray[np.unsignedinteger[Any]]
+Indices = NDArray[Any]
+"""Of integers; of the smallest unsigned type in the blocks that ``draws`` yields."""
 
 BLOCK = 4096
 """Steps drawn at once."""
@@ -41,29 +42,33 @@ def block_sizes(k: int) -> Iterator[int]:
         yield min(BLOCK, k - first)
 
 
-def draws(ordering: Any, n_tasks: int, k: int, n_trials: int, seed: Any) -> Iterator[Indices]:
-    """Yield task indices in blocks of shape (n_trials, T), each in the same buffer; see
-    ``Ordering.sample``.
+def draws(
+    ordering: Any,
+    n_tasks: int,
+    k: int,
+    n_trials: int,
+    seed: Any,
+) -> Iterator[Indices]:
+    """Yield task indices in blocks of shape (n_trials, T); see ``Ordering.sample``.
 
     Trial i is the same whatever ``n_trials`` is.
     """
     streams = [
         ordering.blocks(n_tasks, k, TRIALS, rng) for rng in generators(shared_seed(seed), n_trials)
     ]
-    buffer = np.empty(len(streams) * TRIALS * min(BLOCK, k), index_dtype(n_tasks))
     for size in block_sizes(k):
-        block = buffer[: len(streams) * TRIALS * size].reshape(-1, size)
-        for group, stream in enumerate(streams):
+        block = np.empty((len(streams) * TRIALS, size), index_dtype(n_tasks))
+        for rows, stream in zip(np.split(block, len(streams)), streams, strict=True):
             part = np.asarray(next(stream, ()))
             # Other types would be cut off when they are copied: −1 to 255.
-            whole = part.dtype.kind in "iu" and part.shape == (TRIALS, size)
+            whole = part.dtype.kind in "iu" and part.shape == rows.shape
             if not whole or part.min() < 0 or part.max() >= n_tasks:
                 raise ValueError(
                     f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
-                    f" {(TRIALS, size)}, got dtype {part.dtype} and shape {part.shape} with values"
-                    f" up to {part.max(initial=0)}"
+                    f" {rows.shape}, got dtype {part.dtype} and shape {part.shape} with values up"
+                    f" to {part.max(initial=0)}"
                 )
-            block[group * TRIALS : (group + 1) * TRIALS] = part
+            rows[:] = part
         yield block[:n_trials]
 
 
@@ -91,7 +96,12 @@ def generators(
     return found
 
 
-def uniform(n_tasks: int, n_trials: int, size: int, rng: np.random.Generator) -> Indices:
+def uniform(
+    n_tasks: int,
+    n_trials: int,
+    size: int,
+    rng: np.random.Generator,
+) -> Indices:
     """Return uniform indices of shape (n_trials, size).
 
     One random number below M^p gives p of them at once, as its digits in base M: exactly uniform,

@@ -279,7 +279,7 @@ def steady(
     ensemble, in their d dimensions. Use it where labels are noisy or the number of tasks is not
     known: λ_t does not depend on k. For fresh tasks with rotation-invariant rows it is optimal
     among all spectral filters and for every number of steps (a scalar Kalman filter; derived here,
-    not published: docs/ensembles.md). Without a walk λ_t increases, for standard Gaussian rows by
+    not published: docs/laboratory.md). Without a walk λ_t increases, for standard Gaussian rows by
     about nλ/(λ + n + d) a task, which tends to n. With a walk it tends to the λ with a(λ)/λ =
     q²/(dσ²), about (σ/q)√(nd) for these rows, from below or from above.
 

@@ -189,7 +189,12 @@ def _of_length(filter_: Filter, k: int) -> Filter:
     return filter_
 
 
-def resolve(schedule: ScheduleLike, k: int, radius: float, n_tasks: int | None = None) -> Filter:
+def resolve(
+    schedule: ScheduleLike,
+    k: int,
+    radius: float,
+    n_tasks: int | None = None,
+) -> Filter:
     """Return the filter of k steps on tasks of radius R, for anything that stands for a schedule.
 
     The name "cyclic" needs ``n_tasks``.

@@ -1,9 +1,7 @@
 """The tasks of a file: its rows by the column of the task, with targets, in bounded memory."""
 
-import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forgetless._progress import track
+from forgetless._text import closest
 from forgetless.tables.parsing import numbers_in
 from forgetless.tables.read import TableFile
-from forgetless.tables.values import Columns, Values, columns_of, joined
+from forgetless.tables.values import Values
 
 WHOLE = 2**27
 """Bytes of a file whose tasks may lie anywhere in it; in a larger one each is in one piece."""
@@ -27,28 +26,11 @@ mistake."""
 
 
 class Batch(NamedTuple):
-    """A task, or a part of a large one: its label, features by column, targets."""
+    """A task, or a part of a large one: its label, features, targets."""
 
     task: str
-    X: Columns
+    X: pd.DataFrame
     y: NDArray[Any]
-
-
-class _Piece(NamedTuple):
-    """Rows of a task: all columns, and the numbers of the rows in the file."""
-
-    task: str
-    table: Columns
-    rows: Any
-
-
-def _whole(pieces: list[_Piece]) -> _Piece:
-    """Return pieces of a task as one."""
-    if len(pieces) == 1:
-        return pieces[0]
-    names = pieces[0].table
-    table = {name: joined([piece.table[name] for piece in pieces]) for name in names}
-    return _Piece(pieces[0].task, table, np.concatenate([piece.rows for piece in pieces]))
 
 
 class Batches:
@@ -56,11 +38,9 @@ class Batches:
 
     Parameters
     ----------
-    path : str, Path or TableFile
+    file : TableFile
     task, target : str
         Columns.
-    text : collection of str
-        Columns whose cells are left as they are written.
     classes : bool, optional
         Whether the target holds classes; decided by the first rows if omitted: text that is no
         number, and booleans.
@@ -74,150 +54,128 @@ class Batches:
     """
 
     def __init__(
-        self,
-        path: str | Path | TableFile,
-        task: str,
-        target: str,
-        text: Collection[str] = (),
-        classes: bool | None = None,
+        self, file: TableFile, task: str, target: str, classes: bool | None = None
     ) -> None:
-        self.file = path if isinstance(path, TableFile) else TableFile(path, {*text} - {target})
+        self.file = file
+        self.name = file.path.name
         self.task = task
         self.target = target
         self.classes = classes
-        self.notes = list(self.file.notes)
+        self.notes = list(file.notes)
         self.rows = 0
-        self._without = 0
 
     def __iter__(self) -> Iterator[Batch]:
         done: dict[str, None] = {}
-        chunks: Any = self.file.chunks()
-        if self.file.n_bytes() <= WHOLE:
-            chunks = [pd.concat(list(chunks))]
-        for piece in self._pieces(chunks, done):
-            batch = self._batch(piece)
+        without = 0
+        for name, rows in self._pieces(done):
+            batch = self._batch(name, rows)
+            without += len(rows) - len(batch.y)
             if len(batch.y):
                 yield batch
         self._note_order(list(done))
-        if self._without:
-            note = f"{self._without:,} rows without a value of {self.target!r} were left out"
+        if without:
+            note = f"{without:,} rows without a value of {self.target!r} were left out"
             self.notes.append(note)
-        if self._without == self.rows:
-            raise ValueError(
-                f"{self.file.path.name} has no row with a value of the target {self.target!r}"
-            )
+        if without == self.rows:
+            raise ValueError(f"{self.name} has no row with a value of the target {self.target!r}")
 
-    def _pieces(self, chunks: Any, done: dict[str, None]) -> Iterator[_Piece]:
-        """Yield tasks in one piece, also where a chunk ends inside of one."""
-        held: list[_Piece] = []
+    def _pieces(self, done: dict[str, None]) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Yield the rows of every task, also where a chunk of the file ends inside of one."""
+        chunks: Any = self.file.chunks()
+        if self.file.n_bytes() <= WHOLE:
+            chunks = [pd.concat(list(chunks))]
+        held: list[pd.DataFrame] = []
+        last = ""
         for chunk in chunks:
-            check_columns(self.file.path.name, chunk.columns, self.task, self.target)
+            check_columns(self.name, chunk.columns, self.task, self.target)
             self.rows += len(chunk)
-            table = columns_of(chunk)
-            numbers = chunk.index.to_numpy()
-            codes, names = self._labels(table, chunk)
-            # Rows of a task stay in their order.
-            order = np.argsort(codes, kind="stable")
-            ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-            for i, name in enumerate(track(names, "tasks")):
-                rows = order[ends[i - 1] if i else 0 : ends[i]]
-                if held and name != held[0].task:
-                    yield _whole(held)
+            groups = chunk.groupby(self._labels(chunk), sort=False)
+            for name, rows in track(groups, "tasks", groups.ngroups):
+                if held and name != last:
+                    yield last, pd.concat(held)
                     held = []
                 if not held and name in done:
-                    self._refuse(name, int(numbers[rows[0]]))
-                done[name] = None
-                part = {column: values.take(rows) for column, values in table.items()}
-                held.append(_Piece(name, part, numbers[rows]))
-                if sum(len(piece.rows) for piece in held) >= LARGEST:
-                    yield _whole(held)
+                    line = self.file.line_of(int(rows.index[0]))
+                    raise ValueError(
+                        f"{self.name}, {line}: the task {name!r} comes again after others; a file"
+                        f" of more than {WHOLE // 2**20} MB must be sorted by {self.task!r}"
+                    )
+                last = str(name)
+                done[last] = None
+                held.append(rows)
+                if sum(map(len, held)) >= LARGEST:
+                    yield last, pd.concat(held)
                     held = []
-                    del done[name]
+                    del done[last]
         if held:
-            yield _whole(held)
+            yield last, pd.concat(held)
 
-    def _refuse(self, name: str, row: int) -> None:
-        raise ValueError(
-            f"{self.file.path.name}, {self.file.line_of(row)}: the task {name!r} comes again after"
-            f" others; a file of more than {WHOLE // 2**20} MB must be sorted by {self.task!r}"
-        )
-
-    def _labels(self, table: Columns, chunk: pd.DataFrame) -> tuple[Any, list[str]]:
-        """Return the task of every row, as a code and as text."""
-        codes, labels = table[self.task].coded
+    def _labels(self, chunk: pd.DataFrame) -> NDArray[Any]:
+        """Return the task of every row as text."""
+        codes, labels = Values(chunk[self.task]).coded
         gone = np.flatnonzero(codes < 0)
-        # A blank line is no row: its target is missing, and any task will do.
-        blank = chunk.iloc[gone].isna().all(axis=1).to_numpy()
-        if not blank.all():
-            line = self.file.line_of(int(chunk.index[gone[~blank][0]]))
+        if not len(labels):
+            raise ValueError(f"{self.name} has no value of the task {self.task!r}")
+        if len(gone):
+            line = self.file.line_of(int(chunk.index[gone[0]]))
             raise ValueError(
-                f"{self.file.path.name}, {line}: {int((~blank).sum())} rows have no value of the"
-                f" task {self.task!r}; name or remove them"
+                f"{self.name}, {line}: {len(gone)} rows have no value of the task {self.task!r};"
+                " name or remove them"
             )
-        if not len(labels.texts):
-            raise ValueError(f"{self.file.path.name} has no value of the task {self.task!r}")
-        return np.maximum(codes, 0), labels.texts.tolist()
+        return np.asarray(labels[codes])
 
-    def _batch(self, piece: _Piece) -> Batch:
-        """Return the features and targets of a task."""
-        target = piece.table[self.target]
+    def _batch(self, name: str, rows: pd.DataFrame) -> Batch:
+        """Return the features and targets of a task, without the rows that have no target."""
+        target = Values(rows[self.target])
         if self.classes is None:
             self.classes = self._has_classes(target)
-        known = ~target.missing
         if self.classes:
             codes, labels = target.coded
-            y = np.append(labels.texts, "")[codes].astype(str)
+            y = np.append(labels, "")[codes].astype(str)
+            known = codes >= 0
         else:
-            y = self._numbers(target, piece.rows)
-            known &= np.isfinite(y)
-        self._without += int((~known).sum())
-        roles = (self.task, self.target)
-        features = {name: values for name, values in piece.table.items() if name not in roles}
-        if not features:
+            y = self._numbers(target)
+            known = np.isfinite(y)
+        X = rows.drop(columns=[self.task, self.target])
+        if not len(X.columns):
             raise ValueError(
-                f"{self.file.path.name} has no column besides {self.task!r} and {self.target!r}:"
-                " nothing to predict from"
+                f"{self.name} has no column besides {self.task!r} and {self.target!r}: nothing to"
+                " predict from"
             )
-        if not known.all():
-            features = {name: values.take(known) for name, values in features.items()}
-        return Batch(piece.task, features, y[known])
+        return Batch(name, X[known], y[known])
 
     def _has_classes(self, target: Values) -> bool:
         """Return whether the first targets are classes."""
-        if target.is_truth:
-            return True
-        if target.floats is not None:
-            distinct = np.unique(target.floats[~target.missing])
-            if len(distinct) == 2 and set(distinct) <= {0.0, 1.0}:
+        if target.is_number:
+            is_truth: bool = target.column.dtype.kind == "b"
+            if not is_truth and set(target.column.dropna().unique()) == {0, 1}:
                 self.notes.append(
                     f"{self.target} holds 0 and 1 only: taken for numbers (--classes takes them for"
                     " classes)"
                 )
+            return is_truth
+        words = target.coded[1][target.words()]
+        if len(words) <= 0.5 * len(target.coded[1]):
             return False
-        labels = target.coded[1]
-        is_word = labels.words()
-        few_rows = is_word.sum() > 0.5 * len(target) and len(target) > MOST_CLASSES // 5
-        if is_word.mean() > 0.5 and (is_word.sum() > MOST_CLASSES or few_rows):
-            example = labels.texts[is_word][0]
+        is_own = len(words) > 0.5 * len(target) and len(target) > MOST_CLASSES // 5
+        if len(words) > MOST_CLASSES or is_own:
             raise ValueError(
-                f"the target {self.target!r} of {self.file.path.name} holds"
-                f" {int(is_word.sum()):,} different texts, such as {example!r:.40};"
-                " choose a column of numbers or of a few classes"
+                f"the target {self.target!r} of {self.name} holds {len(words):,} different texts,"
+                f" such as {words[0]!r:.40}; choose a column of numbers or of a few classes"
             )
-        return bool(is_word.mean() > 0.5)
+        return True
 
-    def _numbers(self, target: Values, rows: Any) -> NDArray[np.float64]:
+    def _numbers(self, target: Values) -> NDArray[np.float64]:
         """Return targets as numbers; ValueError with the line of the first that is none."""
         y = target.numbers
-        bad = np.isnan(y) & ~target.missing
-        words = target.words()
-        if bad.any() and words:
+        words = target.unread(y)
+        if words:
             codes, labels = target.coded
-            at = int(np.flatnonzero(bad & np.append(labels.words(), False)[codes])[0])
-            line = self.file.line_of(int(rows[at]))
+            at = int(np.flatnonzero(np.append(labels, "")[codes] == words[0])[0])
+            line = self.file.line_of(int(target.column.index[at]))
             raise ValueError(
-                f"{self.file.path.name}, {line}: the target {self.target!r} must hold numbers, but"
-                f" holds {labels.texts[codes[at]]!r:.60}; correct it, or choose another --target"
+                f"{self.name}, {line}: the target {self.target!r} must hold numbers, but holds"
+                f" {words[0]!r:.60}; correct it, or choose another --target"
             )
         return y
 
@@ -238,12 +196,12 @@ def check_columns(source: str, columns: Any, *names: str | None) -> None:
     for name in names:
         if name is None or name in columns:
             continue
-        near = difflib.get_close_matches(name, columns, 1, 0.6)
-        lower = [column for column in columns if column.lower() == name.lower()]
-        meant = f"; did you mean {(lower or near)[0]!r}?" if lower or near else ""
+        # Case is the most frequent mistake.
+        same = [each for each in columns if each.lower() == name.lower()]
+        meant = closest(same[0] if same else name, columns)
         one = "; is the delimiter right?" if len(columns) == 1 else ""
         raise ValueError(
-            f"{source} has no column {name!r}{meant} It has {', '.join(columns[:30])}{one}"
+            f"{source} has no column {name!r}: {meant}it has {', '.join(columns[:30])}{one}"
         )
-    if len(set(names)) < len(names):
+    if names[0] in names[1:2]:
         raise ValueError(f"task and target must be different columns, got {names[0]!r} for both")

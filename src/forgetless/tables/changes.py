@@ -9,12 +9,13 @@ none was severe, in 40 of 40 streams with another unit or a new category one was
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from forgetless.tables.alarms import ROWS
-from forgetless.tables.columns import Category, Column, Date, Number
-from forgetless.tables.encoder import TableEncoder, rows_of
+from forgetless.tables.categories import Category
+from forgetless.tables.columns import Column, Date, Number
+from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.parsing import DAY
-from forgetless.tables.values import Columns, Values, columns_of, naming, values_of
+from forgetless.tables.values import Columns, Values, columns_of, rows_of
 
 MISSING = (0.1, 0.3)
 """Changes of the fraction of missing values that are shown, and severe."""
@@ -30,6 +31,12 @@ SPREAD = (2.0, 5.0)
 
 TWICE = 0.05
 """Fraction of rows that equal another row of the same task."""
+
+ROWS = "(rows)"
+"""Stands for a column in a change of all of a task."""
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that no bit of a hash is lost."""
 
 FEWEST = 8
 """Rows of a task below which means and spreads are not compared."""
@@ -67,15 +74,13 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
         for name in encoder.columns_
         if name not in table
     ]
-    for name, values in table.items():
-        if name in encoder.drop:
-            continue
-        if name not in encoder.columns_:
-            # A column that is empty again says nothing.
-            found += [] if values.missing.all() else [Change(name, "is new")]
-            continue
-        with naming(name):
-            change = _change(encoder.columns_[name], name, values)
+    for name in [each for each in table if each not in encoder.drop]:
+        values = table[name]
+        change = None
+        if name in encoder.columns_:
+            change = _change(encoder.columns_[name], values)
+        elif not values.missing.all():
+            change = Change(name, "is new")
         found += [] if change is None else [change]
     twice = _twice(table, y)
     if twice > TWICE:
@@ -83,44 +88,45 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
     return sorted(found, key=lambda change: not change.severe)
 
 
-def _change(column: Column, name: str, values: Values) -> Change | None:
+def _change(column: Column, values: Values) -> Change | None:
     """Return the largest change of a known column, or None."""
     gone = column.gone(values)
     share = float(gone.mean())
     before = column.missing / max(column.rows, 1)
     if abs(share - before) > MISSING[0]:
         text = f"{share:.0%} missing, was {before:.0%}"
-        return Change(name, text, abs(share - before) > MISSING[1])
-    unread = gone & ~values.missing
-    if unread.any() and values.words():
-        text = f"{int(unread.sum())} cells are no {column.kind}s, such as {values.words()[0]!r:.40}"
-        return Change(name, text)
-    if gone.all():
-        return None
+        return Change(column.name, text, abs(share - before) > MISSING[1])
+    present = column.read(values)[~gone]
+    unread = values.unread(column.read(values))
+    if unread:
+        text = f"{len(unread)} cells are no {column.kind}s, such as {unread[0]!r:.40}"
+        return Change(column.name, text)
     if isinstance(column, Category):
-        return _labels(column, name, values)
+        return _labels(column, values)
     if isinstance(column, Number):
-        return _numbers(column, name, values.numbers[~gone])
+        return _numbers(column, present)
     assert isinstance(column, Date)
-    return _dates(column, name, values.times[~gone])
+    return _dates(column, present)
 
 
-def _labels(column: Category, name: str, values: Values) -> Change | None:
-    """Return a change if labels are unknown; of more labels than features nothing is known."""
-    if column.has_buckets:
+def _labels(column: Category, values: Values) -> Change | None:
+    """Return a change if labels are unknown; names always are, and of more labels than features
+    nothing is known.
+    """
+    if column.has_buckets or column.waits or column.shown_by(values):
         return None
     codes, labels = values.coded
-    is_new = column.places_of(labels.texts) < 0
+    is_new = column.places_of(labels) < 0
     share = float(np.append(is_new, False)[codes].mean())
     if share <= UNKNOWN[0]:
         return None
-    shown = ", ".join(repr(label)[:40] for label in labels.texts[is_new][:3])
+    shown = ", ".join(repr(label)[:40] for label in labels[is_new][:3])
     more = "" if is_new.sum() <= 3 else f" and {int(is_new.sum()) - 3} more"
     text = f"labels never seen in {share:.0%} of the rows: {shown}{more}"
-    return Change(name, text, share > UNKNOWN[1])
+    return Change(column.name, text, share > UNKNOWN[1])
 
 
-def _numbers(column: Number, name: str, present: Any) -> Change | None:
+def _numbers(column: Number, present: Any) -> Change | None:
     """Return a change of mean or spread, with the ratio of units that would explain it."""
     deviation = column.deviation
     # What the rows so far say of a constant is a matter of rounding.
@@ -133,7 +139,7 @@ def _numbers(column: Number, name: str, present: Any) -> Change | None:
         return None
     text = f"mean {mean:.4g}, was {column.mean:.4g} ± {deviation:.3g}"
     severe = shift > SHIFTED[1] or ratio > SPREAD[1]
-    return Change(name, text + _unit(mean, column.mean, ratio), severe)
+    return Change(column.name, text + _unit(mean, column.mean, ratio), severe)
 
 
 def _unit(mean: float, before: float, ratio: float) -> str:
@@ -147,35 +153,27 @@ def _unit(mean: float, before: float, ratio: float) -> str:
     return ""
 
 
-def _dates(column: Date, name: str, present: Any) -> Change | None:
+def _dates(column: Date, present: Any) -> Change | None:
     """Return a change if dates lie before the first or far after the last one learned."""
-    if column.low is None or column.high is None:
+    if not len(present):
         return None
-    gap = float(present.min()) - column.high
     earlier = float(present.max()) < column.low
-    far = gap > max(column.high - column.low, 366.0 * DAY)
+    far = float(present.min()) - column.high > max(column.high - column.low, 366.0 * DAY)
     if not earlier and not far:
         return None
-    first, last = (str(np.datetime64(int(time), "s"))[:10] for time in (column.low, column.high))
-    begin = str(np.datetime64(int(present.min()), "s"))[:10]
-    return Change(name, f"begins on {begin}, dates so far are {first} to {last}", severe=far)
+    times = (present.min(), column.low, column.high)
+    begin, first, last = (str(np.datetime64(int(time), "s"))[:10] for time in times)
+    return Change(column.name, f"begins on {begin}, dates so far are {first} to {last}", severe=far)
 
 
 def _twice(table: Columns, y: Any) -> float:
-    """Return the fraction of rows that equal another row, with their targets.
-
-    Rows are compared by a random projection of their cells: equal rows are equal there, and others
-    are with probability 1e-16.
-    """
+    """Return the fraction of rows that equal another row, with their targets."""
     n = rows_of(table)
     if y is None or n < FEWEST:
         return 0.0
-    rng = np.random.default_rng(0)
-    total = np.zeros(n)
-    targets = Values(floats=y) if y.dtype.kind == "f" else values_of(y)
-    for values in (*table.values(), targets):
-        cells = values.codes if values.floats is None else np.nan_to_num(values.floats, nan=-0.5)
-        # Columns count the same, so that no large number rounds the small ones away.
-        largest = max(float(np.abs(cells).max()), 1e-300)
-        total += rng.standard_normal() / largest * np.asarray(cells, dtype=np.float64)
-    return 1.0 - len(np.unique(total)) / n
+    # A hash of the cells of every row: two rows share one with probability 2^-64.
+    total = np.zeros(n, dtype=np.uint64)
+    for values in (*table.values(), Values(y)):
+        cells = values.numbers if values.is_number else values.coded[0]
+        total = total * MULTIPLIER + pd.util.hash_array(np.asarray(cells))
+    return 1.0 - len(pd.unique(total)) / n

@@ -16,18 +16,23 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._validate import Floats
-from forgetless.tables.columns import KINDS, Category, Column, Date, Number
-from forgetless.tables.values import Columns, Values, columns_of, naming
+from forgetless.tables.categories import Category
+from forgetless.tables.columns import Column, Date, Number
+from forgetless.tables.values import Columns, Values, columns_of, rows_of
 
 CHOICES = ("number", "categorical", "date", "drop")
 """Parameters that name columns."""
+
+KINDS: dict[str, type[Column]] = {each.kind: each for each in (Number, Category, Date)}
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Numbers, categories, dates and missing values as features; ``partial_fit`` learns a task.
 
+    Two kinds of columns show only in the second task what they are; ``notes_`` then has a line.
     Integers that are unique within a task and come again in the next identify units, such as firms
-    of a panel: they are taken for categories from then on, with a line in ``notes_``.
+    of a panel: they are taken for categories. Text of which nearly every row has its own is a name:
+    a label has a feature from its second row on.
 
     Parameters
     ----------
@@ -74,8 +79,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Discard everything learned, then learn a table as one task."""
-        for name in ("columns_", "order_", "tasks_", "notes_", "key_"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("columns_", None)
         return self.partial_fit(X)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -85,67 +89,72 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : data frame, or mapping of names to columns
         """
-        self._check_choices()
         table = columns_of(X)
-        draft = copy.copy(self)
-        draft.columns_ = {
-            name: column.copied() for name, column in getattr(self, "columns_", {}).items()
-        }
-        draft.order_ = list(getattr(self, "order_", []))
-        draft.tasks_ = getattr(self, "tasks_", 0) + 1
-        draft.notes_ = list(getattr(self, "notes_", []))
-        draft.key_ = getattr(self, "key_", None) or os.urandom(8).hex()
+        draft = copy.deepcopy(self)
+        if not hasattr(draft, "columns_"):
+            draft.start()
         draft._begin(table)
         for name, column in draft.columns_.items():
             known = sum(1 for each, _ in draft.order_ if each == name)
-            with naming(name):
-                column.learn(_of(table, name))
+            column.learn(column_of(table, name))
             draft.order_ += [(name, i) for i in range(known, len(column.parts))]
         # One assignment: an error above has changed nothing.
         self.__dict__ = draft.__dict__
         return self
 
-    def _begin(self, table: Columns) -> None:
-        """Add the columns that have their first value, and take identifiers for categories."""
-        for name, values in table.items():
-            known = self.columns_.get(name)
-            if isinstance(known, Number) and self._identifies(name, values):
-                self.columns_[name] = Category.of_identifiers(known, self.max_categories, self.key_)
-                self.notes_.append(identifier_note(name, values))
-            if known is not None or name in self.drop:
-                continue
-            with naming(name):
-                kind = self._kind(name, values)
-            if kind != "empty":
-                self.columns_[name] = self._column(kind, is_late=self.tasks_ > 1)
+    def start(self, shown: dict[str, Column] | None = None) -> Self:
+        """Discard everything learned.
 
-    def _identifies(self, name: str, values: Values) -> bool:
-        """Return whether a column of numbers turns out to identify the rows of a task."""
-        known = self.columns_[name]
-        return name not in self.number and isinstance(known, Number) and known.recurs(values)
-
-    def identifiers(self, X: Any) -> list[str]:
-        """Return the columns that a second task shows to be identifiers."""
-        table = columns_of(X)
-        names = [name for name in table if name in self.columns_]
-        return [name for name in names if self._identifies(name, table[name])]
-
-    def _kind(self, name: str, values: Values) -> str:
-        kinds = {"number": self.number, "category": self.categorical, "date": self.date}
-        chosen = [kind for kind, names in kinds.items() if name in names]
-        return chosen[0] if chosen and not values.missing.all() else values.kind
-
-    def _column(self, kind: str, is_late: bool) -> Column:
-        if kind == "category":
-            return Category(is_late, self.max_categories, self.key_)
-        return Number(is_late) if kind == "number" else Date(is_late)
-
-    def _check_choices(self) -> None:
-        """Raise ValueError where a column is named for two things."""
+        Parameters
+        ----------
+        shown : mapping, optional
+            The columns of another encoder that a second task has shown to hold identifiers or
+            names: they are taken for such from the first task on.
+        """
         named = [name for choice in CHOICES for name in getattr(self, choice)]
         twice = sorted({name for name in named if named.count(name) > 1})
         if twice:
             raise ValueError(f"column {twice[0]!r} is named for two of {', '.join(CHOICES)}")
+        self.columns_: dict[str, Column] = {}
+        self.order_: list[tuple[str, int]] = []
+        self.notes_: list[str] = []
+        self.key_ = os.urandom(8).hex()
+        self._shown = shown or {}
+        return self
+
+    def _begin(self, table: Columns) -> None:
+        """Add the columns that have their first value, and change those that a task shows to hold
+        identifiers or names.
+        """
+        is_late = bool(self.order_)
+        for name, note in self.shown_by(table).items():
+            known = self.columns_[name]
+            self.notes_.append(note)
+            if isinstance(known, Number):
+                known = Category.of_identifiers(known, self.max_categories, self.key_)
+                self.columns_[name] = known
+            elif isinstance(known, Category):
+                known.waits = True
+        declared = dict.fromkeys(self.number, "number") | dict.fromkeys(self.date, "date")
+        declared |= dict.fromkeys([*self.categorical, *self._shown], "category")
+        for name in [each for each in table if each not in {*self.columns_, *self.drop}]:
+            kind = table[name].kind
+            kind = declared.get(name, kind) if kind != "empty" else kind
+            if kind == "category":
+                waits = isinstance(self._shown.get(name), Category)
+                column = Category(name, is_late, self.max_categories, self.key_, waits)
+                self.columns_[name] = column
+            elif kind != "empty":
+                self.columns_[name] = KINDS[kind](name, is_late)
+
+    def shown_by(self, table: Columns) -> dict[str, str]:
+        """Return the columns of which a task shows what the tasks before it could not, each with a
+        note: numbers that identify units, and texts that are names.
+        """
+        unsettled = self.columns_.keys() - {*self.number, *self.categorical}
+        names = [name for name in table if name in unsettled]
+        notes = {name: self.columns_[name].shown_by(table[name]) for name in names}
+        return {name: note for name, note in notes.items() if note}
 
     def transform(self, X: Any) -> Floats:
         """Return the features (n, d) of a table; columns that it lacks are missing values, and
@@ -158,8 +167,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for place, (name, _) in enumerate(self.order_):
             places[name].append(place)
         for name, column in self.columns_.items():
-            with naming(name):
-                column.encode(features, np.array(places[name]), _of(table, name))
+            at = np.array(places[name], dtype=int)
+            column.encode(features, at, column_of(table, name))
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -169,30 +178,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(names, dtype=object)
 
     @property
-    def feature_columns(self) -> list[str]:
-        """The column of every feature."""
-        return [name for name, _ in self.order_]
-
-    @property
     def text_columns(self) -> list[str]:
         """Columns whose cells a reader must leave as they are written: 07 is not 7."""
-        kept = [name for name, each in self.columns_.items() if not isinstance(each, Number)]
-        return [*kept, *self.categorical, *self.date]
+        return [name for name, each in self.columns_.items() if not isinstance(each, Number)]
 
     # --- files ---
 
     def to_plain(self) -> dict[str, Any]:
         """Return the encoder as JSON values, with hashes in place of rare labels."""
         columns = []
-        for name, column in self.columns_.items():
+        for column in self.columns_.values():
             state = column.hidden() if isinstance(column, Category) else vars(column)
-            columns.append({"name": name, "kind": column.kind, "state": state})
-        parameters = {name: _listed(value) for name, value in self.get_params().items()}
+            columns.append({"kind": column.kind, "state": state})
         return {
-            "parameters": parameters,
+            "parameters": {name: list(getattr(self, name)) for name in CHOICES},
+            "most": self.max_categories,
             "columns": columns,
-            "order": [list(each) for each in self.order_],
-            "tasks": self.tasks_,
+            "order": self.order_,
             "notes": self.notes_,
             "key": self.key_,
         }
@@ -200,45 +202,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> "TableEncoder":
         """Return the encoder of JSON values; ValueError where they are not those of one."""
-        encoder = cls(**plain["parameters"])
+        encoder = cls(**plain["parameters"], max_categories=plain["most"]).start()
         encoder.key_ = str(plain["key"])
-        encoder.tasks_ = int(plain["tasks"])
         encoder.notes_ = [str(note) for note in plain["notes"]]
-        encoder.columns_ = {}
         for each in plain["columns"]:
-            column = KINDS[each["kind"]](False)
-            expected = set(vars(column)) - {"key"}
-            if set(each["state"]) - {"key"} != expected:
-                raise ValueError(f"the state of column {each['name']!r} is not one")
+            column = KINDS[each["kind"]](str(each["state"]["name"]))
+            if set(each["state"]) != set(vars(column)):
+                raise ValueError(f"the state of column {column.name!r} is not one")
             vars(column).update(each["state"])
             if isinstance(column, Category):
-                column.key = encoder.key_
-            encoder.columns_[str(each["name"])] = column
+                # JSON has names of text only.
+                column.places = {int(code): place for code, place in column.places.items()}
+                column.counts = {int(code): count for code, count in column.counts.items()}
+            encoder.columns_[column.name] = column
         encoder.order_ = [(str(name), int(part)) for name, part in plain["order"]]
         if any(not 0 <= i < len(encoder.columns_[name].parts) for name, i in encoder.order_):
             raise ValueError("a feature of its encoder belongs to no column")
         return encoder
 
 
-def identifier_note(name: str, values: Values) -> str:
-    """Return what was done with a column of identifiers, and how to undo it."""
-    return (
-        f"{name}: integers that occur once a task and come again, such as {len(values)} here; taken"
-        f" for categories (--number {name} takes them for numbers)"
-    )
-
-
-def rows_of(table: Columns) -> int:
-    """Return the number of rows of a table."""
-    return len(next(iter(table.values()))) if table else 0
-
-
-def _of(table: Columns, name: str) -> Values:
+def column_of(table: Columns, name: str) -> Values:
     """Return a column; missing values where the table has none of that name."""
-    if name in table:
-        return table[name]
-    return Values(floats=np.full(rows_of(table), np.nan))
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, int) else list(value)
+    return table[name] if name in table else Values(np.full(rows_of(table), np.nan))

@@ -1,5 +1,6 @@
 """A model of tables as a file: numbers of the estimator as arrays, all else as JSON values."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ from forgetless import io
 from forgetless.estimators import files
 from forgetless.estimators.classifier import StreamingRidgeClassifier
 from forgetless.estimators.ridge import StreamingRidge
-from forgetless.tables.encoder import TableEncoder
+from forgetless.tables.encoder import CHOICES, TableEncoder
+from forgetless.tables.scores import BINS
 from forgetless.tables.stream import OBJECTIVES, TableModel
 
 KIND = "table-model"
@@ -21,7 +23,8 @@ def save(model: TableModel, path: Any) -> None:
         "objective": model.objective,
         "encoder": model.encoder_.to_plain(),
         "history": model.history_,
-        "totals": model.totals_,
+        "confusion": [[*pair, count] for pair, count in model.confusion_.items()],
+        "calibration": model.calibration_.tolist(),
         "tasks": model.n_tasks_,
         "about": model.about_,
     }
@@ -38,41 +41,26 @@ def from_document(document: io.Document) -> TableModel:
         raise ValueError("its encoder and its estimator do not fit together")
     if table["objective"] not in OBJECTIVES:
         raise ValueError(f"its objective is {table['objective']!r}")
-    choices = {name: getattr(encoder, name) for name in ("number", "categorical", "date", "drop")}
-    model = TableModel(table["objective"], **choices)
+    model = TableModel(table["objective"], **{name: getattr(encoder, name) for name in CHOICES})
     model.encoder_ = encoder
     model.estimator_ = estimator
     model.history_ = [_record(each) for each in table["history"]]
-    model.totals_ = _totals(table["totals"], isinstance(estimator, StreamingRidgeClassifier))
+    model.confusion_ = Counter({(str(t), str(p)): int(n) for t, p, n in table["confusion"]})
+    model.calibration_ = np.array(table["calibration"], dtype=np.float64).reshape(3, BINS)
     model.n_tasks_ = int(table["tasks"])
     model.about_ = {str(name): value for name, value in table["about"].items()}
+    # The rows of its first task are not in the file.
     model._first = None
     return model
 
 
 def _record(plain: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a task; ValueError unless its items are what reports expect."""
-    words = {"task", "fingerprint", "changes"}
-    for name, value in plain.items():
-        is_number = value is None or (type(value) in (int, float) and np.isfinite(value))
-        if name not in words and not is_number:
+    for name in plain.keys() - {"task", "changes"}:
+        value = plain[name]
+        if value is not None and not (type(value) in (int, float) and np.isfinite(value)):
             raise ValueError(f"{name} of a task is not a number")
     if not isinstance(plain["task"], str) or plain["rows"] < 1:
         raise ValueError("a task has no name or no rows")
     changes = [[str(column), str(text), bool(severe)] for column, text, severe in plain["changes"]]
     return {**plain, "changes": changes}
-
-
-def _totals(plain: dict[str, Any], has_classes: bool) -> dict[str, Any]:
-    """Return the totals of all tasks; ValueError unless they are those of the estimator."""
-    names = {"rows", "classes", "confusion", "bins"} if has_classes else {"rows", "mean", "squares"}
-    if set(plain) != names or not plain["rows"] > 0:
-        raise ValueError("the totals of its tasks are not complete")
-    if has_classes:
-        counts = [
-            *plain["classes"].values(),
-            *(n for row in plain["confusion"].values() for n in row.values()),
-        ]
-        if not all(type(count) is int and count > 0 for count in counts):
-            raise ValueError("the numbers of rows of its classes are not valid")
-    return plain

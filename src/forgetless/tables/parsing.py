@@ -1,4 +1,9 @@
-"""Numbers and times in text: what people and programs write into cells."""
+"""Numbers and times in text: what people and programs write into cells.
+
+``pandas.to_numeric`` reads neither currencies nor thousands, and ``pandas.to_datetime`` reads one
+format a call; both are asked here for the distinct texts of a column, of which a large table has
+few.
+"""
 
 import warnings
 from typing import Any
@@ -15,26 +20,10 @@ DAY = 86400.0
 EXACT = 2.0**53
 """Below it every integer is a float."""
 
-MISSING = {
-    "",
-    "-",
-    "--",
-    "---",
-    "–",
-    "—",
-    ".",
-    "..",
-    "...",
-    "?",
-    "??",
-    "*",
-    "n.a.",
-    "n/a",
-    "na",
-    "nan",
-}
-MISSING |= {"nil", "none", "null", "missing", "unknown"}
-"""Signs for a missing value among numbers, in lower case."""
+_SIGNS = "- -- --- – — . .. ... ? ?? * n.a. n/a na nan nil none null missing unknown"
+
+MISSING = {"", *_SIGNS.split()}
+"""Signs for a missing value among numbers and dates, in lower case."""
 
 _NUMBER = r"[-+]?(?:\d[\d.,'\u00a0\u202f]*|\.\d+)(?:[eE][-+]?\d+)?"
 
@@ -47,12 +36,26 @@ _POINTS = r"(?<=\d)[.'](?=\d{3}(?:\D|$))"
 _CLOCK = r"\s*\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*"
 """A time of the day."""
 
+_FORMATS: tuple[dict[str, Any], ...] = (
+    {"format": "ISO8601"},
+    {},
+    {"dayfirst": True},
+    {"format": "mixed"},
+)
+"""What ``pandas.to_datetime`` is asked for, in this order."""
 
-def number_text(value: float) -> str:
-    """Return a number as a label: 3.0 is "3"."""
-    if value % 1 == 0 and abs(value) < EXACT:
-        return str(int(value))
-    return repr(float(value))
+
+def label_text(value: Any) -> str:
+    """Return a value as a label: 3.0 is "3"."""
+    if isinstance(value, float):
+        return str(int(value)) if value % 1 == 0 and abs(value) < EXACT else repr(float(value))
+    return str(value).strip()
+
+
+def is_sign(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where labels are signs for a missing value."""
+    lower = pd.Series(labels, dtype=object).astype(str).str.lower()
+    return lower.isin(MISSING).to_numpy()
 
 
 def numbers_in(labels: NDArray[Any]) -> Floats:
@@ -72,6 +75,7 @@ def numbers_in(labels: NDArray[Any]) -> Floats:
     texts = pd.Series(labels, dtype=object).astype(str)
     core = texts.str.strip().str.replace("−", "-").str.replace(r"^\((.*)\)$", r"-\1", regex=True)
     core = core.str.replace(r"[$€£¥%\s]", "", regex=True)
+    # "E5" and "1.5 kg" are labels.
     core = core[core.str.fullmatch(_NUMBER)]
     point = pd.to_numeric(core.str.replace(_THOUSANDS, "", regex=True), errors="coerce")
     if point.isna().any():
@@ -99,7 +103,7 @@ def times_in(labels: NDArray[Any]) -> Floats:
     is_clock = texts.str.fullmatch(_CLOCK)
     texts = texts.where(~is_clock, "1970-01-01 " + texts)
     best = np.full(len(texts), np.nan)
-    for options in ({"format": "ISO8601"}, {}, {"dayfirst": True}, {"format": "mixed"}):
+    for options in _FORMATS:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pandas says that it guesses
             found = seconds(pd.to_datetime(texts, errors="coerce", utc=True, **options))

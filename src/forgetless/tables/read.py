@@ -1,7 +1,9 @@
 """Tables from files, in chunks: CSV with any delimiter, Parquet and Excel, all by pandas.
 
 What pandas leaves open is decided here by the first lines: the delimiter, a decimal comma, the
-columns whose digits are codes (07). Files are UTF-8, UTF-16 by its mark, or else cp1252.
+columns whose digits are codes (07). ``csv.Sniffer`` and ``pandas.read_csv(sep=None)`` take letters
+for delimiters, and know neither decimal commas nor codes. Files are UTF-8, UTF-16 by its mark, or
+else cp1252.
 """
 
 import codecs
@@ -12,6 +14,7 @@ import io
 import re
 import warnings
 from collections.abc import Collection, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,18 +39,16 @@ KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".xlsx": "excel",
-    ".xls": "excel",
-    ".ods": "excel",
 }
 """Kinds of files by their last suffix."""
 
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
-_DECIMAL_POINT = re.compile(r"[-+]?\d+\.\d+")
-_CODE = re.compile(r"[-+]?0\d+")
+_DECIMAL_COMMA = r"[-+]?\d+,\d+"
+_DECIMAL_POINT = r"[-+]?\d+\.\d+"
+_CODE = r"[-+]?0\d+"
 
 
 class Form(NamedTuple):
-    """How a text file is written."""
+    """How a text file is written; of columns of codes cells are left as they are."""
 
     encoding: str
     delimiter: str
@@ -55,7 +56,6 @@ class Form(NamedTuple):
     names: list[str]
     codes: list[str]
     row_bytes: float
-    notes: tuple[str, ...] = ()
 
 
 class TableFile:
@@ -70,49 +70,43 @@ class TableFile:
 
     Attributes
     ----------
-    notes : tuple of str
+    notes : list of str
         What a user should know of how the file was read.
     """
 
     def __init__(self, path: str | Path, text: Collection[str] = ()) -> None:
         self.path = check_source(path)
         self.text = frozenset(text)
-        suffix = self.path.with_suffix("").suffix if self._is_gz else self.path.suffix
+        self.notes: list[str] = []
+        self.is_gz = self.path.suffix.lower() == ".gz"
+        suffix = self.path.with_suffix("").suffix if self.is_gz else self.path.suffix
         self.kind = KINDS.get(suffix.lower(), "")
-        if not self.kind or (self._is_gz and self.kind != "csv"):
+        if not self.kind or (self.is_gz and self.kind != "csv"):
             raise ValueError(
                 f"{self.path.name} is no table: its name must end in .csv, .tsv, .csv.gz, .parquet"
                 " or .xlsx"
             )
         self.form = self._form() if self.kind == "csv" else None
-        self.notes = self.form.notes if self.form else ()
-
-    @property
-    def _is_gz(self) -> bool:
-        return self.path.suffix.lower() == ".gz"
 
     def chunks(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows in pieces of bounded size, numbered from 0 in their index."""
+        """Yield the rows in pieces of bounded size, numbered from 0 in their index; what nobody has
+        typed, such as a blank line, is no row.
+        """
         readers = {"csv": self._csv, "parquet": self._parquet, "excel": self._excel}
         is_empty = True
         with self._errors():
             total = max(self.n_bytes() // CHUNK, 1)
             for chunk in track(readers[self.kind](), "parts of the file", total):
-                chunk.columns = [str(name).strip() for name in chunk.columns]
-                is_empty = is_empty and not len(chunk)
-                yield chunk
+                rows = chunk.dropna(how="all")
+                rows.columns = [str(name).strip() for name in rows.columns]
+                is_empty = is_empty and not len(rows)
+                yield rows
         if is_empty:
             raise ValueError(f"{self.path.name} has no rows")
 
     def columns(self) -> list[str]:
         """Return the names of the columns."""
-        if self.form is not None:
-            return self.form.names
-        if self.kind == "parquet":
-            import pyarrow.parquet
-
-            return [str(name) for name in pyarrow.parquet.read_schema(self.path).names]
-        return [str(name) for name in next(self.chunks()).columns]
+        return list(next(self.chunks()).columns) if self.form is None else self.form.names
 
     def n_bytes(self) -> int:
         """Return about how many bytes of text the file has."""
@@ -120,15 +114,15 @@ class TableFile:
         if self.kind == "parquet":
             import pyarrow.parquet
 
-            about = pyarrow.parquet.ParquetFile(self.path).metadata
+            about = pyarrow.parquet.read_metadata(self.path)
             return int(8 * about.num_rows * about.num_columns)
-        return 8 * size if self._is_gz else size
+        return 8 * size if self.is_gz else size
 
     def line_of(self, row: int) -> str:
         """Return where a row stands, as "line 12"; also where cells hold line breaks."""
         if self.form is None:
             return f"row {row + 1}"
-        with self._open() as file:
+        with self._open(self.form.encoding) as file:
             lines = csv.reader(file, delimiter=self.form.delimiter)
             for at, _ in enumerate(lines):
                 if at == row + 1:
@@ -140,7 +134,7 @@ class TableFile:
     def _csv(self) -> Iterator[pd.DataFrame]:
         form = self.form
         assert form is not None
-        text = dict.fromkeys({*self.text, *form.codes} & {*form.names}, "str")
+        text = {*self.text, *form.codes} & {*form.names}
         with warnings.catch_warnings():
             # Rows that are longer than the header would be cut with a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -149,10 +143,11 @@ class TableFile:
                 sep=form.delimiter,
                 decimal=form.decimal,
                 encoding=form.encoding,
-                compression="gzip" if self._is_gz else None,
-                dtype=text,
+                compression="gzip" if self.is_gz else None,
+                dtype=dict.fromkeys(text, "str"),
                 index_col=False,
                 low_memory=False,
+                # Blank lines count in the numbers of rows, from which those of lines are found.
                 skip_blank_lines=False,
                 chunksize=max(int(CHUNK / form.row_bytes), 1000),
             )
@@ -163,14 +158,13 @@ class TableFile:
         import pyarrow.parquet
 
         file = pyarrow.parquet.ParquetFile(self.path)
-        width = max(len(file.schema_arrow.names), 1)
+        names = file.schema_arrow.names
         first = 0
-        for batch in file.iter_batches(batch_size=max(CHUNK // (16 * width), 1000)):
-            frame = batch.to_pandas().reset_index()
-            frame = frame.drop(columns=[c for c in frame.columns if c not in batch.schema.names])
-            frame.index = pd.RangeIndex(first, first + len(frame))
+        for batch in file.iter_batches(batch_size=max(CHUNK // (16 * len(names)), 1000)):
+            # Columns that pandas has written as its index are columns too.
+            frame = batch.to_pandas().reset_index()[names]
+            yield frame.set_axis(range(first, first + len(frame)))
             first += len(frame)
-            yield frame
 
     def _excel(self) -> Iterator[pd.DataFrame]:
         yield pd.read_excel(self.path, dtype=dict.fromkeys(self.text, "str"))
@@ -179,56 +173,62 @@ class TableFile:
 
     def _form(self) -> Form:
         """Return how the file is written, decided by its first lines."""
-        encoding, notes = self._encoding()
-        with self._errors(), self._open(encoding) as file:
-            sample = file.read(SAMPLE)
+        name = self.path.name
+        with self._errors():
+            encoding = self._encoding()
+            with self._open(encoding) as file:
+                sample = file.read(SAMPLE)
         if "\0" in sample:
-            raise ValueError(f"{self.path.name} is no text: it holds zero bytes; export it as CSV")
+            raise ValueError(f"{name} is no text: it holds zero bytes; export it as CSV")
         lines = sample.splitlines()
         # The last line of the sample may be cut off.
         lines = lines[:-1] if len(sample) == SAMPLE and len(lines) > 1 else lines
         if not any(line.strip() for line in lines):
-            raise ValueError(f"{self.path.name} is empty; it needs a line with names and rows")
+            raise ValueError(f"{name} is empty; it needs a line with names and rows")
         delimiter = _delimiter(lines)
-        rows = list(csv.reader(lines, delimiter=delimiter))
-        names = [name.strip() for name in rows[0]]
-        self._check_names(names)
-        decimal, codes = _cells(names, rows[1:], delimiter)
-        row_bytes = max(len(sample) / max(len(lines), 1), 1.0)
-        return Form(encoding, delimiter, decimal, names, codes, row_bytes, notes)
+        head, *rows = csv.reader(lines, delimiter=delimiter)
+        names = [each.strip() for each in head]
+        twice = sorted({each for each in names if each and names.count(each) > 1})
+        if twice:
+            raise ValueError(
+                f"{name}, line 1: several columns are named {twice[0]!r}; give each a name of its"
+                " own"
+            )
+        columns = dict(enumerate(zip_longest(*rows, fillvalue="")))
+        table = pd.DataFrame(columns).melt(var_name="place")
+        cells = table["value"].astype(str).str.strip()
+        places = table["place"][cells.str.fullmatch(_CODE)].unique()
+        codes = [names[i] for i in places if i < len(names)]
+        commas = cells.str.fullmatch(_DECIMAL_COMMA).sum()
+        points = cells.str.fullmatch(_DECIMAL_POINT).sum()
+        decimal = "," if commas > points and delimiter != "," else "."
+        return Form(encoding, delimiter, decimal, names, codes, len(sample) / len(lines))
 
-    def _encoding(self) -> tuple[str, tuple[str, ...]]:
+    def _encoding(self) -> str:
         """Return the encoding of all of the file, with a note where it is a guess."""
-        with self._errors(), self._bytes() as file:
+        with self._bytes() as file:
             if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                return "utf-16", ()
+                return "utf-16"
             file.seek(0)
             decoder = codecs.getincrementaldecoder("utf-8")()
             try:
                 while block := file.read(CHUNK):
-                    decoder.decode(block)
+                    # Decoding is slow; an unfinished letter before ASCII is found at the end.
+                    if not block.isascii():
+                        decoder.decode(block)
                 decoder.decode(b"", final=True)
             except UnicodeDecodeError:
-                note = (
+                self.notes.append(
                     f"{self.path.name} is not written in UTF-8; read as Windows text (cp1252): look"
                     " at names with accents"
                 )
-                return "cp1252", (note,)
-        return "utf-8-sig", ()
-
-    def _check_names(self, names: list[str]) -> None:
-        twice = sorted({name for name in names if name and names.count(name) > 1})
-        if twice:
-            raise ValueError(
-                f"{self.path.name}, line 1: several columns are named {twice[0]!r}; give each a"
-                " name of its own"
-            )
+                return "cp1252"
+        return "utf-8-sig"
 
     def _bytes(self) -> Any:
-        return gzip.open(self.path, "rb") if self._is_gz else open(self.path, "rb")
+        return gzip.open(self.path, "rb") if self.is_gz else open(self.path, "rb")
 
-    def _open(self, encoding: str | None = None) -> Any:
-        encoding = encoding or (self.form.encoding if self.form else "utf-8")
+    def _open(self, encoding: str) -> io.TextIOWrapper:
         return io.TextIOWrapper(self._bytes(), encoding, errors="replace", newline="")
 
     @contextlib.contextmanager
@@ -263,24 +263,10 @@ def _delimiter(lines: list[str]) -> str:
     """
 
     def score(delimiter: str) -> tuple[int, int]:
-        counts = [len(row) for row in csv.reader(lines[:50], delimiter=delimiter) if row]
-        width = counts[0] if counts else 0
-        return (sum(count == width for count in counts) if width > 1 else 0), width
+        widths = [len(row) for row in csv.reader(lines[:50], delimiter=delimiter) if row]
+        return (widths.count(widths[0]) if widths[0] > 1 else 0), widths[0]
 
-    best = max(DELIMITERS, key=score)
-    return best if score(best)[0] else ","
-
-
-def _cells(names: list[str], rows: list[list[str]], delimiter: str) -> tuple[str, list[str]]:
-    """Return the decimal sign, and the columns of codes, by the cells of the first rows."""
-    columns = {
-        name: [row[i].strip() for row in rows if i < len(row)] for i, name in enumerate(names)
-    }
-    codes = [name for name, cells in columns.items() if any(map(_CODE.fullmatch, cells))]
-    cells = [cell for column in columns.values() for cell in column]
-    commas = sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in cells)
-    points = sum(bool(_DECIMAL_POINT.fullmatch(cell)) for cell in cells)
-    return ("," if commas > points and delimiter != "," else "."), codes
+    return max(DELIMITERS, key=score)
 
 
 def read_table(path: str | Path, text: Collection[str] = ()) -> pd.DataFrame:

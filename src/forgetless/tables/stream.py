@@ -3,23 +3,23 @@ before it learned it.
 """
 
 import copy
-import hashlib
+from collections import Counter
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from forgetless._validate import Floats
 from forgetless.estimators.classifier import StreamingRidgeClassifier
 from forgetless.estimators.ridge import StreamingRidge
 from forgetless.tables import scores
-from forgetless.tables.alarms import ROWS, Alarm, alarms
-from forgetless.tables.changes import FEWEST, Change, changes
+from forgetless.tables.alarms import Alarm, alarms
+from forgetless.tables.changes import Change, changes
 from forgetless.tables.columns import IDENTIFIERS
-from forgetless.tables.encoder import TableEncoder, identifier_note, rows_of
-from forgetless.tables.values import Columns, columns_of
+from forgetless.tables.encoder import CHOICES, TableEncoder
+from forgetless.tables.values import Columns, columns_of, part_of, rows_of
 
 OBJECTIVES = ("next", "all")
 
@@ -28,6 +28,9 @@ DENSE = 2000
 
 BLOCK = 2**27
 """Bytes of features of a task that are in memory at a time."""
+
+CACHED = 2**22
+"""Bytes of features that are predicted at a time: twice as fast as more, which leave the cache."""
 
 TASKS = 1000
 """Tasks of which the errors are stored."""
@@ -63,6 +66,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         How columns were read.
     classes_ : array of str
         The classes, where the target holds some.
+    confusion_ : Counter
+        Of classes: how often a true one was predicted as another, before the task was learned.
 
     Examples
     --------
@@ -111,83 +116,75 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if rows_of(table) != len(y) or not len(y):
             raise ValueError(f"X has {rows_of(table)} rows and y has {len(y)}; one target a row")
         draft = copy.copy(self._knowing(table))
-        draft._begin(y)
+        if not hasattr(self, "encoder_"):
+            draft._start(y)
+        if (y.dtype.kind == "f") is draft.is_classifier:
+            kinds = ("classes", "numbers") if draft.is_classifier else ("numbers", "classes")
+            raise ValueError(f"y held {kinds[0]} so far and now holds {kinds[1]}")
         draft._learn(table, y, str(draft.n_tasks_ + 1 if task is None else task))
         # One assignment: an error above has changed nothing.
         self.__dict__ = draft.__dict__
         return self
 
-    def _begin(self, y: Any) -> None:
-        """Choose the estimator by the first targets; check later ones."""
-        if not hasattr(self, "encoder_"):
-            if self.objective not in OBJECTIVES:
-                raise ValueError(f"objective must be 'next' or 'all', got {self.objective!r}")
-            self.encoder_ = TableEncoder(
-                number=self.number, categorical=self.categorical, date=self.date, drop=self.drop
-            )
-            self.estimator_ = _estimator(y, self.objective)
-            self.history_: list[dict[str, Any]] = []
-            self.totals_ = scores.start(y)
-            self.n_tasks_ = 0
-            self.about_: dict[str, Any] = {}
-            self._first: Any = None
-        if (y.dtype.kind == "f") is self.is_classifier:
-            kinds = ("classes", "numbers") if self.is_classifier else ("numbers", "classes")
-            raise ValueError(f"y held {kinds[0]} so far and now holds {kinds[1]}")
+    def _start(self, y: Any) -> None:
+        """Begin with an estimator for the kind of the targets."""
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective must be 'next' or 'all', got {self.objective!r}")
+        self.encoder_ = TableEncoder(**{name: getattr(self, name) for name in CHOICES}).start()
+        self.estimator_: Any = StreamingRidgeClassifier(rank=DENSE)
+        if y.dtype.kind == "f":
+            self.estimator_ = StreamingRidge(adaptive=self.objective == "next", rank=DENSE)
+        self.history_: list[dict[str, Any]] = []
+        self.confusion_: scores.Pairs = Counter()
+        self.calibration_ = np.zeros((3, scores.BINS))
+        self.n_tasks_ = 0
+        self.about_: dict[str, Any] = {}
+        self._first: Any = None
 
     def _learn(self, table: Columns, y: Any, task: str) -> None:
-        encoder = copy.copy(self.encoder_)
-        record, found = self._predicted(table, y, task)
-        if self.is_classifier and found:
-            self.totals_ = scores.confused(self.totals_, found, y, self.classes_)
-        encoder.partial_fit(table)
+        record = {"task": task, "rows": len(y), "error": None, "spread": None, "changes": []}
+        if self.n_tasks_:
+            record, found = self._predicted(table, y, task)
+            if self.is_classifier:
+                self.confusion_ = self.confusion_ + scores.pairs(found, y, self.classes_)
+                self.calibration_ = self.calibration_ + scores.calibration(found, y, self.classes_)
+        encoder = copy.copy(self.encoder_).partial_fit(table)
         if not encoder.order_:
             raise ValueError(
                 "no column has a value: nothing to learn from; begin with a task that has some"
             )
         estimator = copy.copy(self.estimator_)
-        more = len(encoder.order_) - (estimator.n_features_in_ if self.n_tasks_ else 0)
-        if more and self.n_tasks_:
-            estimator.widen(more)
-        for rows in _blocks(len(y), len(encoder.order_)):
-            estimator.partial_fit(encoder.transform(_part(table, rows)), y[rows])
+        if self.n_tasks_ and len(encoder.order_) > estimator.n_features_in_:
+            estimator.widen(len(encoder.order_) - estimator.n_features_in_)
+        for rows in _blocks(len(y), len(encoder.order_), BLOCK):
+            estimator.partial_fit(encoder.transform(part_of(table, rows)), y[rows])
         self.encoder_ = encoder
         self.estimator_ = estimator
-        self.totals_ = scores.after(self.totals_, y)
         self.history_ = [*self.history_, record][-TASKS:]
         self.n_tasks_ += 1
         is_small = len(y) <= IDENTIFIERS
         self._first = (table, y, task) if self.n_tasks_ == 1 and is_small else None
 
-    def _again(self, record: dict[str, Any]) -> list[Change]:
-        """Return a change if a task has the targets of one that was learned before."""
-        if record["rows"] < FEWEST or self.is_classifier:
-            return []
-        mark = record["fingerprint"]
-        same = [each["task"] for each in self.history_ if each["fingerprint"] == mark]
-        if not same or self.totals_.get("squares") == 0.0:
-            return []
-        return [Change(ROWS, f"has the targets of {same[-1]}: is it learned twice?", True)]
-
-    def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], Any]:
-        """Return the record of a task that is not learned yet, and predictions of its rows."""
-        record = {"task": task, "rows": len(y), "error": None, "spread": None, "changes": []}
-        record["fingerprint"] = _fingerprint(y)
-        if not self.n_tasks_:
-            return record, None
-        changed = [*self._again(record), *changes(self.encoder_, table, y)][:SHOWN]
-        record["changes"] = [list(change) for change in changed]
-        encoder = self.encoder_
+    def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], scores.Found]:
+        """Return the record of a task that is not learned yet, with its errors and changes, and
+        predictions of its rows.
+        """
+        estimator = self.estimator_
+        changed = [list(change) for change in changes(self.encoder_, table, y)[:SHOWN]]
+        record = {"task": task, "rows": len(y), "changes": changed}
         parts = [
-            scores.predictions(self.estimator_, encoder.transform(_part(table, rows)))
-            for rows in _blocks(len(y), len(encoder.order_))
+            scores.predictions(estimator, self.encoder_.transform(part_of(table, rows)))
+            for rows in _blocks(len(y), len(self.encoder_.order_), BLOCK)
         ]
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        if self.is_classifier:
+            shares = dict(zip(self.classes_.tolist(), estimator.rows_.target, strict=True))
+            return record | scores.of_classes(found, y, shares), found
+        record |= scores.of_numbers(found, y, float(estimator.rows_.target[0]))
         # The standard deviations of all rows would cost as much as learning them.
         sample = slice(None, None, -(-len(y) // scores.SAMPLE))
-        features = encoder.transform(_part(table, sample))
-        found["deviations"] = scores.deviations(self.estimator_, features)
-        return record | scores.record(found, y, self.totals_, sample), found
+        features = self.encoder_.transform(part_of(table, sample))
+        return record | scores.of_intervals(estimator, features, y[sample]), found
 
     def judged(self, X: Any, y: Any, task: Any) -> dict[str, Any]:
         """Return the record that a task would have, without learning it."""
@@ -195,29 +192,24 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return self._predicted(columns_of(X), _targets(y), str(task))[0]
 
     def _knowing(self, table: Columns) -> "TableModel":
-        """Return the model with identifiers taken for categories from the first task on, where a
-        second task shows them; itself if there are none.
+        """Return the model that knows identifiers and names from the first task on, where a second
+        task shows them; itself if there are none.
 
         The rows of the first task are in memory until the second is learned; a model from a file
-        takes identifiers for categories from its next task on.
+        knows them from its next task on.
         """
         first = getattr(self, "_first", None)
         if first is None or rows_of(table) < max(2, rows_of(first[0]) // 2):
             return self
-        names = self.encoder_.identifiers(table)
-        if not names:
+        notes = self.encoder_.shown_by(table)
+        if not 0 < len(notes) < len(self.encoder_.columns_):
             return self
-        again = TableModel(
-            self.objective,
-            number=self.number,
-            categorical=[*self.categorical, *names],
-            date=self.date,
-            drop=self.drop,
-        )
-        again.partial_fit(first[0], first[1], first[2])
-        again.encoder_.notes_ += [identifier_note(name, table[name]) for name in names]
+        again: TableModel = clone(self)
+        again._start(first[1])
+        again.encoder_.start({name: self.encoder_.columns_[name] for name in notes})
+        again._learn(*first)
+        again.encoder_.notes_ += notes.values()
         again.about_ = self.about_
-        again.categorical = self.categorical
         again._first = None
         return again
 
@@ -228,31 +220,35 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
         Columns are found by name; missing ones are missing values.
         """
+        self._check_learned()
         if return_std and self.is_classifier:
             raise ValueError("return_std needs a target of numbers; classes have predict_proba")
         if return_std:
-            parts = self._by_block(X, lambda estimator, Z: estimator.predict(Z, return_std=True))
-            return tuple(np.concatenate(values) for values in zip(*parts, strict=True))
-        return np.concatenate(self._by_block(X, lambda estimator, Z: estimator.predict(Z)))
+            found = self._by_block(X, lambda model, Z: np.stack(model.predict(Z, return_std=True)))
+            return tuple(found)
+        return self._by_block(X, lambda model, Z: model.predict(Z))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of ``classes_``, (n, k)."""
         self._check_learned()
         if not self.is_classifier:
             raise AttributeError("the target holds numbers, which have no probabilities")
-        parts = self._by_block(X, lambda estimator, Z: estimator.predict_proba(Z))
-        return np.concatenate(parts)
+        return np.asarray(self._by_block(X, lambda model, Z: model.predict_proba(Z).T).T)
 
-    def _by_block(self, X: Any, predict: Any) -> list[Any]:
-        """Return predictions of blocks of rows whose features fit in memory."""
-        self._check_learned()
+    def _by_block(self, X: Any, predict: Any) -> NDArray[Any]:
+        """Return predictions (…, n), from blocks of rows whose features fit in memory."""
         table = columns_of(X)
         if not rows_of(table):
             raise ValueError("X has no rows")
         model = self._knowing(table)
         encoder = model.encoder_
-        blocks = _blocks(rows_of(table), len(encoder.order_))
-        return [predict(model.estimator_, encoder.transform(_part(table, rows))) for rows in blocks]
+        blocks = _blocks(rows_of(table), len(encoder.order_), BLOCK)
+        found = []
+        for rows in blocks:
+            Z = encoder.transform(part_of(table, rows))
+            some = _blocks(len(Z), Z.shape[1], CACHED)
+            found += [predict(model.estimator_, Z[each]) for each in some]
+        return np.concatenate(found, axis=-1)
 
     def _check_learned(self) -> None:
         if not hasattr(self, "encoder_"):
@@ -281,7 +277,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self._check_learned()
         return alarms(self.history_, self.objective)
 
-    def changes(self, X: Any, y: Any = None) -> list[Any]:
+    def changes(self, X: Any, y: Any = None) -> list[Change]:
         """Return what a table has that the rows learned have not, without learning it."""
         self._check_learned()
         return changes(self.encoder_, X, y)
@@ -309,36 +305,15 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         files.save(self, path)
 
 
-def _estimator(y: Any, objective: str) -> Any:
-    """Return the estimator of a target."""
-    if y.dtype.kind == "f":
-        return StreamingRidge(adaptive=objective == "next", rank=DENSE)
-    return StreamingRidgeClassifier(rank=DENSE)
-
-
 def _targets(y: Any) -> NDArray[Any]:
     """Return targets as floats, or classes as strings."""
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must be of shape (n,), got {y.shape}; one target a row")
-    if y.dtype.kind in "iuf":
-        return np.asarray(y, dtype=np.float64)
-    return np.asarray(y, dtype=str)
+    return np.asarray(y, dtype=np.float64 if y.dtype.kind in "iuf" else str)
 
 
-def _fingerprint(y: Any) -> str:
-    """Return a hash of the targets of a task, whatever the order of its rows."""
-    return hashlib.blake2b(np.sort(y).tobytes(), digest_size=8).hexdigest()
-
-
-def _blocks(n: int, d: int) -> list[slice]:
-    """Return n rows as slices whose d features fit in memory."""
-    size = max(BLOCK // (8 * max(d, 1)), 100)
+def _blocks(n: int, d: int, n_bytes: int) -> list[slice]:
+    """Return n rows as slices whose d features have about so many bytes."""
+    size = max(n_bytes // (8 * max(d, 1)), 100)
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
-
-
-def _part(table: Columns, rows: slice) -> Columns:
-    """Return some rows of a table, the table itself where it is all of them."""
-    if rows.start in (None, 0) and rows.step in (None, 1) and rows.stop == rows_of(table):
-        return table
-    return {name: values.take(rows) for name, values in table.items()}

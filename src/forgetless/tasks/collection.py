@@ -17,7 +17,7 @@ from forgetless import _validate as validate
 from forgetless._validate import Array, Floats, as_float, group_labels
 from forgetless.io import write
 from forgetless.tasks.rows import arrays_of
-from forgetless.tasks.task import Task
+from forgetless.tasks.task import Task, as_task, check_alike
 
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """What is missed of a label, relative to its size, that counts as rounding."""
@@ -80,13 +80,19 @@ class TaskCollection:
     ([1.0, 2.0], True)
     """
 
-    def __init__(self, tasks: Iterable[Any], *, noise: float = 0.0, walk: float = 0.0) -> None:
+    def __init__(
+        self,
+        tasks: Iterable[Any],
+        *,
+        noise: float = 0.0,
+        walk: float = 0.0,
+    ) -> None:
         hint = "it is the standard deviation of label noise; 0 for none"
         self.noise = validate.number("noise", noise, hint)
         hint = "it is the root mean square step of the teacher; 0 if it stays"
         self.walk = validate.number("walk", walk, hint)
-        self._tasks = tuple(_as_task(each, m) for m, each in enumerate(tasks))
-        _check_alike(self._tasks)
+        self._tasks = tuple(as_task(each, m) for m, each in enumerate(tasks))
+        check_alike(self._tasks)
         first = self._tasks[0]
         self.n_tasks = len(self._tasks)
         self.n_features = int(first.X.shape[1])
@@ -107,7 +113,13 @@ class TaskCollection:
 
     @classmethod
     def from_arrays(
-        cls, X: Any, y: Any, groups: Any, *, noise: float = 0.0, walk: float = 0.0
+        cls,
+        X: Any,
+        y: Any,
+        groups: Any,
+        *,
+        noise: float = 0.0,
+        walk: float = 0.0,
     ) -> "TaskCollection":
         """Split one data set into tasks by a column of group labels.
 
@@ -323,35 +335,6 @@ class TaskCollection:
         own = {"noise": self.noise, "walk": self.walk}
         disturbed = "".join(f", {name}={value:g}" for name, value in own.items() if value)
         return f"TaskCollection({shape}{targets}, rows={rows}, ranks={ranks}, {radius}{disturbed})"
-
-
-def _as_task(pair: Any, m: int) -> Task:
-    if isinstance(pair, Task):
-        return pair
-    try:
-        X, y = pair
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}"
-        ) from None
-    return Task.of(X, y, f"task {m}")
-
-
-def _check_alike(tasks: Sequence[Task]) -> None:
-    if not tasks:
-        raise ValueError("tasks must hold at least one pair (X, y), got an empty collection")
-    first = tasks[0]
-    for m, task in enumerate(tasks):
-        if task.X.shape[1] != first.X.shape[1]:
-            raise ValueError(
-                f"X of task {m} has {task.X.shape[1]} columns but task 0 has {first.X.shape[1]}; "
-                "all tasks must share the same features"
-            )
-        if task.y.shape[1:] != first.y.shape[1:]:
-            raise ValueError(
-                f"y of task {m} has shape {task.y.shape} but task 0 has"
-                f" {first.y.shape}; all tasks must have the same number of targets"
-            )
 
 
 def _range(counts: Sequence[int]) -> str:

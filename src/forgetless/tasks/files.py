@@ -26,8 +26,8 @@ def arrays_from(document: Document) -> tuple[Floats, Floats, NDArray[np.int64]]:
     y = fields.array("y", "f").astype(np.float64, copy=False)
     rows = fields.array("rows", "i", (None,), low=0, high=len(X)).astype(np.int64)
     fields.end()
-    if y.ndim not in (1, 2) or len(y) != len(X) or 0 in (len(rows), X.shape[1], *y.shape[1:]):
+    if y.ndim not in (1, 2) or 0 in (len(rows), X.shape[1], *y.shape[1:]):
         raise ValueError(f"X of shape {X.shape} and y of shape {y.shape} are no tasks")
-    if rows.sum() != len(X):
-        raise ValueError(f"its tasks have {rows.sum()} rows, X has {len(X)}")
+    if not rows.sum() == len(X) == len(y):
+        raise ValueError(f"its tasks have {rows.sum()} rows, X has {len(X)} and y has {len(y)}")
     return X, y, rows

@@ -11,7 +11,10 @@ from forgetless._validate import Floats
 
 
 def arrays_of(
-    frame: Any, task: str, target: str | Sequence[str], encoder: Any
+    frame: Any,
+    task: str,
+    target: str | Sequence[str],
+    encoder: Any,
 ) -> tuple[Floats, Floats, NDArray[Any]]:
     """Return X, y and the task of every row of a table.
 

@@ -8,7 +8,7 @@ so that everything in this library reads a task through its singular vectors V, 
 s, the targets V X⁺y and the floor.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,7 +48,12 @@ class Task:
     sizes: Floats
 
     @classmethod
-    def of(cls, X: Any, y: Any, name: str = "the task") -> "Task":
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        name: str = "the task",
+    ) -> "Task":
         """Return the task of a pair (X, y); errors call it ``name``."""
         X = as_float(f"X of {name}", X)
         y = as_float(f"y of {name}", y)
@@ -83,6 +88,11 @@ class Task:
             sizes=self.sizes + self.radius * linalg.norms(w if w.ndim == 2 else w[:, None]),
         )
 
+    def loss(self, w: Any) -> float:
+        """Return ½‖Xw − y‖², summed over targets."""
+        residuals = self.X @ as_float("w", w) - self.y
+        return 0.5 * float(np.sum(residuals * residuals))
+
     def __iter__(self) -> Iterator[Floats]:
         return iter((self.X, self.y))
 
@@ -111,4 +121,35 @@ def _check_pair(X: Floats, y: Floats, name: str) -> None:
         if 0 in array.shape[1:]:
             raise ValueError(
                 f"{letter} of {name} must have at least one column, got shape {array.shape}"
+            )
+
+
+def as_task(pair: Any, m: int) -> Task:
+    """Return the task of a pair (X, y), the m-th of a collection; TypeError for anything else."""
+    if isinstance(pair, Task):
+        return pair
+    try:
+        X, y = pair
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"tasks must hold pairs (X, y), got {type(pair).__name__} at position {m}"
+        ) from None
+    return Task.of(X, y, f"task {m}")
+
+
+def check_alike(tasks: Sequence[Task]) -> None:
+    """Raise ValueError unless there are tasks, of the same features and targets."""
+    if not tasks:
+        raise ValueError("tasks must hold at least one pair (X, y), got an empty collection")
+    first = tasks[0]
+    for m, task in enumerate(tasks):
+        if task.X.shape[1] != first.X.shape[1]:
+            raise ValueError(
+                f"X of task {m} has {task.X.shape[1]} columns but task 0 has {first.X.shape[1]}; "
+                "all tasks must share the same features"
+            )
+        if task.y.shape[1:] != first.y.shape[1:]:
+            raise ValueError(
+                f"y of task {m} has shape {task.y.shape} but task 0 has"
+                f" {first.y.shape}; all tasks must have the same number of targets"
             )

@@ -19,14 +19,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from forgetless import _validate as validate
-from forgetless._table import Table, titled
+from forgetless._table import Printed, Table
 from forgetless.metrics import quantity
 from forgetless.theory.hypotheses import Failure, Hypothesis, Setting
 
 PAPER = "Levinstein et al. (2025)"
 QUANTITIES = ("average_loss", "seen_loss", "next_loss")
 KINDS = ("upper", "lower")
-STATUS = ("paper", "paper, tight", "derived", "literature", "elementary")
 
 
 @dataclass(frozen=True)
@@ -68,35 +67,25 @@ class Bound:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f'kind must be "upper" or "lower", got {self.kind!r}')
-        if self.status not in STATUS:
-            raise ValueError(f"status must be one of {', '.join(STATUS)}, got {self.status!r}")
         object.__setattr__(self, "quantity", quantity("quantity", self.quantity, QUANTITIES))
 
     def failures(self, setting: Setting) -> tuple[Failure, ...]:
         """Return the hypotheses that fail in a setting; none where the bound applies."""
-        found = [each.failure(setting) for each in self.hypotheses]
-        return tuple(each for each in found if each is not None)
+        return tuple(filter(None, (each.failure(setting) for each in self.hypotheses)))
 
     @property
     def least_k(self) -> int:
         """The smallest k that its hypotheses allow."""
         return max((each.least for each in self.hypotheses), default=1)
 
-    def at(
-        self,
-        k: int,
-        *,
-        kappa: float | None = None,
-        scale: float | None = None,
-        eta: float | None = None,
-    ) -> float:
+    def at(self, k: int, **numbers: float) -> float:
         """Return the value over R²D² after k steps, without a setting.
 
         Parameters
         ----------
         k : int
-        kappa, scale, eta : float
-            κ, c and η, where the rate has them.
+        **numbers : float
+            ``kappa`` is κ, ``scale`` c and ``eta`` η, where the rate has them.
 
         Examples
         --------
@@ -109,22 +98,20 @@ class Bound:
         k = validate.integer("k", k, self.least_k, f"{self.name} holds for k ≥ {self.least_k}")
         if self.value is None:
             raise ValueError(f"{self.name}: only the rate {self.rate} is known, not a value")
-        numbers = {"kappa": kappa, "scale": scale, "eta": eta}
-        given = {name: number for name, number in numbers.items() if number is not None}
-        setting: Any = SimpleNamespace(k=k, **given)
+        if not 0 < numbers.get("kappa", 1) < 2:
+            raise ValueError(f"kappa must lie in (0, 2), got {numbers['kappa']}; it is φ(R²)")
+        setting: Any = SimpleNamespace(k=k, **numbers)
         try:
             return float(self.value(setting))
         except AttributeError as error:
             raise TypeError(
-                f"{self.name} needs more than k and {sorted(given)}: its rate is {self.rate}; give"
+                f"{self.name} needs more than k and {[*numbers]}: its rate is {self.rate}; give"
                 " kappa, scale or eta, or ask fl.compare_bounds for it"
             ) from error
 
 
-class Catalogue(tuple[Bound, ...]):
+class Catalogue(Printed, tuple[Bound, ...]):
     """All bounds in order; ``catalogue["increasing"]`` is one by name. Prints as a table."""
-
-    __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -135,15 +122,6 @@ class Catalogue(tuple[Bound, ...]):
         raise KeyError(f"no bound is called {key!r}; there are {[bound.name for bound in self]}")
 
     def table(self) -> Table:
-        """Return the table of all bounds: name, kind, loss, rate, status, place and hypotheses."""
-        keys = ("name", "kind", "quantity", "rate", "status", "citation", "place")
-        columns = {key: [getattr(bound, key) for bound in self] for key in keys}
-        needs = ["; ".join(each.text for each in bound.hypotheses) for bound in self]
-        return Table("Bounds", {**columns, "hypotheses": needs})
-
-    def __repr__(self) -> str:
-        columns = self.table().columns
-        return Table("", {key: columns[key] for key in list(columns)[:5]}).text()
-
-    def _repr_html_(self) -> str:
-        return titled(self.table())
+        """Return all bounds; every bound has its citation, its place and its hypotheses besides."""
+        keys = ("name", "kind", "quantity", "rate", "status")
+        return Table("Bounds", {key: [getattr(bound, key) for bound in self] for key in keys})

@@ -5,10 +5,13 @@ What is computed depends on all strengths of a schedule, or on the labels: ``fl.
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from forgetless.filters import Filter
 from forgetless.theory import exchangeable
 from forgetless.theory import hypotheses as h
 from forgetless.theory.bound import Bound, Catalogue
@@ -27,51 +30,37 @@ _MOST_WITHOUT = 1000
 
 
 def _at_most(k: int) -> Hypothesis:
-    return Hypothesis(
-        f"k ≤ {k:,}",
-        lambda s: s.k <= k,
-        lambda _: f"not computed here for more than {k:,} steps; ask fl.upper_bound for it",
-    )
+    return Hypothesis(f"k ≤ {k:,}; ask fl.upper_bound for more", lambda s: s.k <= k)
 
 
-def _refusal(s: Setting, *, shuffled: bool) -> str:
-    """Return why the theorems have no bound for the schedule; nothing if they have.
+def _accepted(text: str, look: Callable[[Filter, int], Any]) -> Hypothesis:
+    """Return the hypothesis that ``look``, which begins a theorem, does not refuse the schedule."""
 
-    ``shuffled`` asks for Theorems R and S, else it is about Theorems 1 to 5 and F.
-    """
-    if s.radius == 0 or s.k > _MOST:
+    def refusal(s: Setting) -> str:
+        if s.k > _MOST:
+            return ""
+        try:
+            look(in_units(s.filter, s.radius), s.k)
+        except ValueError as error:
+            return str(error)
         return ""
-    look = exchangeable.factors_at_radius if shuffled else steps_of
-    try:
-        look(in_units(s.filter, s.radius), s.k)
-    except ValueError as error:
-        return str(error)
-    return ""
+
+    return Hypothesis(text, lambda s: not refusal(s), refusal)
 
 
-_independent_refusal = partial(_refusal, shuffled=False)
-_shuffled_refusal = partial(_refusal, shuffled=True)
-
-CONCAVE_STEPS = Hypothesis(
-    "concave filters with φ_t(R²) ≤ 1, or one gradient step below 2/R²",
-    lambda s: not _independent_refusal(s),
-    _independent_refusal,
+CONCAVE_STEPS = _accepted(
+    "concave filters with φ_t(R²) ≤ 1, or one gradient step below 2/R²", steps_of
 )
-RISING_STEPS = Hypothesis(
-    "filters with φ_t(R²) ≤ 1 whose strength never falls",
-    lambda s: not _shuffled_refusal(s),
-    _shuffled_refusal,
+RISING_STEPS = _accepted(
+    "filters with φ_t(R²) ≤ 1 whose strength never falls", exchangeable.factors_at_radius
 )
 NOISE_ALLOWED = Hypothesis(
-    "η is below 1",
+    "η is below 1, as of schedules.minimax(eta=…); 1 is for tasks that one model fits",
     lambda s: s.eta != 1,
-    lambda _: "η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η < 1",
 )
 
 
 def _independent(s: Setting, quantity: str) -> float:
-    if s.radius == 0:
-        return 0.0
     unit = independent_draws(in_units(s.filter, s.radius), s.k, quantity)[0]
     if quantity == "seen_loss":
         return unit
@@ -81,8 +70,6 @@ def _independent(s: Setting, quantity: str) -> float:
 
 
 def _shuffled(s: Setting, quantity: str) -> float:
-    if s.radius == 0:
-        return 0.0
     return exchangeable.bound(in_units(s.filter, s.radius), s.k, quantity, s.tasks.n_tasks)
 
 

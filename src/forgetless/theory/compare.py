@@ -17,7 +17,7 @@ from forgetless.lab.worst import worst_case
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules, several
 from forgetless.tasks import TaskCollection
-from forgetless.theory.bound import Bound
+from forgetless.theory.bound import QUANTITIES, Bound
 from forgetless.theory.bounds import catalogue
 from forgetless.theory.hypotheses import REALIZABLE, Failure, Setting
 from forgetless.theory.results import BoundCheck, BoundComparison, BoundComparisons
@@ -71,8 +71,8 @@ def compare_bounds(
     return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
 
 
-_PATIENCE = 30.0
-"""Seconds for which a comparison follows the seen-task loss."""
+_MANY = 200_000
+"""Steps from which on a comparison does not follow the seen-task loss, which takes minutes."""
 
 
 def _comparison(problem: Problem, tried: tuple[Bound, ...]) -> BoundComparison:
@@ -87,51 +87,44 @@ def _comparison(problem: Problem, tried: tuple[Bound, ...]) -> BoundComparison:
             other = least.get(bound.quantity, math.inf)
             least[bound.quantity] = min(other, check.published)
     for i, check in enumerate(checks):
-        above, below = check.value, exact.get(check.quantity)
+        above = check.value
+        below = exact.get(check.quantity)
         if check.kind == "lower":
-            above, below = least.get(check.quantity), check.value
-        if above and below and below > 0:
+            below = above
+            above = least.get(check.quantity)
+        if above and below:
             checks[i] = replace(check, ratio=above / below)
     return BoundComparison(
         k=problem.k,
-        radius=problem.tasks.radius,
+        radius=setting.radius,
         distance=setting.distance,
-        residual=problem.tasks.residual,
-        average_loss=exact.get("average_loss"),
-        seen_loss=exact.get("seen_loss"),
-        next_loss=exact.get("next_loss"),
-        worst_case=exact.get("worst_case"),
+        residual=setting.tasks.residual,
+        **{name: exact.get(name) for name in (*QUANTITIES, "worst_case")},
         bounds=tuple(checks),
         notes=tuple(dict.fromkeys(notes)),
         errors=errors,
     )
 
 
-def loss_of(bound: Bound, setting: Setting) -> float | None:
-    """Return the value of a bound that applies, as a loss; None where only a rate is known."""
-    if bound.value is None:
-        return None
-    unit = bound.value(setting)
-    if bound.absolute:
-        return unit
-    if bound.kind == "upper" and REALIZABLE in bound.hypotheses:
-        # Contradictions of the size of rounding change ‖Xw − y‖ by at most twice that part of RD
-        # (Minkowski).
-        unit = 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2
-    return unit * setting.radius**2 * setting.distance**2
-
-
 def _check(bound: Bound, setting: Setting) -> BoundCheck:
     """Return one row, without its ratio: the bound, capped by the trivial one ½R²D²."""
     failures = bound.failures(setting)
-    loss = None if failures else loss_of(bound, setting)
-    if not failures and loss is None:
+    if not failures and bound.value is None:
         reason = f"its hypotheses hold, but of the rate {bound.rate} no value is known for this k"
         failures = (Failure("a value for this k", reason),)
-    value = loss
-    # Where labels are noisy ½R²D² is no bound.
-    if loss is not None and bound.kind == "upper" and REALIZABLE in bound.hypotheses:
-        value = min(loss, 0.5 * setting.radius**2 * setting.distance**2)
+    loss = None
+    value = None
+    if bound.value is not None and not failures:
+        square = 1.0 if bound.absolute else setting.radius**2 * setting.distance**2
+        unit = bound.value(setting)
+        # Where labels are noisy ½R²D² is no bound.
+        capped = bound.kind == "upper" and REALIZABLE in bound.hypotheses
+        if capped:
+            # Contradictions of the size of rounding change ‖Xw − y‖ by at most twice that part of
+            # RD (Minkowski).
+            unit = 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2
+        loss = unit * square
+        value = min(loss, 0.5 * square) if capped else loss
     return BoundCheck(
         bound.name,
         bound.kind,
@@ -164,23 +157,21 @@ def _exact(
     wanted = ["average_loss", "worst_case"]
     if has_next(problem.ordering, tasks.n_tasks, problem.k):
         wanted.append("next_loss")
-    # Some calls a step, and products with M matrices.
-    size = tasks.n_tasks * float(tasks.offsets[-1]) * (tasks.span_dimension + 1.0) ** 2
-    seconds = problem.k * (1.2e-4 + 6e-10 * size)
-    if problem.ordering.stationary and seconds > _PATIENCE:
+    if problem.ordering.stationary and problem.k > _MANY:
         notes.append(
-            f"not computed: the seen-task loss follows {problem.k:,} steps one by one, some"
-            f' {seconds / 60:.0f} minutes here; ask expect(…, metrics="seen_loss") for it'
+            f"not computed: the seen-task loss follows {problem.k:,} steps one by one, for some"
+            ' minutes; ask expect(…, metrics="seen_loss") for it'
         )
     else:
         wanted.append("seen_loss")
     case: Any = (tasks, setting.filter, problem.k)
+    order = problem.ordering
     for name in wanted:
         try:
             if name == "worst_case":
-                found = worst_case(*case, ordering=problem.ordering)
+                found = worst_case(*case, ordering=order)
             else:
-                found = expect(*case, ordering=problem.ordering, metrics=name)
+                found = expect(*case, ordering=order, metrics=name)
         except (MemoryError, NoExactLawError) as error:
             notes.append(f"not computed: {error}")
             continue

@@ -17,33 +17,22 @@ from forgetless.theory.jump_chains import jump_chain as jump_chain
 from forgetless.theory.jump_chains import jump_chain_limit as jump_chain_limit
 
 _Claim = Callable[[Filter, int], float]
-_ORTHONORMAL = "the expected average loss from the origin: (1/2M) ∏_t (1 − 1/M + (1 − φ_t(1))²/M)"
-_WORST = "the worst expected average loss over unit teachers, from a recursion of three numbers"
-_SEEN = "a lower bound of the expected seen-task loss from the given start"
 
 
 class Construction(TaskCollection):
-    """Tasks of one row each, with a claim about their loss.
+    """Tasks of one row each, with a claim about their loss from the origin.
 
     Attributes
     ----------
     name : str
-    origin : array of shape (d,)
-        The start w₀ of the claim.
     quantity : str
         ``"average_loss"``, ``"worst_case"`` (the largest over unit teachers) or ``"seen_loss"``.
-    statement : str
-        The claim as text.
     """
 
-    def __init__(
-        self, name: str, rows: Any, teacher: Floats, quantity: str, statement: str, claim: _Claim
-    ) -> None:
+    def __init__(self, name: str, rows: Any, teacher: Any, quantity: str, claim: _Claim) -> None:
         super().__init__([(row[None, :], row[None, :] @ teacher) for row in rows])
         self.name = name
-        self.origin = np.zeros(len(teacher))
         self.quantity = quantity
-        self.statement = statement
         self._claim = claim
 
     def claim(self, schedule: Schedule | Filter, k: int) -> float:
@@ -118,7 +107,7 @@ def two_tasks(theta: float) -> Construction:
     def claim(filter_: Filter, k: int) -> float:
         return _equiangular_loss(2, cosine, 2, filter_, k)
 
-    return Construction("two_tasks", rows, np.array([1.0, 0.0]), "worst_case", _WORST, claim)
+    return Construction("two_tasks", rows, np.array([1.0, 0.0]), "worst_case", claim)
 
 
 def unseen_task(k: int, sign: int = 1) -> Construction:
@@ -155,24 +144,22 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
         return _orthonormal_loss(k, filter_, steps)
 
     teacher = np.array([0.0, sign])
-    return Construction("unseen_task", rows, teacher, "average_loss", _ORTHONORMAL, claim)
+    return Construction("unseen_task", rows, teacher, "average_loss", claim)
 
 
-def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
-    """Return M tasks of one row each, the unit vectors, with teacher ±1/√M in every coordinate: R =
+def orthonormal_rows(n_tasks: int) -> Construction:
+    """Return M tasks of one row each, the unit vectors, with teacher 1/√M in every coordinate: R =
     D = 1.
 
     No algorithm knows anything about a row that it has not seen. Without replacement, after k = M −
     1 steps from the origin, the expected loss on the last row is 1/(2M) = 1/(2(k+1)) for every
-    filter, and at least that, averaged over signs, for every algorithm: the minimax schedule is
-    optimal.
+    filter, and at least that, averaged over the signs of the labels, for every algorithm: the
+    minimax schedule is optimal.
 
     Parameters
     ----------
     n_tasks : int
         M, at least 1.
-    signs : array of shape (M,), optional
-        The signs of the teacher, 1 or −1; all 1 if omitted.
 
     Examples
     --------
@@ -188,24 +175,19 @@ def orthonormal_rows(n_tasks: int, signs: Any = None) -> Construction:
     0.125
     """
     n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of rows")
-    teacher = np.ones(n_tasks) if signs is None else np.asarray(signs, dtype=np.float64)
-    if teacher.shape != (n_tasks,) or not np.all(np.abs(teacher) == 1):
-        raise ValueError(f"signs must be {n_tasks} numbers 1 or -1, got {signs!r}")
 
     def claim(filter_: Filter, steps: int) -> float:
         return _orthonormal_loss(n_tasks, filter_, steps)
 
-    unit = teacher / np.sqrt(n_tasks)
-    return Construction(
-        "orthonormal_rows", np.eye(n_tasks), unit, "average_loss", _ORTHONORMAL, claim
-    )
+    teacher = np.full(n_tasks, 1 / np.sqrt(n_tasks))
+    return Construction("orthonormal_rows", np.eye(n_tasks), teacher, "average_loss", claim)
 
 
-def seen_task(k: int, start: Any = None) -> Construction:
+def seen_task(k: int) -> Construction:
     """Return k tasks on which explicit L2 cannot keep the seen-task loss below order 1/k, whatever
     the coefficients.
 
-    k − 1 tasks have the row e₂ and one (e₁ + e₂)/√2; the solution is w⋆ = w₀ − e₁, so R = D = 1.
+    k − 1 tasks have the row e₂ and one (e₁ + e₂)/√2; the solution is w⋆ = −e₁, so R = D = 1.
     With probability (1 − 1/k)^{k−1} ≥ 1/e the odd task is seen exactly once, and then the seen-task
     loss is at least (1/16k)·2(k−1)/(2k−1). The product of the two is a lower bound of the
     expectation, for filter factors in [0, 1].
@@ -218,8 +200,6 @@ def seen_task(k: int, start: Any = None) -> Construction:
     ----------
     k : int
         At least 2.
-    start : array of shape (d,), d ≥ 2, optional
-        w₀; the origin in two dimensions if omitted.
 
     Examples
     --------
@@ -234,34 +214,26 @@ def seen_task(k: int, start: Any = None) -> Construction:
     their proof splits on.
     """
     k = validate.integer("k", k, 2, "the bound needs at least two tasks")
-    w0 = np.zeros(2) if start is None else np.asarray(start, dtype=np.float64)
-    if w0.ndim != 1 or len(w0) < 2 or not np.isfinite(w0).all():
-        raise ValueError(
-            f"start must be a finite vector of at least two features, got shape {w0.shape}"
-        )
-    e = np.eye(len(w0))
-    rows = np.array([e[1]] * (k - 1) + [(e[0] + e[1]) / np.sqrt(2)])
+    rows = np.array([[0.0, 1.0]] * (k - 1) + [np.full(2, np.sqrt(0.5))])
 
     def claim(filter_: Filter, steps: int) -> float:
         once = (1 - 1 / k) ** (steps - 1) / k
         factors = float(np.sum((1 + _residual_factors(filter_, steps)) ** 2))
         return once * factors * seen_task_loss(steps)
 
-    made = Construction("seen_task", rows, w0 - e[0], "seen_loss", _SEEN, claim)
-    made.origin = w0
-    return made
+    return Construction("seen_task", rows, np.array([-1.0, 0.0]), "seen_loss", claim)
 
 
 def unseen_task_loss(k: int, n_tasks: int) -> float:
     """Return (1 − 1/M)^k/(2M): one of M tasks was not drawn, and its label is a guess."""
-    return float((1 - 1 / n_tasks) ** k / (2 * n_tasks))
+    return (1 - 1 / n_tasks) ** k / (2 * n_tasks)
 
 
 def seen_task_probability(k: int) -> float:
     """Return (1 − 1/k)^{k−1}: the probability that the odd task is drawn exactly once in k
     draws.
     """
-    return float((1 - 1 / k) ** (k - 1))
+    return (1 - 1 / k) ** (k - 1)
 
 
 def seen_task_loss(k: int) -> float:
@@ -317,4 +289,4 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     def claim(filter_: Filter, steps: int) -> float:
         return _equiangular_loss(n_rare, cosine, n_tasks, filter_, steps)
 
-    return Construction("rare_tasks", rows, teacher, "worst_case", _WORST, claim)
+    return Construction("rare_tasks", rows, teacher, "worst_case", claim)

@@ -62,10 +62,14 @@ def next_task(kappa: Floats) -> float:
 
 def _largest(kappa: Floats) -> tuple[float, float]:
     """Return the largest c_k that a search over x_k and c_k proves, and its x_k."""
-    centre, width, ends, best = -0.4, 2.6, (0.5, len(kappa) + 1.001), (0.0, 1.0)
+    centre = -0.4  # of ln x_k
+    width = 2.6
+    ends = (0.5, len(kappa) + 1.001)  # of c_k
+    best = (0.0, 1.0)
     for _ in range(_ROUNDS):
         # The middle of the grid is the best x_k so far, at which the first c_k is proved already.
-        x, c = np.exp(centre + width * np.linspace(-1, 1, _GRID[0])), np.geomspace(*ends, _GRID[1])
+        x = np.exp(centre + width * np.linspace(-1, 1, _GRID[0]))
+        c = np.geomspace(*ends, _GRID[1])
         proved = _feasible(kappa, x[:, None], c[None, :])
         if not proved.any():
             break
@@ -73,10 +77,11 @@ def _largest(kappa: Floats) -> tuple[float, float]:
         rows = np.flatnonzero(proved[:, top])
         at = int(rows[len(rows) // 2])
         best = max(best, (float(c[top]), float(x[at])))
-        ends = float(c[top]), float(c[min(top + 2, len(c) - 1)])
+        ends = (float(c[top]), float(c[min(top + 2, len(c) - 1)]))
         if ends[1] <= ends[0] * (1 + _ENOUGH):
             break
-        centre, width = float(np.log(x[at])), (len(rows) / 2 + 1) * 2 * width / (_GRID[0] - 1)
+        centre = float(np.log(x[at]))
+        width *= (len(rows) + 2) / (_GRID[0] - 1)
     return best
 
 
@@ -155,15 +160,15 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
     """
     coefficients = coefficients_of(filter_, k)
     if coefficients is not None:
-        _check_order(coefficients, "coefficient", "falls", np.diff(coefficients) < 0)
+        _check_order("coefficient never falls", coefficients, 1)
         return np.asarray(ridge_share(coefficients))
     budgets = budgets_of(filter_, k)
     if budgets is None:
         return steps_of(filter_, k).kappa
     n_steps, sizes = budgets
-    _check_order(n_steps, "number of gradient steps", "rises", np.diff(n_steps) > 0)
+    _check_order("number of gradient steps never rises", n_steps, -1)
     if np.any(n_steps > 1):
-        _check_order(sizes, "step size", "rises", np.diff(sizes) > 0)
+        _check_order("step size never rises", sizes, -1)
     if float(sizes.max()) > 1 + ROUNDED:
         raise ValueError(
             f"the step size reaches {sizes.max():.6g}/R², and the bound needs at most 1/R²"
@@ -172,12 +177,13 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
         return np.asarray(-np.expm1(n_steps * np.log1p(-np.minimum(sizes, 1.0))))
 
 
-def _check_order(values: Any, name: str, allowed: str, wrong: Any) -> None:
+def _check_order(rule: str, values: Any, sign: int) -> None:
     """Raise ValueError naming the first pair of steps in the wrong order."""
-    if np.any(wrong):
+    wrong = sign * np.diff(values) < 0
+    if wrong.any():
         t = int(np.argmax(wrong))
         raise ValueError(
-            f"the bound for exchangeable orders needs a schedule whose {name} never {allowed}, got"
+            f"the bound for exchangeable orders needs a schedule whose {rule}, got"
             f" {values[t]:.6g} at step {t + 1} and {values[t + 1]:.6g} at step {t + 2} (in units of"
             " R²); use e.g. fl.schedules.minimax()"
         )

@@ -69,11 +69,7 @@ class Setting:
     def steps(self) -> Iterator[tuple[Floats, Floats]]:
         """Yield φ_t(ξ) at the eigenvalues, of shape (steps, n), and κ_t, of shape (steps, 1)."""
         n_steps = 1 if self.filter.horizon is None else self.k
-        length = max(1, _AT_ONCE // max(1, len(self.eigenvalues)))
-        for first in range(0, n_steps, length):
-            part = slice(first, min(first + length, n_steps))
-            factors = self.filter[part].table(self.eigenvalues * self.radius**2)
-            yield factors, self.kappas[part, None]
+        return factors_of(self.filter, n_steps, self.eigenvalues * self.radius**2, self.radius)
 
     @cached_property
     def extremes(self) -> tuple[Floats, Floats]:
@@ -139,6 +135,16 @@ class Setting:
         return math.inf if worst > 0 else 0.0
 
 
+def factors_of(
+    filter_: Filter, k: int, squares: Floats, radius: float
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield φ_t(s²) of some steps, of shape (steps, n), and κ_t = φ_t(R²), of shape (steps, 1)."""
+    length = max(1, _AT_ONCE // max(1, len(squares)))
+    for first in range(0, k, length):
+        part = filter_[first : min(first + length, k)]
+        yield part.table(squares), part.table(radius**2)[:, None]
+
+
 def same(values: Any) -> bool:
     """Return whether values agree up to rounding; False with a NaN among them."""
     return bool(np.ptp(values) <= CLOSE * np.max(np.abs(values)))
@@ -194,19 +200,13 @@ class Hypothesis:
 # ---- tasks and their order ----
 
 
-def _contradicts(s: Setting) -> str:
-    if s.tasks.is_realizable():
-        return (
-            f"the tasks contradict each other by a part of the distance D = {s.distance:.3g} to"
-            " their solution that is not negligible after k steps"
-        )
-    return "no model fits all tasks (see tasks.residual)"
-
-
 REALIZABLE = Hypothesis(
     "one model fits all tasks, as seen from the start",
     lambda s: s.contradiction <= _UNNOTICED / math.sqrt(s.k),
-    _contradicts,
+    lambda s: (
+        f"no model fits all tasks: they contradict each other by a part of the distance"
+        f" D = {s.distance:.3g} to their solution that counts after k steps (see tasks.residual)"
+    ),
 )
 UNIFORM = Hypothesis(
     "tasks are drawn uniformly with replacement",

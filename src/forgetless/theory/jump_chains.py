@@ -104,15 +104,14 @@ def jump_chain(
     >>> bad.dimensions[:-1], round(1000 * bad.claim(fl.Projection(), k=1000), 4)
     ((1, 3, 6, 18), 0.2095)
     """
-    levels = validate.integer("levels", levels, 1, "3 are enough for a hundred steps")
-    if levels > len(RATES):
-        raise ValueError(
-            f"levels must be at most {len(RATES)}, got {levels}; more add .0013 in the limit"
-        )
+    if levels not in range(1, len(RATES) + 1):
+        raise ValueError(f"levels must be 1 to {len(RATES)}, got {levels!r}; 3 for a hundred steps")
     k = validate.integer("k", k, 1, "ask for at least one step")
-    for name, value, end in (("factor", factor, 2), ("epsilon", epsilon, 1), ("ratio", ratio, 1)):
-        if not 0 < value < end:
-            raise ValueError(f"{name} must lie in (0, {end}), got {value!r}; leave it out")
+    if not (0 < factor < 2 and 0 < epsilon < 1 and 0 < ratio < 1):
+        raise ValueError(
+            "factor must lie in (0, 2), epsilon and ratio in (0, 1), got"
+            f" {factor!r}, {epsilon!r} and {ratio!r}; leave them out"
+        )
     p = ratio ** (-1.0 * np.arange(levels))
     p = p / p.sum()
     directions = np.ceil(2 * k * factor * p * epsilon / np.array(RATES[:levels])).astype(int)

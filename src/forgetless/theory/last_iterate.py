@@ -61,16 +61,11 @@ def descend(
     >>> fl.theory.descend(lambda w, m, t: w - m, [1, 1], [0.5, 0.5], [0.0]).tolist()
     [[0.5], [0.75]]
     """
-    w = np.array(start, dtype=np.float64)
-    if len(order) != len(step_sizes):
-        raise ValueError(
-            f"step_sizes must have one entry per step, got {len(step_sizes)} for {len(order)} steps"
-        )
-    path = np.empty((len(order), *w.shape))
+    path = [np.array(start, dtype=np.float64)]
     for t, (m, eta) in enumerate(zip(order, step_sizes, strict=True), start=1):
-        w = w - eta * np.asarray(gradient(w, int(m), t), dtype=np.float64)
-        path[t - 1] = w
-    return path
+        w = path[-1]
+        path.append(w - eta * np.asarray(gradient(w, int(m), t)))
+    return np.array(path[1:])
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,8 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
     one = step_size / step_size
     v = [2 * one / (K - t + 1) + one / K for t in range(K)]
     v.append(v[-1])
-    eta = [step_size * (K - t + 1) / K for t in range(1, K + 1)]
+    eta = linear_decay(k, step_size)
+    eta.append(step_size / K)
     c = []
     tail = 0 * one  # Σ_{s≥t} η_s v_s
     for t in range(K, 0, -1):

@@ -134,8 +134,6 @@ def every_k(kappa: float) -> float:
     >>> round(every_k(0.7), 3), round(every_k(1.0), 3)
     (0.646, 0.934)
     """
-    if not 0 < kappa < 2:
-        raise ValueError(f"kappa must lie in (0, 2), got {kappa}; it is φ(R²)")
     mu = kappa / 2 if kappa <= 1 else 1 / (2 * (2 - kappa))
     return (1 / math.e + (kappa + mu) / (2 - kappa)) / (2 - kappa) / (2 * kappa)
 

@@ -10,7 +10,6 @@ of step t + 1, g_k = (L − floor)/R²)
 The right side is a quadratic in w with a closed minimiser; η is found by a search.
 """
 
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -18,14 +17,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from forgetless import _validate as validate
+from forgetless._text import wrapped
 from forgetless._validate import Floats
-from forgetless.filters import Filter, GradientDescent
-from forgetless.lab.problem import check_still, has_next
+from forgetless.filters import Filter
+from forgetless.lab.problem import check_still
 from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering
 from forgetless.schedules import minimax, minimax_budget, resolve
 from forgetless.tasks import TaskCollection
+from forgetless.theory.hypotheses import factors_of
 
-_AT_ONCE = 2**20  # numbers in memory at once
 _LOG_ODDS = np.linspace(-14.0, 14.0, 29)  # ln(η/(1 − η)) of the first search
 _SEARCH = {"xatol": 1e-5}  # of the second one, in the same unit
 
@@ -49,8 +49,6 @@ class OracleBound:
     k : int
     radius : float
     schedule : schedule
-    status : str
-        "derived": proved here, not published.
     """
 
     value: float
@@ -61,21 +59,14 @@ class OracleBound:
     k: int
     radius: float
     schedule: Any
-    status: str = "derived"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values."""
-        shown = {"schedule": repr(self.schedule), "weights": self.weights.tolist()}
-        return {**vars(self), **shown}
 
     def __repr__(self) -> str:
-        text = (
+        return wrapped(
             f"expected loss on the next task ≤ {self.value:.6g} after k = {self.k:,} steps of"
             f" {self.schedule!r}, in any exchangeable order, whatever the labels: weights at"
             f" distance {self.distance:.4g} from the start have mean loss {self.loss:.6g}. Derived,"
             " unpublished: Theorem N of docs/proofs.md."
         )
-        return "\n".join(textwrap.wrap(text, 98, subsequent_indent="  "))
 
 
 def oracle_bound(
@@ -130,7 +121,12 @@ def oracle_bound(
     make = minimax_budget if scheme == "budget" else minimax
     fits = tasks.is_realizable()
     if eta is not None:
-        eta = _checked(eta, fits)
+        eta = validate.number("eta", eta, "η is a factor in (0, 1]", positive=True)
+        if eta > 1 or (eta == 1 and not fits):
+            raise ValueError(
+                f"eta must be at most 1, and below 1 where no model fits all tasks, got {eta:g};"
+                " leave it out"
+            )
     p = next_probabilities(tasks, as_ordering(ordering), k)
 
     def at(eta: float) -> RightSide:
@@ -143,18 +139,6 @@ def oracle_bound(
     )
 
 
-def _checked(eta: float, fits: bool) -> float:
-    """Return η as a float; ValueError outside (0, 1], and for 1 where no model fits all tasks."""
-    eta = validate.number("eta", eta, "η is a factor in (0, 1]", positive=True)
-    if eta > 1:
-        raise ValueError(f"eta must lie in (0, 1], got {eta:g}; leave it out")
-    if eta == 1 and not fits:
-        raise ValueError(
-            "eta must be below 1 where no model fits all tasks (see tasks.residual); leave it out"
-        )
-    return eta
-
-
 def next_probabilities(tasks: TaskCollection, ordering: Ordering, k: int) -> Floats:
     """Return the probabilities of each task at every step; ValueError where the order is not
     exchangeable.
@@ -163,8 +147,7 @@ def next_probabilities(tasks: TaskCollection, ordering: Ordering, k: int) -> Flo
     if ordering.stationary:
         law: Floats = ordering.moves(tasks.n_tasks, 0).probability
         return law
-    in_epochs = isinstance(ordering, WithoutReplacement)
-    if not in_epochs or k >= tasks.n_tasks or not has_next(ordering, tasks.n_tasks, k):
+    if not isinstance(ordering, WithoutReplacement) or k >= tasks.n_tasks:
         raise ValueError(
             f"ordering must be exchangeable with a task after the {k} steps: with replacement, or"
             f" without and k below the number of tasks, {tasks.n_tasks}; got {ordering!r}"
@@ -230,12 +213,10 @@ def _mean_surrogates(filter_: Filter, k: int, s: Floats, radius: float) -> tuple
     """
     values, place = np.unique(s, return_inverse=True)
     xi = (values / (radius or 1.0)) ** 2
-    linear, squared = xi.copy(), xi**2
-    if isinstance(filter_, GradientDescent) and np.all(np.asarray(filter_.n_steps) == 1):
-        return xi[place], xi[place] ** 2  # ψ_t = ξ
-    for first in range(0, k, length := max(1, _AT_ONCE // max(1, len(values)))):
-        part = filter_[first : min(first + length, k)]
-        psi = part.table(values**2) / part.table(radius**2)[:, None]
+    linear = xi.copy()
+    squared = xi**2
+    for factors, kappas in factors_of(filter_, k, values**2, radius):
+        psi = factors / kappas
         linear += psi.sum(axis=0)
         squared += (psi**2).sum(axis=0)
     return linear[place] / (k + 1), squared[place] / (k + 1)

@@ -1,12 +1,10 @@
 """Results of ``compare_bounds``: exact losses, the bounds that apply, and why others do not."""
 
-import textwrap
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from forgetless._table import Noted, Printed, Table, frame
-from forgetless.theory.hypotheses import REALIZABLE, Failure
+from forgetless.theory.hypotheses import Failure
 
 _FITTED = 1e-9
 """Residual up to which one model fits all tasks."""
@@ -65,11 +63,6 @@ class BoundCheck:
             return f"the trivial bound ½R²D² is smaller than {self.published:.6g}"
         return "; ".join(each.reason for each in self.failures)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values."""
-        values = {**asdict(self), "applies": self.applies, "reason": self.reason}
-        return {**values, "failures": [list(each) for each in self.failures]}
-
 
 @dataclass(frozen=True, repr=False)
 class BoundComparison(Printed):
@@ -106,14 +99,10 @@ class BoundComparison(Printed):
     notes: tuple[str, ...] = ()
     errors: dict[str, float] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, with ``bounds`` as a list of dicts."""
-        bounds = [check.to_dict() for check in self.bounds]
-        return {**vars(self), "bounds": bounds, "notes": list(self.notes)}
-
     def to_frame(self) -> Any:
         """Return the bounds as a pandas data frame, one row each."""
-        return frame(_columns(self.bounds))
+        columns = {name: [getattr(check, name) for check in self.bounds] for name in _SHOWN}
+        return frame(columns)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the exact losses and every bound that applies on one axis; returns the axes."""
@@ -125,10 +114,9 @@ class BoundComparison(Printed):
         """Return the smallest "upper" or the largest "lower" bound of a loss; None if none
         applies.
         """
+        wanted = (True, kind, quantity)
         checks = [
-            each
-            for each in self.bounds
-            if each.applies and each.kind == kind and each.quantity == quantity
+            each for each in self.bounds if (each.applies, each.kind, each.quantity) == wanted
         ]
         best = min if kind == "upper" else max
         return best(checks, key=lambda check: check.value or 0.0, default=None)
@@ -144,29 +132,22 @@ class BoundComparison(Printed):
             "ratio": [Noted(check.ratio, "×") for check in checks],
             "status": [check.status for check in checks],
         }
-        facts = ["* the trivial bound ½R²D², which is smaller"]
-        facts = facts if any(check.capped for check in checks) else []
+        facts = []
+        if any(check.capped for check in checks):
+            facts.append("* the trivial bound ½R²D², which is smaller")
         if self._noisy:
             facts.append(_NOISY)
         else:
             others = [check for check in self.bounds if not check.applies]
             facts += ["does not apply:", *(f"  {each.name}: {each.reason}" for each in others)]
         formats = {"value": ".6g", "ratio": ".3g"}
-        return Table("\n".join(self._losses()), columns, tuple(facts), formats=formats)
-
-    def __repr__(self) -> str:
-        table = self.table()
-        above = [*table.title.splitlines(), ""]
-        lines = [*_wrapped(above), table.text(), "", *_wrapped(table.facts)]
-        return "\n".join(lines)
+        return Table("\n".join([*self._losses(), ""]), columns, tuple(facts), formats=formats)
 
     @property
     def _noisy(self) -> bool:
         """Whether no upper bound applies, because no model fits all tasks."""
-        upper = [check for check in self.bounds if check.kind == "upper"]
-        failed = {each.hypothesis for check in upper for each in check.failures}
-        none = not any(check.applies for check in upper)
-        return none and REALIZABLE.text in failed and self.residual > _FITTED
+        applies = any(check.applies for check in self.bounds if check.kind == "upper")
+        return not applies and self.residual > _FITTED
 
     def _losses(self) -> list[str]:
         """Return what was computed, one sentence a line."""
@@ -191,19 +172,8 @@ class BoundComparison(Printed):
         return f"not known to any digit: what was computed, {_number(value)}, may be all rounding"
 
 
-def _wrapped(lines: Iterable[str]) -> list[str]:
-    return [
-        part for line in lines for part in textwrap.wrap(line, 98, subsequent_indent="    ") or [""]
-    ]
-
-
 def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.6g}"
-
-
-def _columns(bounds: Iterable[BoundCheck]) -> dict[str, list[Any]]:
-    rows = [check.to_dict() for check in bounds]
-    return {name: [row[name] for row in rows] for name in _SHOWN}
 
 
 _SHOWN = (
@@ -233,23 +203,3 @@ class BoundComparisons(Printed, dict[str | int, BoundComparison]):
         first = parts[0]
         title = f"after k = {first.k} steps: R = {first.radius:.6g}, D = {first.distance:.6g}"
         return Table(title, columns, number=".5g")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values, for every label."""
-        return {str(label): part.to_dict() for label, part in self.items()}
-
-    def to_frame(self) -> Any:
-        """Return the bounds of all schedules as a pandas data frame, with their labels in the first
-        column.
-        """
-        checks = [check for part in self.values() for check in part.bounds]
-        labels = [label for label, part in self.items() for _ in part.bounds]
-        return frame({"schedule": labels, **_columns(checks)})
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the exact average loss of every schedule, and its smallest bound; returns the
-        axes.
-        """
-        from forgetless.plots import plot_comparisons
-
-        return plot_comparisons(self, ax)

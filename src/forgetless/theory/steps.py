@@ -12,10 +12,8 @@ smaller is q, so a base is as steep as the schedule allows: of ridge steps that 
 budgets that of the fewest and smallest steps, and one fixed filter is its own.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,9 +35,6 @@ _STEEPEST = 1e12
 """φ′(0) from which on a step of a varying schedule has no bound: q is of that size."""
 
 LINEAR = "χ(ξ) = ξ"
-
-_BLOCK = 1024
-"""Steps whose cells are computed together."""
 
 
 Price = Callable[[int, float], float]
@@ -93,6 +88,8 @@ def in_units(filter_: Filter, radius: float) -> Filter:
     """Return the filter for tasks of radius 1 that is equivalent to this one for tasks of another
     radius.
     """
+    if radius == 0:
+        return filter_  # all losses are 0
     square = radius * radius
     if not 0.0 < square < np.inf or not 1.0 / square < np.inf:
         raise ValueError(
@@ -251,27 +248,20 @@ def _cells(filter_: GradientDescent, steepest: Floats, base: Floats) -> tuple[Fl
     Within a cell θ and ψ are largest at the left end, φ at the right. ``steepest`` is ψ_t at 0, of
     shape (n,); ``base`` holds χ at the ends of the cells.
     """
-
-    @lru_cache(maxsize=1)  # steps are asked for in order
-    def ends(block: int) -> tuple[Floats, Floats]:
-        """Return ψ at the left ends and φ at the right ends, each of shape (steps, cells)."""
-        part = slice(block * _BLOCK, (block + 1) * _BLOCK)
-        phi = filter_[part].table(EIGENVALUES)[:, 1:]
-        psi = phi[:, :-1] / base[1:-1] * (1 + ROUNDED)
-        psi = np.concatenate([steepest[part, None], psi], axis=1)
-        return psi, np.minimum(phi * (1 + ROUNDED), phi[:, -1:])
+    factors = filter_.table(EIGENVALUES)[:, 1:]
+    # ψ at the left ends and φ at the right ends, each of shape (steps, cells)
+    psi = factors[:, :-1] / base[1:-1] * (1 + ROUNDED)
+    psi = np.concatenate([steepest[:, None], psi], axis=1)
+    phi = np.minimum(factors * (1 + ROUNDED), factors[:, -1:])
 
     def price(t: int, m: float) -> float:
-        psi, phi = (each[t % _BLOCK] for each in ends(t // _BLOCK))
-        kappa = phi[-1]
-        theta = np.maximum(psi - kappa * (1 - ROUNDED), 0.0)
-        rest = 2 * m * theta + kappa * (kappa - phi) * (1 - ROUNDED) - theta * phi
+        kappa = phi[t, -1]
+        theta = np.maximum(psi[t] - kappa * (1 - ROUNDED), 0.0)
+        rest = 2 * m * theta + kappa * (kappa - phi[t]) * (1 - ROUNDED) - theta * phi[t]
         quotients = theta**2 / np.where(theta > 0.0, rest, 1.0)
         return float(quotients.max()) * (1 + 8 * ROUNDED)
 
-    blocks = range(math.ceil(len(steepest) / _BLOCK))
-    nu = [(psi * phi).max(axis=1) for psi, phi in map(ends, blocks)]
-    return np.concatenate(nu) * (1 + ROUNDED), price
+    return (psi * phi).max(axis=1) * (1 + ROUNDED), price
 
 
 def _free(t: int, m: float) -> float:  # noqa: ARG001 - the signature of prices

@@ -35,15 +35,14 @@ def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any
     0.069153
     """
     theta, coefficient, k = (np.asarray(x, dtype=np.float64) for x in (theta, coefficient, k))
-    if not ((theta > 0) & (theta < np.pi)).all():
+    inside = (theta > 0) & (theta < np.pi)
+    weighted = (coefficient >= 0) & np.isfinite(coefficient)
+    counted = (k >= 0) & (k == np.rint(k))
+    if not (inside.all() and weighted.all() and counted.all()):
         raise ValueError(
-            f"theta must lie in (0, π), got {theta.min()}..{theta.max()}; parallel tasks are one"
-            " task"
+            "theta must lie in (0, π), coefficient must be nonnegative and finite, and k hold"
+            f" nonnegative integers, got {theta}, {coefficient} and {k}"
         )
-    if not ((coefficient >= 0) & np.isfinite(coefficient)).all():
-        raise ValueError("coefficient must be nonnegative and finite; use 0 for no regularization")
-    if not ((k >= 0) & (k == np.rint(k))).all():
-        raise ValueError("k must hold nonnegative integers, the numbers of steps")
     loss = _loss(*_shape(theta), coefficient, k)
     return float(loss) if np.ndim(loss) == 0 else loss
 
@@ -59,15 +58,15 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     # c)φ).
     o, shrunk = phi * (c * s), coefficient * phi
     delta = 0.5 * (s - c) * (1.0 + shrunk)
-    radius = np.sqrt(delta * delta + o * o)
+    radius = np.hypot(delta, o)
     # radius ± delta without cancellation: their product is o².
     larger = radius + np.abs(delta)
-    smaller = o * o / np.where(larger > 0, larger, 1.0)
+    smaller = o * (o / larger)
     plus, minus = np.where(delta < 0, smaller, larger), np.where(delta < 0, larger, smaller)
     decrease = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
     # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        missing = np.minimum(o * (4 - 2 * phi) / decrease, 1.0)
+        missing = o * (4 - 2 * phi) / decrease
         # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny; near 1 its
         # distance from 1 is.
         weak = (
@@ -80,14 +79,10 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
         )
         high = np.exp(k * np.log1p(-missing))  # much faster than a power
         low = np.exp(k * logarithm)
-    high, low = np.where(k == 0, 1.0, high), np.where(k == 0, 1.0, low)
-    scale = 4 * np.where(radius > 0, radius, 1.0)
+    low = np.where(k == 0, 1.0, low)  # also where its logarithm is −∞
     along = high * (plus * c + o * s) + low * (minus * c - o * s)
     across = high * (o * c + minus * s) + low * (plus * s - o * c)
-    # Equal eigenvalues (θ = π/2): B is a multiple of the identity.
-    equal = radius == 0
-    along, across = np.where(equal, 2 * high * c, along), np.where(equal, 2 * high * s, across)
-    return np.asarray(np.maximum(along, across) / scale)
+    return np.asarray(np.maximum(along, across) / (4 * radius))
 
 
 _GRID = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
@@ -131,8 +126,6 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     """
     theta, k = np.broadcast_arrays(np.asarray(theta, float), np.asarray(k, float))
     two_task_loss(theta, 0.0, k)
-    if not (k >= 1).all():
-        raise ValueError("k must be at least 1; without a step there is nothing to choose")
     problems = np.stack([*_shape(theta.ravel()), k.ravel()])
     best, loss = _optimum(*problems)
     if not k.shape:

@@ -6,11 +6,10 @@ replacement; ``exchangeable`` for any shuffled order (docs/proofs.md). Derived h
 """
 
 import math
-import textwrap
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from forgetless import _validate as validate
+from forgetless._text import wrapped
 from forgetless._threads import one_blas_thread
 from forgetless.filters import Filter
 from forgetless.metrics import quantity as quantity_of
@@ -21,12 +20,6 @@ from forgetless.theory.bound import QUANTITIES
 from forgetless.theory.majorants import half_supremum
 from forgetless.theory.one_filter import one_filter
 from forgetless.theory.steps import LINEAR, Steps, in_units, steps_of
-
-_LABELS = {
-    "average_loss": "average loss",
-    "seen_loss": "loss on the tasks seen",
-    "next_loss": "loss on the next task",
-}
 
 ORDERINGS = {
     "with-replacement": "drawn independently with replacement",
@@ -50,8 +43,6 @@ class UpperBound:
     quantity : "average_loss", "seen_loss" or "next_loss"
     radius, distance : float
         R and D = ‖w₀ − w⋆‖.
-    status : str
-        "derived": proved here, not published.
     why : str
         The theorem, its base and mesh, and what it assumes.
     ordering : "with-replacement", "without-replacement" or "exchangeable"
@@ -63,31 +54,23 @@ class UpperBound:
     quantity: str
     radius: float
     distance: float
-    status: str
     why: str
     ordering: str = "with-replacement"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values."""
-        return asdict(self)
-
     def __repr__(self) -> str:
-        first = (
-            f"expected {_LABELS[self.quantity]} ≤ {_upwards(self.value)} after k = {self.k:,}"
-            f" steps (R = {self.radius:g}, D = {self.distance:g}), that is"
-            f" {_upwards(self.constant)} R²D²/k"
-        )
-        return "\n".join(
-            line
-            for each in (first, self.why)
-            for line in textwrap.wrap(each, 98, subsequent_indent="  ")
+        name = self.quantity.replace("_", " ")
+        return wrapped(
+            f"expected {name} ≤ {_upwards(self.value)} after k = {self.k:,} steps"
+            f" (R = {self.radius:g}, D = {self.distance:g}), that is"
+            f" {_upwards(self.constant)} R²D²/k",
+            self.why,
         )
 
 
 def _upwards(value: float) -> str:
     """Return six digits, rounded up."""
     text = f"{value:.6g}"
-    return text if float(text) >= value else f"{value * (1 + 1e-5):.6g}"
+    return text if float(text) >= value else f"{value * 1.00001:.6g}"
 
 
 @one_blas_thread()
@@ -169,8 +152,15 @@ def upper_bound(
             f"R²D² must be a float, got radius {radius!r} and distance {distance!r}; take units"
             " nearer to 1"
         )
-    _check_number_of_tasks(k, goal, order, n_tasks)
-    validate.check_memory(16.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
+    if order == "without-replacement" and (goal == "average_loss" or n_tasks is not None):
+        least = k + (goal == "next_loss")
+        n_tasks = validate.integer("n_tasks", n_tasks, least, f"it is M, of which {k} are seen")
+    elif n_tasks is not None:
+        raise ValueError(
+            'n_tasks is for ordering="without-replacement": other bounds hold for any number of'
+            " tasks"
+        )
+    validate.check_memory(400.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
     filter_ = in_units(resolve(schedule, k, radius), radius)
     if order == "with-replacement":
         unit, theorem = independent_draws(filter_, k, goal)
@@ -189,7 +179,6 @@ def upper_bound(
         quantity=goal,
         radius=radius,
         distance=distance,
-        status="derived",
         why=(
             f"Derived, unpublished: {theorem}. It holds for every collection that one model fits,"
             f" of {tasks} of norm at most R and any rank, {ORDERINGS[order]}."
@@ -210,28 +199,6 @@ def _named(ordering: OrderingLike | None, quantity: str) -> str:
             f'ordering must be "with-replacement" or "without-replacement", got {ordering!r}'
         )
     return kind
-
-
-def _check_number_of_tasks(k: int, quantity: str, order: str, n_tasks: int | None) -> None:
-    """Raise ValueError for a number of tasks that is missing, needless or too small."""
-    if n_tasks is None:
-        if order == "without-replacement" and quantity == "average_loss":
-            raise ValueError(
-                "n_tasks must be given for the average loss without replacement: it depends on k/M"
-            )
-        return
-    n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of tasks, M")
-    if order != "without-replacement":
-        raise ValueError(
-            'n_tasks is for ordering="without-replacement": other bounds hold for any number of'
-            " tasks"
-        )
-    least = k + (quantity == "next_loss")
-    if n_tasks < least:
-        raise ValueError(
-            f"n_tasks must be at least {least} for {k} steps without replacement"
-            f"{' and a next task' if least > k else ''}, got {n_tasks}; ask for fewer steps"
-        )
 
 
 def independent_draws(filter_: Filter, k: int, quantity: str) -> tuple[float, str]:

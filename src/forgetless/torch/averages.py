@@ -27,7 +27,7 @@ class StepSize(Mechanism):
     Smaller steps in later tasks leave more of what earlier ones have learned. Learning-rate
     schedulers within tasks do not see the factor. Of the mechanisms this is the most even where the
     number of tasks is known: :func:`cosine` was 7.6 points below the best one on average over nine
-    streams, and 18.8 at most (docs/deep-benchmark.md).
+    streams, and 18.8 at most (docs/benchmarks.md).
 
     Parameters
     ----------

