@@ -24,11 +24,10 @@ _EQUAL = 1e-12
 
 def optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     """Return the schedule of least objective; ValueError where it has no closed form."""
-    counted, factor, floor = law.measured(name, k, k)
 
     def loss(filter_: Filter) -> float:
         errors = second_moments(law, law.moments(filter_), k + 1, k)
-        return factor * float(errors[-1, counted].mean()) + floor
+        return float(law.evaluate(name, k, k, errors[-1].__getitem__))
 
     def of_constant(logarithm: float) -> float:
         return loss(Ridge(math.exp(logarithm)))

@@ -79,10 +79,11 @@ def _recorded(
             for b, filter_ in enumerate(problem.filters):
                 weights[b] = _stepped(weights[b], X, y, filter_[t], law.spectrum.rank)
         done = step
-        yield {
-            name: weights.copy() if name == "weights" else problem.values(name, step, squares)
-            for name in problem.metrics
-        }
+        found = {"weights": weights.copy()}
+        for name in problem.metrics:
+            if name != "weights":
+                found[name] = law.evaluate(name, problem.k, step, squares)
+        yield found
 
 
 def _stepped(

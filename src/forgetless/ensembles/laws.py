@@ -69,8 +69,8 @@ class Ensemble(Law):
         for filter_ in problem.filters:
             every = second_moments(self, self.moments(filter_), problem.k + 1, problem.steps[-1])
             for name, curve in curves.items():
-                points = [problem.values(name, t, every[t].__getitem__) for t in problem.steps]
-                curve.append(points)
+                steps = problem.steps
+                curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
         values = {name: np.array(curve) for name, curve in curves.items()}
         error = _ERROR + 8.0 * problem.k * float(np.finfo(float).eps)
         errors = dict.fromkeys(values, error)
