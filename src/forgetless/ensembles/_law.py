@@ -84,7 +84,11 @@ class Law(ABC):
         return float(left + (self.n_features - spectrum.rank)) / self.n_features
 
     def moments(self, filter_: Filter) -> StepMoments:
-        """Return the moments of the steps of a filter; ValueError where the nodes have no means."""
+        """Return the moments of the steps of a filter; ValueError where the nodes have no means.
+
+        With the singular values s and ξ = s², a = E Σφ(ξ)/d, a₂ = E Σφ(ξ)²/d and ν = E Σφ(ξ)²/ξ.
+        1 − 2a + a₂ is E Σ(1 − φ)²/d, plus the d − r dimensions that the task leaves alone.
+        """
         spectrum = self.spectrum
         xi = spectrum.singular_values**2
         factors = filter_.table(xi)
@@ -132,7 +136,8 @@ def second_moments(
 ) -> Floats:
     """Return E‖w_t − v_i‖² of shape (last + 1, P + 1) for t = 0..last, by the ensemble equation.
 
-    Column i = 0 is the distance to the start; the teachers are those of k tasks.
+    Column i = 0 is the distance to the start; the teachers are those of k tasks. A step takes a row
+    of P + 1 numbers to the next one, by equation (1); for its own teacher by equation (2).
     """
     order = law.teachers.order(k)
     n_points = int(order.max()) + 1

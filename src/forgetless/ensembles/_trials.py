@@ -2,7 +2,12 @@
 same tasks.
 
 A step of a trial is w ← w + Xᵀ g(XXᵀ)(y − Xw) = w + g(XᵀX) Xᵀ(y − Xw) with g(ξ) = φ(ξ)/ξ: the
-equation of ``equation.py`` on the smaller of both Gram matrices, for many tasks at once.
+equation of ``equation.py`` on the smaller of both Gram matrices, for many tasks at once. For a
+ridge step g(ξ) = 1/(ξ + λ), and for a projection 1/ξ: one linear system a trial. Any other filter
+needs the eigenvalues, which take four times as long.
+
+The order of draws, which a seed stands for: start and teachers of all tasks; then for every step X and
+the noise of its labels.
 """
 
 from collections.abc import Iterator
@@ -53,7 +58,10 @@ def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> 
 def _recorded(
     problem: Problem, rng: np.random.Generator, group: int
 ) -> Iterator[dict[str, Floats]]:
-    """Yield the metrics (B, N, …) of all schedules and N trials at every recorded step."""
+    """Yield the metrics (B, N, …) of all schedules and N trials at every recorded step.
+
+    The N trials of a group share the generator ``rng``; all schedules learn the same tasks.
+    """
     law = problem.law
     order = law.teachers.order(problem.k + 1)
 
@@ -93,7 +101,16 @@ def _stepped(
     filter_: Filter,
     rank: int,
 ) -> Floats:
-    """Return the weights (N, d) after one step of every trial on its own task of some rank."""
+    """Return the weights (N, d) after one step of every trial on its own task of some rank.
+
+    Parameters
+    ----------
+    w, X, y : arrays of shape (N, d), (N, n, d) and (N, n)
+    filter_ : Filter
+        Of one step.
+    rank : int
+        Of X: below min(n, d) the smaller Gram matrix is singular.
+    """
     transposed = np.swapaxes(X, 1, 2)
     residual = y - _product(X, w)
     tall = X.shape[1] > X.shape[2]

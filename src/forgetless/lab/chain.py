@@ -153,7 +153,8 @@ class Run:
 
     Attributes
     ----------
-    S : array of shape (states, Q, B, Q)
+    first, S : arrays of shape (states, Q, B, Q)
+        The moments before the first step, and now.
     marked : list of M arrays of shape (states, Q + r, B, Q + r), or None
         The moments of (U, δ), summed over the visits of each task.
     Q, size : int
@@ -176,7 +177,8 @@ class Run:
         self.size = len(U)
         check_states(problem, self.size, path)
         n_schedules = len(problem.filters)
-        self.S = np.repeat((U @ U.T)[None, :, None, :], n_schedules, axis=2)
+        self.first = np.repeat((U @ U.T)[None, :, None, :], n_schedules, axis=2)
+        self.S = self.first
         self.marked: list[Floats] | None = None
         if path:
             # (U, δ) has a coordinate more for every singular vector of the task.

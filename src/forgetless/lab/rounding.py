@@ -29,7 +29,7 @@ from forgetless._progress import track
 from forgetless._validate import Array, Floats
 from forgetless.lab.chain import Run, carry, work_of
 from forgetless.lab.coordinates import Coordinates, Maps
-from forgetless.lab.powers import Powers, whole_periods
+from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem
 from forgetless.metrics import Metric
 from forgetless.orderings import Moves
@@ -49,6 +49,10 @@ def relative_errors(
     problem: Problem, metrics: Sequence[Metric], values: Mapping[str, Floats]
 ) -> dict[str, float]:
     """Return the largest relative errors, at most 1, of losses and their differences.
+
+    The error of the average loss is that of ``_Errors.recorded``, at every recorded step. That of
+    any other metric is at most M times the largest of these, at any step, the start among them: the
+    loss of one task is at most M times the average.
 
     Values are of shape (B, n_steps, …).
     """
@@ -73,7 +77,12 @@ def relative_errors(
 
 
 class _Errors:
-    """The sums E and F of B schedules beside their moments S."""
+    """The sums E and F of B schedules beside their moments S.
+
+    E holds the errors that the steps made, F those that uncertain data make in every step; both are
+    lanes of the same recursion, of which the second has the uncertainty (8) as label noise and
+    probability 1. Labels do not matter to either, so that their maps have none.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -105,8 +114,12 @@ class _Errors:
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
         stops = self.problem.stops(steps[-1], work_of(self.problem, self.run.size))
         for low, high in pairwise(track(stops, "errors")):
-            # Whole periods at once, after the first steps.
-            near, far = whole_periods(powers, max(low, _FOLLOWED), high)
+            near = high
+            far = high
+            if powers is not None:
+                # Whole periods at once, after the first steps.
+                near = min(high, -(-max(low, _FOLLOWED) // powers.period) * powers.period)
+                far = near + (high - near) // powers.period * powers.period
             self._follow(low, near)
             if powers is not None and far > near:
                 self._jump(powers, far - near)

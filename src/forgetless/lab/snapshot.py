@@ -1,4 +1,14 @@
-"""What metrics are made of in exact expectations; ``trials.Trials`` is the same for runs."""
+"""What metrics are made of in exact expectations; ``trials.Trials`` is the same for runs.
+
+With the moments S = E[U Uᵀ; state] of ``chain`` every quantity is a sum over states of forms
+F S Fᵀ. The error along the singular vectors is R U, so that
+
+    E L(w; m) = ½ Σ_j s_j² R_j S R_jᵀ + floor,         over the singular vectors j of the task,
+    E w = w_ref + B E[z·1],                            a column of S,
+    E‖A w − b‖² = ‖F U‖²,   F = [A B, A w_ref − b].
+
+The loss on the next task is a sum over the moves s → d of its law: p times the loss in state s.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -80,7 +90,10 @@ class Snapshot:
     moved = property(lambda self: self._sums[3])
 
     def _of_visits(self, m: int) -> Floats:
-        """Return the visits of a task and the three sums over them, of shape (4, B)."""
+        """Return the visits of a task and the three sums over them, of shape (4, B).
+
+        X is the sum over visits of E[(U, δ)(U, δ)ᵀ], δ being the change of the outputs since then.
+        """
         assert self.run.marked is not None
         rows = slice(*self.tasks.offsets[m : m + 2])
         size = self.run.size
