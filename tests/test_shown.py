@@ -48,7 +48,7 @@ def test_one_step_is_drawn_as_dots_and_one_number_not_at_all():
     found = fl.expect(TASKS, NAMED, 40)
     ax = found.plot()
     assert [tick.get_text() for tick in ax.get_yticklabels()] == list(NAMED)
-    assert {float(line.get_xdata()[0]) for line in ax.get_lines()} >= set(found.average_loss[:, 0].tolist())
+    assert {float(x) for line in ax.get_lines() for x in line.get_xdata()} >= set(found.average_loss[:, 0].tolist())
     with pytest.raises(ValueError, match=r'average_loss after 40 steps is .* pass record="log" for a curve'):
         found.sel(schedule="rising").plot()
 

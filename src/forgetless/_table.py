@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -76,14 +77,11 @@ class Table:
 
     def where(self, **values: Any) -> "Table":
         """Return the rows whose columns have these values."""
-        keep = [
-            i
-            for i in range(len(self))
-            if all(self.columns[name][i] == value for name, value in values.items())
-        ]
-        return replace(
-            self, columns={name: [column[i] for i in keep] for name, column in self.columns.items()}
-        )
+        columns = self.columns
+        for name, value in values.items():
+            keep = [each == value for each in columns[name]]
+            columns = {key: list(compress(column, keep)) for key, column in columns.items()}
+        return replace(self, columns=columns)
 
     def printed(self) -> list[_PrintedColumn]:
         """Return the printed columns, the same for text and HTML."""
@@ -159,11 +157,9 @@ def _is_present(value: Any) -> bool:
 def _cell(value: Any, number: str) -> str:
     if not _is_present(value):
         return "–"
-    return (
-        readable_number(value, number)
-        if isinstance(value, Real) and not isinstance(value, Integral)
-        else label(value)
-    )
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return readable_number(value, number)
+    return label(value)
 
 
 def _aligned(column: _PrintedColumn, blank: int) -> list[str]:
@@ -179,7 +175,7 @@ def frame(columns: Mapping[str, Any]) -> Any:
     with needs("to_frame", "pandas", "plot"):
         import pandas
     flat = {
-        name: np.ravel(cells) if isinstance(cells, np.ndarray) else cells
+        name: cells.ravel() if isinstance(cells, np.ndarray) else cells
         for name, cells in columns.items()
     }
     return pandas.DataFrame(flat)

@@ -53,18 +53,14 @@ def wrapped(*lines: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    r"""Return the type and message of an error on one printable line, also where its message cannot
-    be read.
+    r"""Return the type and message of an error on one printable line.
 
     Examples
     --------
     >>> error_text(ValueError("no  such" + chr(10) + "file " + chr(0xD800)))
     'ValueError: no such file \\ud800'
     """
-    try:
-        message = " ".join(str(error).split())
-    except Exception as other:
-        message = f"its message cannot be read ({type(other).__name__})"
+    message = " ".join(str(error).split())
     return printable(f"{type(error).__name__}: {message}", 2000)
 
 

@@ -115,20 +115,9 @@ def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = N
     limit = MEMORY_LIMIT if limit is None else limit
     if not n_bytes <= limit:
         raise MemoryError(
-            f"{what} needs {readable(n_bytes)}, of which {readable(limit)} may be used here; {hint}"
+            f"{what} needs {n_bytes / 2**30:,.4g} GiB, of which {limit / 2**30:.3g} GiB may be used"
+            f" here; {hint}"
         )
-
-
-def readable(n_bytes: float) -> str:
-    """Return a number of bytes as text."""
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if n_bytes >= unit:
-            return (
-                f"{n_bytes / unit:,.3g} {name}"
-                if n_bytes < 1000 * unit
-                else f"{n_bytes / unit:,.0f} {name}"
-            )
-    return f"{n_bytes:.0f} bytes"
 
 
 def as_float(name: str, value: Any) -> Floats:

@@ -165,12 +165,6 @@ class Fields:
     """Arrays of a file that are taken out one by one; ValueError where dtype, shape or range is not
     as required.
 
-    Parameters
-    ----------
-    arrays : mapping of names to arrays
-    prefix : str
-        Stands before the names in error messages.
-
     Examples
     --------
     >>> import numpy as np
@@ -182,15 +176,8 @@ class Fields:
     ValueError: rows is below 0
     """
 
-    def __init__(self, arrays: Arrays, prefix: str = "") -> None:
+    def __init__(self, arrays: Arrays) -> None:
         self._arrays = dict(arrays)
-        self._prefix = prefix
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._arrays
-
-    def __len__(self) -> int:
-        return len(self._arrays)
 
     def array(
         self,
@@ -205,44 +192,27 @@ class Fields:
         """Return an array whose dtype is of one of the ``kinds``; None allows any length, or any
         shape.
         """
-        label = f"{self._prefix}{name}"
         if name not in self._arrays:
-            raise ValueError(f"{label} is missing")
+            raise ValueError(f"{name} is missing")
         array = self._arrays.pop(name)
         if array.dtype.kind not in kinds:
-            raise ValueError(f"{label} has the dtype {array.dtype}")
+            raise ValueError(f"{name} has the dtype {array.dtype}")
         if shape is not None:
             same = [want in (None, n) for want, n in zip(shape, array.shape, strict=False)]
             if len(shape) != array.ndim or not all(same):
-                raise ValueError(f"{label} has the shape {array.shape}, not {shape}")
+                raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
         if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{label} is not finite")
+            raise ValueError(f"{name} is not finite")
         if low is not None and (array < low).any():
-            raise ValueError(f"{label} is below {low}")
+            raise ValueError(f"{name} is below {low}")
         if high is not None and (array > high).any():
-            raise ValueError(f"{label} is above {high}")
+            raise ValueError(f"{name} is above {high}")
         return array
-
-    def integer(self, name: str, low: int = 0, high: int = 10**15) -> int:
-        """Return an integer."""
-        return int(self.array(name, "iu", (), low=low, high=high))
-
-    def number(self, name: str, low: float = 0.0) -> float:
-        """Return a finite number."""
-        return float(self.array(name, "f", (), low=low))
-
-    def part(self, prefix: str) -> "Fields":
-        """Return the arrays whose names begin with ``prefix``, without it; they are removed from
-        these.
-        """
-        names = [name for name in self._arrays if name.startswith(prefix)]
-        taken = {name.removeprefix(prefix): self._arrays.pop(name) for name in names}
-        return Fields(taken, self._prefix + prefix)
 
     def end(self) -> None:
         """Raise ValueError if an array was not taken out."""
         if self._arrays:
-            raise ValueError(f"{self._prefix}{next(iter(self._arrays))} does not belong there")
+            raise ValueError(f"{min(self._arrays)} does not belong there")
 
 
 def replace_file(path: str | Path, content: bytes | memoryview) -> None:
@@ -275,16 +245,16 @@ def replace_file(path: str | Path, content: bytes | memoryview) -> None:
 def check_target(path: str | Path) -> Path:
     """Return the file that a path stands for; an OSError where it cannot be replaced."""
     target = Path(os.path.realpath(path))
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
     # What is still a link leads back to itself.
     if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise FileExistsError(f"{target} is a device, pipe or broken link; give the name of a file")
+        raise FileExistsError(
+            f"{target} is a folder, device, pipe or broken link; give the name of a file"
+        )
     if target.exists() and not (target.stat().st_mode & 0o222 and os.access(target, os.W_OK)):
         raise PermissionError(f"{target} is read-only; allow writing, or give another name")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {target.parent}; create it first")
     check_folder(target.parent)
+    if not target.parent.exists():
+        raise FileNotFoundError(f"there is no folder {target.parent}; create it first")
     return target
 
 
@@ -304,12 +274,8 @@ def check_folder(folder: Path) -> None:
 def check_source(path: str | Path) -> Path:
     """Return the path of a regular file; FileNotFoundError for anything else."""
     path = Path(path)
-    if path.is_dir():
-        raise FileNotFoundError(f"{path} is a folder, not a file")
-    if path.is_symlink() and not path.exists():
-        raise FileNotFoundError(f"{path} is a broken link, or one that leads back to itself")
-    if path.exists() and not path.is_file():
-        raise FileNotFoundError(f"{path} is a device or pipe, not a file")
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
-    return path
+    if path.is_file():
+        return path
+    if path.is_symlink() or path.exists():
+        raise FileNotFoundError(f"{path} is a folder, device, pipe or broken link, not a file")
+    raise FileNotFoundError(f"there is no file {path}")

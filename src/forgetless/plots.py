@@ -12,7 +12,7 @@ import numpy as np
 
 from forgetless._text import figure_label, needs
 
-__all__ = ["COLOURS", "COLUMN", "MARKERS", "STYLES", "look", "publication"]
+__all__ = ["COLOURS", "COLUMN", "MARKERS", "STYLES", "dots", "look", "publication"]
 
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""
@@ -34,7 +34,6 @@ def publication() -> Iterator[Any]:
 
     settings: Any = {
         "font.size": 8,
-        "axes.labelsize": 8,
         "axes.titlesize": 8,
         "legend.fontsize": 7,
         "xtick.labelsize": 7,
@@ -69,9 +68,9 @@ def look(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
 
 
-def marker(i: int) -> str:
-    """Return the marker of the i-th line."""
-    return MARKERS[i % len(MARKERS)]
+def dots(i: int) -> dict[str, Any]:
+    """Return colour and marker of the i-th line where it is points only."""
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "linewidth": 0}
 
 
 def plot_advice(advice: Any, ax: Any = None) -> Any:
@@ -79,12 +78,10 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     regularization.
     """
     ax = axes_of(ax, 1.4 * WIDTH, HEIGHT)
-    searched = [option for option in advice.options if option.scale is not None]
-    for i, option in enumerate(searched):
-        ax.plot(option.scales, option.losses, label=figure_label(option.shape, 60), **look(i))
-        colour = look(i)["color"]
-        ax.plot(option.scale, option.loss, marker=marker(i), color=colour, zorder=3)
-    for option in advice.options:
+    for i, option in enumerate(advice.options):
+        if len(option.scales) > 1:
+            ax.plot(option.scales, option.losses, label=figure_label(option.shape, 60), **look(i))
+            ax.plot(option.scale, option.loss, zorder=3, **dots(i))
         if option.shape == "no regularization":
             ax.axhline(option.loss, color="0.5", linewidth=0.8, zorder=1, label=option.shape)
     name = advice.objective.replace("_", " ")
@@ -107,6 +104,9 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     """
     steps = curves.steps
     values = curves.means(metric).reshape(-1, len(steps))
+    # What is positive and nothing but rounding would stretch a logarithmic axis.
+    floor = 1e-13 * np.nanmax(values) if np.nanmin(values) >= 0 else -np.inf
+    values = np.where(values < floor, np.nan, values)
     runs = len(curves.coordinates.get("trial", ()))
     name = _named(metric, runs)
     labels = [figure_label(label, 60) for label in curves.labels]
@@ -116,14 +116,14 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
                 f"{metric} after {steps[0]} steps is {float(values[0, 0]):.6g}: one number, and"
                 ' nothing to draw; pass record="log" for a curve'
             )
-        return _dots(labels, _above_rounding(values)[:, 0], f"{name} after {steps[0]} steps", ax)
-    ax = _lines(labels, steps, _above_rounding(values), name, ax)
+        return _row_each(labels, values[:, 0], f"{name} after {steps[0]} steps", ax)
+    ax = _lines(labels, steps, values, name, ax)
     if runs > 1:
         every = curves.values[metric].reshape(-1, runs, len(steps))
-        bands = _above_rounding(np.quantile(every, [0.1, 0.9], axis=1), values)
+        bands = np.quantile(every, [0.1, 0.9], axis=1)
+        bands[bands < floor] = np.nan
         for i, (low, high) in enumerate(zip(*bands, strict=True)):
-            colour = look(i)["color"]
-            ax.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
+            ax.fill_between(steps, low, high, color=look(i)["color"], alpha=0.18, linewidth=0)
     return ax
 
 
@@ -132,21 +132,19 @@ def _named(metric: str, runs: int) -> str:
     if metric == "worst_case":
         return "worst-case loss, ‖w⋆‖ = 1"
     name = metric.replace("_", " ").replace("seen loss", "seen-task loss")
-    if runs == 1:
-        return name
-    return f"mean {name}" if runs else f"expected {name}"
+    return {0: f"expected {name}", 1: name}.get(runs, f"mean {name}")
 
 
-def _dots(labels: list[str], values: Any, name: str, ax: Any) -> Any:
+def _row_each(labels: list[str], values: Any, name: str, ax: Any) -> Any:
     """Draw one dot for every label, with its number."""
     ax = axes_of(ax, WIDTH, 0.8 + 0.3 * len(labels))
-    for i, value in enumerate(values):
-        ax.plot(value, i, marker=marker(i), color=look(i)["color"], linewidth=0)
-        place = {"xytext": (6, -3), "textcoords": "offset points"}
-        ax.annotate(f"{value:.3g}", (value, i), **place)
-        ax.axhline(i, color="0.85", linewidth=0.5, zorder=0)
-    ax.set_yticks(range(len(labels)), labels=labels)
+    rows = range(len(labels))
+    ax.plot(values, rows, **dots(0))
+    for place in zip(values, rows, strict=True):
+        ax.annotate(f"{place[0]:.3g}", place, xytext=(6, -3), textcoords="offset points")
+    ax.set_yticks(rows, labels=labels)
     ax.set(xlabel=name)
+    ax.grid(axis="y", linewidth=0.5)
     ax.margins(x=0.15, y=0.15)
     least = np.nanmin(values)
     if least > 0 and np.nanmax(values) > 30 * least:
@@ -162,8 +160,8 @@ def _lines(labels: list[str], steps: Any, values: Any, name: str, ax: Any) -> An
     """Draw one line of values over steps for every label, or one without."""
     ax = axes_of(ax, WIDTH, HEIGHT)
     for i, line in enumerate(values):
-        dots = marker(i) if len(steps) <= 12 else None
-        ax.plot(steps, line, marker=dots, label=labels[i] if labels else None, **look(i))
+        marker = dots(i)["marker"] if len(steps) <= 12 else None
+        ax.plot(steps, line, label=labels[i] if labels else None, marker=marker, **look(i))
     wide = steps[0] > 0 and steps[-1] >= 10 * steps[0]
     positive = np.nanmin(values) > 0
     ax.set(xscale="log" if wide else "linear", yscale="log" if positive else "linear")
@@ -173,47 +171,24 @@ def _lines(labels: list[str], steps: Any, values: Any, name: str, ax: Any) -> An
     return ax
 
 
-def _above_rounding(values: Any, beside: Any = None) -> Any:
-    """Return values without those that are positive and nothing but rounding: they would stretch a
-    logarithmic axis.
-    """
-    beside = values if beside is None else beside
-    largest = np.nanmax(beside)
-    if np.nanmin(beside) < 0 or largest <= 0:
-        return values
-    return np.where(values < 1e-13 * largest, np.nan, values)
-
-
 def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one
     of them as a dot.
     """
-    checks = sorted(
-        (check for check in comparison.bounds if check.applies), key=lambda check: check.value
-    )
+    checks = [check for check in comparison.bounds if check.applies]
+    checks.sort(key=lambda check: check.value)
     ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(checks)))
-    titles = {
-        "average_loss": "exact average loss",
-        "seen_loss": "exact seen-task loss",
-        "next_loss": "exact next-task loss",
-    }
-    for i, (name, title) in enumerate(titles.items()):
+    names = ["average_loss", "seen_loss", "next_loss"]
+    titles = ["exact average loss", "exact seen-task loss", "exact next-task loss"]
+    for i, (name, title) in enumerate(zip(names, titles, strict=True)):
         value = getattr(comparison, name)
         if value is not None and value > 0:
             ax.axvline(value, label=title, **look(i))
     for row, check in enumerate(checks):
-        at = list(titles).index(check.quantity)
-        ax.plot(
-            check.value,
-            row,
-            marker="<" if check.kind == "upper" else ">",
-            color=COLOURS[at],
-            linewidth=0,
-        )
-    ax.set_yticks(
-        range(len(checks)),
-        labels=[figure_label(f"{check.name} ({check.kind})", 60) for check in checks],
-    )
+        mark = {"marker": "<" if check.kind == "upper" else ">"}
+        ax.plot(check.value, row, **dots(names.index(check.quantity)) | mark)
+    labels = [figure_label(f"{check.name} ({check.kind})", 60) for check in checks]
+    ax.set_yticks(range(len(checks)), labels=labels)
     marks = "◂ at most, ▸ some tasks have this"
     ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; {marks}")
     ax.margins(y=0.15)
@@ -221,88 +196,12 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_comparisons(comparisons: Any, ax: Any = None) -> Any:
-    """Draw the exact average loss of several schedules, each on the range up to its smallest
-    bound.
-    """
-    ax = axes_of(ax, 1.2 * WIDTH, 0.8 + 0.35 * len(comparisons))
-    for row, part in enumerate(comparisons.values()):
-        upper = part.sharpest("upper")
-        exact = part.average_loss
-        if upper is not None and upper.value > 0:
-            ax.plot([exact or upper.value, upper.value], [row, row], color="0.6")
-            ax.plot(upper.value, row, marker="<", color="0.4", linewidth=0)
-        if exact:
-            ax.plot(exact, row, marker="o", color=COLOURS[0], linewidth=0)
-    ax.set_yticks(
-        range(len(comparisons)), labels=[figure_label(label, 30) for label in comparisons]
-    )
-    first = next(iter(comparisons.values()))
-    ax.set(xscale="log", xlabel=f"average loss after {first.k} steps: exact ●, at most ◂")
-    ax.margins(y=0.2)
-    ax.invert_yaxis()
-    return ax
-
-
-def plot_schedule(coefficients: Any, constant: float | None, title: str, ax: Any = None) -> Any:
+def plot_schedule(coefficients: Any, constant: float, title: str, ax: Any = None) -> Any:
     """Draw the coefficients of a schedule over the steps, and the best constant as a line."""
     ax = axes_of(ax, WIDTH, HEIGHT)
-    values = np.asarray(coefficients)
-    ax.plot(
-        np.arange(1, len(values) + 1), values, drawstyle="steps-mid", label="optimal", **look(0)
-    )
-    if constant is not None:
-        ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))
+    t = np.arange(1, len(coefficients) + 1)
+    ax.plot(t, coefficients, drawstyle="steps-mid", label="optimal", **look(0))
+    ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))
     ax.set(xlabel="step t", ylabel="coefficient λ", title=figure_label(title, 80), ylim=(0, None))
     ax.legend()
-    return ax
-
-
-def plot_forgetting(
-    tasks: list[str],
-    errors: Any,
-    all_seen: Any,
-    measure: str = "RMSE",
-    n_lines: int = 6,
-    ax: Any = None,
-) -> Any:
-    """Draw the error of some tasks from when they were learned on, and of all seen tasks in
-    black.
-    """
-    ax = axes_of(ax)
-    steps = np.arange(1, len(tasks) + 1)
-    picked = np.unique(np.linspace(0, len(tasks) - 1, min(n_lines, len(tasks))).round().astype(int))
-    for i, m in enumerate(picked):
-        marker = MARKERS[i] if m == len(tasks) - 1 else None  # the last task is a single point
-        ax.plot(
-            steps[m:], errors[m:, m], label=figure_label(tasks[m]), marker=marker, **look(i % 6)
-        )
-    ax.plot(steps, all_seen, color="black", linewidth=1.8, label="all seen")
-    ax.set(xlabel="tasks learned", ylabel=f"{measure} on held-out rows", ylim=(0, None))
-    ax.legend(ncols=2, fontsize=6)
-    return ax
-
-
-def plot_befores(steps: Any, lines: dict[str, Any], measure: str = "RMSE", ax: Any = None) -> Any:
-    """Draw the errors of each task before it was learned, of a model and of what needs no
-    features.
-    """
-    ax = axes_of(ax)
-    for i, (name, errors) in enumerate(lines.items()):
-        ax.plot(steps, errors, label=figure_label(name), **look(i))
-    ax.set(xlabel="task", ylabel=f"{measure} before learning", ylim=(0, None))
-    ax.legend(fontsize=6)
-    return ax
-
-
-def plot_reliability(probabilities: Any, fractions: Any, errors: Any, ax: Any = None) -> Any:
-    """Draw the fraction of right predictions, with its standard errors, against the probability
-    predicted for them.
-    """
-    ax = axes_of(ax)
-    ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.8)
-    ax.errorbar(
-        probabilities, fractions, yerr=2 * np.asarray(errors), fmt="o", color=COLOURS[0], capsize=2
-    )
-    ax.set(xlabel="probability predicted", ylabel="fraction right", xlim=(0, 1.02), ylim=(0, 1.02))
     return ax

@@ -5,9 +5,9 @@ same call resumes after Ctrl-C, a crash or a loss of power. joblib starts the pr
 machine. Inside ``joblib.parallel_config("dask")`` the cells run on a dask cluster instead.
 
 A worker process can die: of a bug in compiled code, or for want of memory. On this machine one
-death breaks joblib's whole pool, and nobody knows which of the cells in flight was guilty. So they
-are run again in halves, until a cell that kills its worker is alone; after ``MAX_DEATHS`` deaths
-alone it is recorded as failed. A dask scheduler runs lost cells again by itself.
+death breaks joblib's whole pool, and nobody knows which of the cells in flight was guilty. So each
+of them is run again alone; after ``MAX_DEATHS`` deaths alone it is recorded as failed. A dask
+scheduler runs lost cells again by itself.
 """
 
 import hashlib
@@ -16,7 +16,6 @@ import itertools
 import json
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -28,7 +27,8 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
 from forgetless._progress import track
-from forgetless._text import error_text, needs
+from forgetless._table import frame
+from forgetless._text import error_text
 from forgetless.errors import StoreError
 
 __all__ = ["Results", "load", "run"]
@@ -45,6 +45,8 @@ TABLE = """CREATE TABLE IF NOT EXISTS cell (
 
 COLUMNS = ("error", "seconds", "version")
 """Columns that every row has beside arguments and results."""
+
+_RESERVED = ", ".join(COLUMNS)
 
 Arguments = dict[str, Any]
 Cells = list[tuple[str, Arguments]]
@@ -67,9 +69,8 @@ class Results(list[dict[str, Any]]):
 
     def to_frame(self) -> Any:
         """Return them as a pandas data frame."""
-        with needs("to_frame", "pandas", "plot"):
-            import pandas
-        return pandas.DataFrame(list(self))
+        names = dict.fromkeys(name for row in self for name in row)
+        return frame({name: [row.get(name) for row in self] for name in names})
 
 
 def run(
@@ -239,9 +240,8 @@ def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str
     for point in points:
         if not isinstance(point, Mapping):
             raise TypeError(f"grid must be a dict of lists or a list of dicts, got {point!r} in it")
-        if {*COLUMNS, "result"} & {*point}:
-            names = ", ".join(COLUMNS)
-            raise ValueError(f"arguments may not be called result, {names}, got {point!r}")
+        if not {*COLUMNS, "result"}.isdisjoint(point):
+            raise ValueError(f"arguments may not be called result, {_RESERVED}, got {point!r}")
         try:
             key = json.dumps([version, point], sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -260,10 +260,9 @@ def _outcome(function: Callable[..., Any], key: str, arguments: Arguments) -> _O
     message = None
     try:
         value = function(**arguments)
-        if isinstance(value, Mapping) and {*arguments, *COLUMNS} & {*value}:
+        if isinstance(value, Mapping) and not {*arguments, *COLUMNS}.isdisjoint(value):
             raise ValueError(
-                f"names of results must differ from those of arguments, {' and '.join(COLUMNS)},"
-                f" got {', '.join(map(str, value))}"
+                f"names of results must differ from those of arguments, {_RESERVED}, got {[*value]}"
             )
         result = json.dumps(value, default=_plain)
     except (Exception, SystemExit) as error:
@@ -284,36 +283,39 @@ def _dead(key: str, reason: object) -> _Outcome:
 
 def _from_processes(function: Callable[..., Any], cells: Cells, n_jobs: int) -> Iterator[_Outcome]:
     """Yield the outcomes of cells from processes of this machine, as they arrive."""
-    deaths: Counter[str] = Counter()
-    groups = [cells]  # the last one is run first
-    while groups:
-        waiting = dict(groups.pop())
-        started: dict[str, Arguments] = {}
+    waiting = dict(cells)
+    while waiting:
+        started: set[str] = set()
         pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
         try:
             for outcome in pool(_calls(function, dict(waiting), started)):
                 del waiting[outcome.key]
                 yield outcome
-        except TerminatedWorkerError as error:
-            suspects = [cell for cell in waiting.items() if cell[0] in started]
-            groups.append([cell for cell in waiting.items() if cell[0] not in started])
-            if len(suspects) == 1:
-                key = suspects[0][0]
-                deaths[key] += 1
-                if deaths[key] == MAX_DEATHS:
-                    yield _dead(key, error)
-                    continue
-            half = len(suspects) // 2
-            groups += [suspects[half:], suspects[:half]]
+        except TerminatedWorkerError:
+            for key in started & waiting.keys():
+                yield _alone(function, key, waiting.pop(key))
 
 
 def _calls(
-    function: Callable[..., Any], cells: dict[str, Arguments], started: dict[str, Arguments]
+    function: Callable[..., Any], cells: Mapping[str, Arguments], started: set[str]
 ) -> Iterator[Any]:
     """Yield calls for joblib, which takes them when a worker is free, and note which it took."""
     for key, arguments in cells.items():
-        started[key] = arguments
+        started.add(key)
         yield delayed(_outcome)(function, key, arguments)
+
+
+def _alone(function: Callable[..., Any], key: str, arguments: Arguments) -> _Outcome:
+    """Return the outcome of one cell from a process of its own, which may die some times."""
+    for _ in range(MAX_DEATHS):
+        try:
+            # With n_jobs=1 joblib would compute it in this process.
+            outcomes: list[_Outcome] = Parallel(n_jobs=2)(_calls(function, {key: arguments}, set()))
+        except TerminatedWorkerError as error:
+            outcomes = [_dead(key, error)]
+        else:
+            break
+    return outcomes[0]
 
 
 def _from_dask(client: Any, function: Callable[..., Any], cells: Cells) -> Iterator[_Outcome]:

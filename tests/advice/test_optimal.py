@@ -93,7 +93,7 @@ def test_it_is_a_schedule_like_any_other(rng):
     assert fl.simulate(tasks, found, 12, seed=0).average_loss.shape[0] == 1
     assert fl.compare_bounds(tasks, found, 12).k == 12
     assert found(12, tasks.radius) == fl.Ridge(np.array(found.coefficients))
-    assert "k=12" in repr(found)
+    assert "stationarity=" in repr(found)
     with pytest.raises(ValueError, match="schedule gives 12 steps but k is 13"):
         fl.expect(tasks, found, 13)
 

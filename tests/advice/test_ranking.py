@@ -27,7 +27,7 @@ def test_the_choice_is_as_good_as_a_fine_grid_of_constants(family, rng):
     assert advice.options[0].loss <= min(constants) * 1.001 + 1e-13
     mine = min(shape_losses(advice)["constant"], shape_losses(advice)["no regularization"])
     assert mine <= min(constants) * 1.001 + 1e-13
-    assert advice.best is advice.options[0].schedule
+    assert advice.best == advice.options[0].schedule
 
 
 def test_held_out_loss_against_all_orders(rng):
@@ -119,8 +119,7 @@ def test_every_loss_is_that_of_one_evaluation(ordering, objective, rng):
             found = fl.expect(tasks, schedule, k, ordering=ordering, metrics=objective)
             exact = found.values[objective][0]
         assert option.loss == pytest.approx(exact, rel=1e-8)
-        if option.scale is not None:
-            assert option.loss == min(option.losses)
+        assert option.loss == min(option.losses)
     assert ("cyclic, Cai & Diakonikolas" in shape_losses(advice)) == isinstance(ordering, fl.Cyclic)
 
 
@@ -132,11 +131,10 @@ def test_the_table_and_the_sentence(rng):
     assert losses == sorted(losses)
     first = advice.options[0]
     assert (first.shape, first.code) == ("mine", "also['mine']")
-    assert first.strengths == pytest.approx(best[[0, -1]] / tasks.radius**2)
+    first_and_last = [f"{each / tasks.radius**2:.3g}" for each in best[[0, -1]]]
+    assert advice.table().columns["λ/R²"][0] == " … ".join(first_and_last)
     ratio = shape_losses(advice)["constant"] / first.loss
     assert f"{ratio:.3g} times as much with the best constant λ" in advice.why
-    averaged = fl.expect(tasks, fl.Projection(), 30, average=2).average_loss[0]
-    assert advice.averaged == pytest.approx(averaged, rel=1e-12)
     assert advice.why in " ".join(repr(advice).split())
     assert advice.to_frame()["loss"].tolist() == losses
     assert advice.table().columns["× best"][1] == losses[1] / losses[0]
@@ -194,7 +192,7 @@ BAD = [
     (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
     (lambda: fl.advise(TASKS, 5, objective=THREE), ValueError, r"objective must hold .* shape \(2,\).*got \(3,\)"),
     (lambda: fl.advise(TASKS, 5, objective=COLUMN), ValueError, r"got \(2, 1\); hold out rows"),
-    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "ordering must be an Ordering"),
+    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, r"ordering must be one of .* got 1"),
     (lambda: fl.advise(TASKS, 5, ordering=Elsewhere()), TypeError, "no exact expectation"),
     (lambda: fl.advise(TASKS, 5, ordering=fl.WithoutReplacement()), ValueError, "k must be at most"),
 ]

@@ -13,9 +13,9 @@ import html5lib
 import numpy as np
 import pytest
 
+import forgetless as fl
 from forgetless import cli
 from forgetless._text import figure_label, printable
-from forgetless.plots import plot_forgetting
 
 HOSTILE = [
     "[/]",
@@ -143,15 +143,15 @@ def test_labels_are_drawn_as_they_are(name):
     import matplotlib as mpl
 
     mpl.use("Agg")
-    errors = np.ones((2, 2))
+    curves = fl.expect(fl.TaskCollection([([[1.0]], [1.0])]), {name: 1.0, "other": 2.0}, 3, record="all")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "Glyph")
-        ax = plot_forgetting([name, "other"], errors, np.ones(2))
+        ax = curves.plot()
         ax.figure.savefig(io.BytesIO(), format="png")
     shown = [text.get_text().strip().replace("\\$", "$") for text in ax.get_legend().get_texts()]
-    assert shown[0] == printable(name, 14)
-    assert len(figure_label(name)) <= 14 + name.count("$") + 1
+    assert shown[0] == printable(name, 60)
+    assert len(figure_label(name, 14)) <= 14 + name.count("$") + 1
     mpl.pyplot.close(ax.figure)
 
 

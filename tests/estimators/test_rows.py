@@ -43,7 +43,7 @@ def test_rows_are_a_commutative_monoid(dense, center, seed, cuts):
     assert_same(b + a, a + b)
     assert_same(a + (b + c), (a + b) + c)
     assert_same((a + b).decayed(0.5), a.decayed(0.5) + b.decayed(0.5))
-    assert_same((a + b).widened(2, dense), a.widened(2, dense) + b.widened(2, dense))
+    assert_same((a + b).widened(2), a.widened(2) + b.widened(2))
     place = np.array([1, -1, 0])
     assert_same((a + b).with_targets(place), a.with_targets(place) + b.with_targets(place))
 
@@ -59,7 +59,7 @@ def test_statistics_are_what_their_names_say(dense):
     np.testing.assert_allclose(rows.cross, A.T @ (w[:, None] * B))
     np.testing.assert_allclose(rows.squares, w @ B**2)
     wide = Rows.of(np.hstack([X, np.zeros((60, 2))]), Y, w, dense=dense)
-    assert_same(rows.widened(2, dense), wide)
+    assert_same(rows.widened(2), wide)
     assert_same(Rows.of(sparse.csr_matrix(X), Y, w, dense=dense), rows, 1e-7)
     twice = np.repeat(np.arange(60), 2)
     assert_same(Rows.of(X[twice], Y[twice], dense=dense), Rows.of(X, Y, np.full(60, 2.0), dense=dense))

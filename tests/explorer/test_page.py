@@ -156,7 +156,11 @@ MANY = fl.TaskCollection([(X := RNG.standard_normal((50, 50)), X @ np.ones(50)) 
 BAD = [
     (lambda: fl.explore([1]), TypeError, "wrap pairs as fl.TaskCollection"),
     (lambda: fl.explore(schedule=fl.Ridge(1.0)), TypeError, "schedule needs tasks"),
-    (lambda: fl.explore(fl.TaskCollection([(np.eye(2), np.eye(2))])), ValueError, "must have one target.*got 2"),
+    (
+        lambda: fl.explore(fl.TaskCollection([(np.eye(2), np.eye(2))])),
+        ValueError,
+        "must have one target and neither noise nor walk.*got 2",
+    ),
     (lambda: fl.explore(WIDE), ValueError, "at most 60 coordinates.*got 90"),
     (lambda: fl.explore(TASKS, k=5001), ValueError, "k must be at most 5000"),
     (lambda: fl.explore(TASKS, k=0), ValueError, "k must be at least 1"),

@@ -140,7 +140,7 @@ def test_values_scale_and_are_capped():
     assert other.value == pytest.approx(9 * 0.25 * one.value, rel=1e-12)
     assert other.constant == pytest.approx(one.constant, rel=1e-12)
     assert one.constant == pytest.approx(50 * one.value)
-    assert (one.status, one.k, one.quantity) == ("derived", 50, "average_loss")
+    assert (one.k, one.quantity) == (50, "average_loss")
     assert 0.49 < fl.upper_bound(fl.Ridge(1e6), 3).value <= 0.5
     last_free = fl.upper_bound(fl.Ridge([1.0, 2.0, 0.0]), 3, radius=2.0)
     assert last_free.value == 2.0

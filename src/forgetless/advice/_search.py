@@ -37,9 +37,6 @@ loss is flat."""
 _ROUNDS = 3
 """Of finer and finer grids."""
 
-_DEEP = 1.5
-"""Ratio to the smallest loss up to which a second local minimum is refined as well."""
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -60,11 +57,6 @@ class Shape:
     make: Callable[[float], Any]
     scales: Floats = field(default_factory=lambda: np.ones(1))
     own: bool = False
-
-    @property
-    def searched(self) -> bool:
-        """Whether there is a scale to choose."""
-        return len(self.scales) > 1
 
     def code(self, scale: float) -> str:
         """Return the Python expression of the schedule of one scale."""
@@ -101,8 +93,10 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
         Shape("constant", constant, grid(weakest, 10.0 * k)),
     ]
     if k >= 3:  # as the paper's corollary asks
-        found.append(Shape("fixed, near-optimal", lambda _: schedules.fixed()))
-        found.append(Shape("fixed budget", lambda _: schedules.fixed_budget()))
+        found += [
+            Shape("fixed, near-optimal", lambda _: schedules.fixed()),
+            Shape("fixed budget", lambda _: schedules.fixed_budget()),
+        ]
     found.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
     if not tasks.is_realizable():
         # The best η is that of ‖w⋆‖ and the noise, from 1/√k for much noise to nearly 1.
@@ -123,24 +117,21 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     lengths = [length for length in _LENGTHS if length == 1.0 or round(length * k) >= 2]
     found += [Shape("end ramp", partial(schedules.end_ramp, each), ramps) for each in lengths]
     if isinstance(ordering, Cyclic) and k > tasks.n_tasks:
-        own = schedules.cyclic(tasks.n_tasks)
-        found.append(Shape("cyclic, Cai & Diakonikolas", lambda _: own))
+        title = "cyclic, Cai & Diakonikolas"
+        found.append(Shape(title, lambda _: schedules.cyclic(tasks.n_tasks)))
     return found
 
 
 def own_shapes(
-    also: Mapping[str, ScheduleLike] | None, standard: Iterable[str], n_tasks: int | None = None
+    also: Mapping[str, ScheduleLike], standard: Iterable[str], n_tasks: int
 ) -> list[Shape]:
     """Return the user's schedules as shapes; ValueError if a title is among the standard ones."""
-    given = {} if also is None else also
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+    if not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
-    taken = sorted(set(standard) & set(given))
+    taken = also.keys() & set(standard)
     if taken:
-        raise ValueError(
-            f"also must not name what is compared anyway, got {', '.join(taken)}; rename it"
-        )
-    made = {name: as_schedule(each, n_tasks) for name, each in given.items()}
+        raise ValueError(f"also must not name what is compared anyway, got {min(taken)}; rename it")
+    made = {name: as_schedule(each, n_tasks) for name, each in also.items()}
     return [Shape(name, partial(_itself, each), own=True) for name, each in made.items()]
 
 
@@ -148,16 +139,23 @@ def _itself(schedule: Any, _: float) -> Any:
     return schedule
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The losses of one shape at the scales so far."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Option:
+    """One shape of schedule, with its losses at the scales that were tried."""
 
-    shape: Shape
+    family: Shape
     points: dict[float, float] = field(default_factory=dict)
 
     @property
+    def shape(self) -> str:
+        """The name of the shape."""
+        return self.family.title
+
+    @property
     def scales(self) -> Floats:
-        """The scales in increasing order."""
+        """The scales in increasing order: λ of a constant in units of R², the factor of an
+        increasing schedule, the slope of a ramp in R² a step. One number where there is no choice.
+        """
         return np.array(sorted(self.points))
 
     @property
@@ -166,37 +164,50 @@ class Curve:
         return np.array([self.points[scale] for scale in self.scales.tolist()])
 
     @property
-    def best(self) -> float:
+    def scale(self) -> float:
         """The scale of the smallest loss; of equal ones the smallest scale."""
         return float(self.scales[np.argmin(self.losses)])
 
     @property
-    def least(self) -> float:
+    def loss(self) -> float:
         """The smallest loss."""
-        return self.points[self.best]
+        return self.points[self.scale]
+
+    @property
+    def schedule(self) -> Any:
+        """The schedule of that scale."""
+        return self.family.make(self.scale)
+
+    @property
+    def code(self) -> str:
+        """A Python expression for it; ``also[name]`` for one of your own."""
+        return self.family.code(self.scale)
+
+    def __repr__(self) -> str:
+        return f"Option({self.code}, loss={self.loss:.4g})"
 
 
-def search(candidates: Sequence[Shape], losses: Losses) -> list[Curve]:
-    """Return the best curve of every title, in the order of the candidates."""
-    curves = [Curve(shape) for shape in candidates]
+def search(candidates: Sequence[Shape], losses: Losses) -> list[Option]:
+    """Return the best option of every title, in the order of the candidates."""
+    curves = [Option(shape) for shape in candidates]
     # A coarse grid over all decades.
-    _evaluate([(curve, curve.shape.scales) for curve in curves], losses)
+    _evaluate([(curve, curve.family.scales) for curve in curves], losses)
     # Three further decades where the last scale is the best one.
     for _ in range(2):
-        ends = [curve for curve in _promising(curves) if curve.best == curve.scales[-1]]
-        _evaluate([(curve, grid(2 * curve.best, 2e3 * curve.best, 2)) for curve in ends], losses)
+        ends = [curve for curve in _promising(curves) if curve.scale == curve.scales[-1]]
+        _evaluate([(curve, grid(2 * curve.scale, 2e3 * curve.scale, 2)) for curve in ends], losses)
     # Finer grids around the minima.
     for _ in range(_ROUNDS):
         _evaluate([(curve, _between(curve)) for curve in _promising(curves)], losses)
-    best: dict[str, Curve] = {}
+    best: dict[str, Option] = {}
     for curve in curves:
-        rival = best.setdefault(curve.shape.title, curve)
-        if curve.least < rival.least:
-            best[curve.shape.title] = curve
+        rival = best.setdefault(curve.shape, curve)
+        if curve.loss < rival.loss:
+            best[curve.shape] = curve
     return list(best.values())
 
 
-def _evaluate(wanted: list[tuple[Curve, Floats]], losses: Losses) -> None:
+def _evaluate(wanted: list[tuple[Option, Floats]], losses: Losses) -> None:
     """Add the losses of new scales to their curves, all from one batch."""
     points = []
     for curve, scales in wanted:
@@ -204,23 +215,23 @@ def _evaluate(wanted: list[tuple[Curve, Floats]], losses: Losses) -> None:
         points += [(curve, scale) for scale in fresh]
     if not points:
         return
-    values = losses([curve.shape.make(scale) for curve, scale in points])
+    values = losses([curve.family.make(scale) for curve, scale in points])
     for (curve, scale), value in zip(points, values.tolist(), strict=True):
         curve.points[scale] = value
 
 
-def _promising(curves: list[Curve]) -> list[Curve]:
+def _promising(curves: list[Option]) -> list[Option]:
     """Return the curves that are worth refining: of those of one title the best two."""
     found = []
     for curve in curves:
         # Ramps of six lengths have one title, as have budgets of three sizes.
-        rivals = sorted(each.least for each in curves if each.shape.title == curve.shape.title)
-        if curve.shape.searched and curve.least <= rivals[:2][-1]:
+        rivals = sorted(each.loss for each in curves if each.shape == curve.shape)
+        if len(curve.points) > 1 and curve.loss <= rivals[:2][-1]:
             found.append(curve)
     return found
 
 
-def _between(curve: Curve) -> Floats:
+def _between(curve: Option) -> Floats:
     """Return scales around the deepest two local minima: the loss can have two."""
     scales = curve.scales
     losses = curve.losses
@@ -230,8 +241,6 @@ def _between(curve: Curve) -> Floats:
     dips = dips[np.argsort(losses[dips], kind="stable")][:2]
     fresh = []
     for dip in dips.tolist():
-        if losses[dip] > _DEEP * curve.least:
-            continue
         low = scales[max(dip - 1, 0)]
         high = scales[min(dip + 1, len(scales) - 1)]
         fresh += [_significant(scale) for scale in np.geomspace(low, high, _BETWEEN + 2)[1:-1]]

@@ -6,14 +6,13 @@ coefficients must not fall. The logarithm covers decades, and 1 + makes it reach
 slope.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from forgetless import _validate as validate
 from forgetless._progress import track
-from forgetless._threads import one_blas_thread
 from forgetless._validate import Floats
 from forgetless.advice._search import search, shapes
 from forgetless.advice.ranking import checked_objective, losses_on, name_of
@@ -38,7 +37,7 @@ _STARTS = ("no regularization", "constant", "increasing", "end ramp")
 """Shapes at whose best scales the descent starts."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class OptimalSchedule:
     """Optimised coefficients with their loss; a schedule for exactly as many steps.
 
@@ -64,7 +63,7 @@ class OptimalSchedule:
         infinite without a walk.
     """
 
-    coefficients: tuple[float, ...]
+    coefficients: tuple[float, ...] = field(repr=False)
     objective: str
     loss: float
     best_constant: Filter
@@ -92,18 +91,8 @@ class OptimalSchedule:
         """Draw the coefficients over the steps beside the best constant; returns the axes."""
         from forgetless.plots import plot_schedule
 
-        constant = (
-            float(self.best_constant.coefficient) if isinstance(self.best_constant, Ridge) else None
-        )
+        constant = float(self.best_constant.strength())
         return plot_schedule(self.coefficients, constant, f"{self.objective} {self.loss:.4g}", ax)
-
-    def __repr__(self) -> str:
-        ends = f"{self.coefficients[0]:.3g} … {self.coefficients[-1]:.3g}"
-        return (
-            f"OptimalSchedule(k={len(self.coefficients)}, λ = {ends}, {self.objective}"
-            f" {self.loss:.6g}, {100 * self.gap:.2g} % below {self.best_constant!r}, stationarity"
-            f" {self.stationarity:.1g})"
-        )
 
 
 @with_few_threads
@@ -159,27 +148,26 @@ def optimal_schedule(
     losses = losses_on(tasks, k, goal, order)
     candidates = [each for each in shapes(tasks, k, order) if each.title in _STARTS]
     curves = search(candidates, losses)
-    starts = {curve.shape.title: curve.shape.make(curve.best) for curve in curves}
     problem = Problem.of(tasks, 1.0, k, order, "last")
     other = None if isinstance(goal, str) else goal
     descent = _Descent(Adjoint(problem, worst=goal == "worst_case", other=other), monotone)
     # The descent begins at the best schedule of every shape.
-    first = {name: _coefficients(each, k, tasks.radius) for name, each in starts.items()}
+    first = {each.shape: _coefficients(each.schedule, k, tasks.radius) for each in curves}
     name, coefficients = descent.run(first)
     loss = float(losses([Ridge(coefficients)])[0])
     # The first two curves are those of no regularization and of the best constant.
-    constant = min(curves[:2], key=lambda curve: curve.least)
+    constant = min(curves[:2], key=lambda curve: curve.loss)
     # Smoothing may cost more than it gains, and at an optimum so may rounding.
-    if loss > constant.least:
-        name = constant.shape.title
-        loss = constant.least
+    if loss > constant.loss:
+        name = constant.shape
+        loss = constant.loss
         coefficients = first[name]
     return OptimalSchedule(
         tuple(coefficients.tolist()),
         name_of(goal),
         loss,
-        starts[constant.shape.title],
-        constant.least,
+        constant.schedule,
+        constant.loss,
         descent.stationarity(coefficients),
         name,
         monotone,
@@ -210,9 +198,10 @@ class _Descent:
         """Return the best start and its minimum: short trials from all starts, then a long descent
         from the best.
         """
-        trials = {}
-        for name in track(list(starts), "starts"):
-            trials[name] = self._descend(self._inverse(starts[name]), _SOFT[0], _TRIAL)
+        trials = {
+            name: self._descend(self._inverse(start), _SOFT[0], _TRIAL)
+            for name, start in track(starts.items(), "starts")
+        }
         name = min(trials, key=lambda each: trials[each][1])
         x = trials[name][0]
         # Only the worst case has kinks, at which a soft maximum is sharpened.
@@ -241,16 +230,15 @@ class _Descent:
         from scipy.optimize import minimize
 
         limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30}
-        with one_blas_thread():
-            found = minimize(
-                self._value,
-                x,
-                args=(softness,),
-                method="L-BFGS-B",
-                jac=True,
-                bounds=[(0.0, self.highest)] * len(x),
-                options={**limits, "ftol": 1e-14, "gtol": 1e-9},
-            )
+        found = minimize(
+            self._value,
+            x,
+            args=(softness,),
+            method="L-BFGS-B",
+            jac=True,
+            bounds=[(0.0, self.highest)] * len(x),
+            options={**limits, "ftol": 1e-14, "gtol": 1e-9},
+        )
         return np.asarray(found.x), float(found.fun)
 
     def _value(self, x: Floats, softness: float) -> tuple[float, Floats]:

@@ -4,7 +4,7 @@ on the tasks at hand.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from forgetless import _validate as validate
 from forgetless._progress import track
 from forgetless._table import Printed, Table
 from forgetless._validate import Floats
-from forgetless.advice._search import Curve, Losses, own_shapes, search, shapes
-from forgetless.filters import Projection
+from forgetless.advice._search import Losses, Option, own_shapes, search, shapes
 from forgetless.lab.exact import expect
 from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.lab.worst import worst_case
@@ -24,9 +23,6 @@ from forgetless.schedules import ScheduleLike, resolve
 from forgetless.tasks import TaskCollection
 
 OBJECTIVES = ("average_loss", "seen_loss", "worst_case")
-
-_POWER = 2.0
-"""Of t in the weights of averages: of 0, 1.5 and 2 the one with the smallest proved constant."""
 
 _BATCH = 64
 """Schedules in one batch."""
@@ -49,39 +45,6 @@ _COMPARED = {
 """Shapes that the sentence compares with the best, in its words."""
 
 
-@dataclass(frozen=True)
-class Option:
-    """One shape of schedule at its best scale.
-
-    Attributes
-    ----------
-    shape : str
-    code : str
-        A Python expression for the schedule; ``also[name]`` for one of your own.
-    schedule : schedule or filter
-        Usable wherever a schedule is.
-    scale : float or None
-        The number that was searched: λ of a constant in units of R², the factor of an increasing
-        schedule, the slope of a ramp in R² a step; None where there is none.
-    strengths : pair of float
-        λ of the first and of the last step, in units of R²; for gradient steps that of the ridge
-        step with the same effect at small eigenvalues.
-    loss : float
-        The objective.
-    scales, losses : tuples of float
-        The line of this shape in ``Advice.plot``.
-    """
-
-    shape: str
-    code: str
-    schedule: Any = field(repr=False)
-    scale: float | None
-    strengths: tuple[float, float]
-    loss: float
-    scales: tuple[float, ...] = field(default=(), repr=False)
-    losses: tuple[float, ...] = field(default=(), repr=False)
-
-
 @dataclass(frozen=True, repr=False)
 class Advice(Printed):
     """Schedules in the order of their losses; prints as a table and a sentence.
@@ -94,16 +57,12 @@ class Advice(Printed):
     k : int
     radius : float
         R.
-    averaged : float or None
-        The loss of the average of unregularized iterates with weights t², which needs neither k
-        nor R: ``fl.expect(…, fl.Projection(), k, average=2)``. None where it is not exact.
     """
 
     options: tuple[Option, ...]
     objective: str
     k: int
     radius: float
-    averaged: float | None = None
 
     @property
     def best(self) -> Any:
@@ -115,7 +74,7 @@ class Advice(Printed):
         columns: dict[str, list[Any]] = {
             "shape": [option.shape for option in self.options],
             "schedule": [option.code for option in self.options],
-            "λ/R²": [_range(option.strengths) for option in self.options],
+            "λ/R²": [self._range(option.schedule) for option in self.options],
             "loss": [option.loss for option in self.options],
             "× best": [self._ratio(option.loss) for option in self.options],
         }
@@ -125,20 +84,14 @@ class Advice(Printed):
     def why(self) -> str:
         """What to use, its loss, and the losses of well-known schedules over it."""
         first = self.options[0]
-        text = f"Use {first.code}: {QUANTITIES[self.objective]} {first.loss:.4g}"
-        text += f" after {self.k} {'step' if self.k == 1 else 'steps'}"
-        losses = {option.shape: option.loss for option in self.options[1:]}
-        ratios = [
-            f"{self._ratio(losses[shape]):.3g} times as much {words}"
+        ratios = {option.shape: self._ratio(option.loss) for option in self.options[1:]}
+        compared = [
+            f"; {ratios[shape]:.3g} times as much {words}"
             for shape, words in _COMPARED.items()
-            if shape in losses and self._ratio(losses[shape]) is not None
+            if ratios.get(shape)
         ]
-        text += f"; {', '.join(ratios)}." if ratios else "."
-        ratio = None if self.averaged is None else self._ratio(self.averaged)
-        if ratio is None:
-            return text
-        average = "The t²-average of unregularized steps, which needs no k, has"
-        return f"{text} {average} {ratio:.3g} times as much."
+        loss = f"{QUANTITIES[self.objective]} {first.loss:.4g}"
+        return f"Use {first.code}: {loss} at k = {self.k}{''.join(compared)}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the objective against the scale for every shape; returns the axes."""
@@ -146,16 +99,19 @@ class Advice(Printed):
 
         return plot_advice(self, ax)
 
+    def _range(self, schedule: Any) -> str:
+        """Return λ of the first and of the last step, in units of R²; for gradient steps that of
+        the ridge step with the same effect at small eigenvalues.
+        """
+        strengths = np.ravel(resolve(schedule, self.k, self.radius).strength())
+        ends = (strengths[[0, -1]] / (self.radius**2 or 1.0)).tolist()
+        return " … ".join(dict.fromkeys(f"{each:.3g}" for each in ends))
+
     def _ratio(self, loss: float) -> float | None:
         least = self.options[0].loss
         if least <= _NOTHING * self.options[-1].loss or not math.isfinite(loss):
             return None
         return loss / least
-
-
-def _range(strengths: tuple[float, float]) -> str:
-    first, last = (f"{each:.3g}" for each in strengths)
-    return first if first == last else f"{first} … {last}"
 
 
 @with_few_threads
@@ -217,14 +173,10 @@ def advise(
     goal = checked_objective(objective, tasks, OBJECTIVES)
     losses = losses_on(tasks, k, goal, order)
     standard = shapes(tasks, k, order)
-    own = own_shapes(also, (shape.title for shape in standard), tasks.n_tasks)
-    curves = search([*standard, *own], losses)
-    options = [option(curve, k, tasks) for curve in curves]
-    # Of an average of iterates only the loss over all tasks is exact.
-    averaged = None
-    if goal in ("average_loss", "worst_case"):
-        averaged = float(losses_on(tasks, k, goal, order, _POWER)([Projection()])[0])
-    return Advice(ranked(options), name_of(goal), k, tasks.radius, averaged)
+    titles = [shape.title for shape in standard]
+    own = own_shapes({} if also is None else also, titles, tasks.n_tasks)
+    options = search([*standard, *own], losses)
+    return Advice(ranked(options), name_of(goal), k, tasks.radius)
 
 
 def checked_objective(
@@ -233,7 +185,8 @@ def checked_objective(
     """Return an objective: a name, or held-out tasks with the features and targets of ``tasks``."""
     if not isinstance(objective, TaskCollection):
         return quantity("objective", objective, allowed)
-    held_out, own = ((each.n_features, *each.target_shape) for each in (objective, tasks))
+    held_out = objective.teacher().shape
+    own = tasks.teacher().shape
     if held_out != own:
         raise ValueError(
             f"objective must hold tasks with weights of shape {own}, as those learned, got"
@@ -252,10 +205,8 @@ def losses_on(
     k: int,
     objective: str | TaskCollection,
     ordering: Ordering,
-    average: float | None = None,
 ) -> Losses:
     """Return the function from schedules to their exact objectives on these tasks."""
-    common: dict[str, Any] = {"ordering": ordering, "average": average}
 
     def losses(schedules: Sequence[Any]) -> Floats:
         found = []
@@ -263,31 +214,14 @@ def losses_on(
         for i in track(range(0, len(schedules), _BATCH), "schedules"):
             part = schedules[i : i + _BATCH]
             if objective == "worst_case":
-                curves = worst_case(tasks, part, k, **common)
+                curves = worst_case(tasks, part, k, ordering=ordering)
             else:
                 metric = objective if isinstance(objective, str) else loss_on(objective)
-                curves = expect(tasks, part, k, metrics=metric, **common)
+                curves = expect(tasks, part, k, metrics=metric, ordering=ordering)
             found.append(next(iter(curves.values.values()))[:, 0])
         return np.concatenate(found)
 
     return losses
-
-
-def option(curve: Curve, k: int, tasks: TaskCollection) -> Option:
-    """Return a shape at its best scale."""
-    shape = curve.shape
-    schedule = shape.make(curve.best)
-    strengths = np.ravel(resolve(schedule, k, tasks.radius).strength()) / (tasks.radius**2 or 1.0)
-    return Option(
-        shape.title,
-        shape.code(curve.best),
-        schedule,
-        curve.best if shape.searched else None,
-        (float(strengths[0]), float(strengths[-1])),
-        curve.least,
-        tuple(curve.scales.tolist()) if shape.searched else (),
-        tuple(curve.losses.tolist()) if shape.searched else (),
-    )
 
 
 def ranked(options: Sequence[Option]) -> tuple[Option, ...]:

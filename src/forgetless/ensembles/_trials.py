@@ -6,8 +6,8 @@ equation of ``equation.py`` on the smaller of both Gram matrices, for many tasks
 ridge step g(ξ) = 1/(ξ + λ), and for a projection 1/ξ: one linear system a trial. Any other filter
 needs the eigenvalues, which take four times as long.
 
-The order of draws, which a seed stands for: start and teachers of all tasks; then for every step X and
-the noise of its labels.
+The order of draws, which a seed stands for: start and teachers of all tasks; then for every step X
+and the noise of its labels.
 """
 
 from collections.abc import Iterator

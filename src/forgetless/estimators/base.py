@@ -12,15 +12,14 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless import _validate as validate
 from forgetless import io
 from forgetless._table import Table
-from forgetless._validate import Floats
-from forgetless.estimators import files, tasks
+from forgetless._validate import Array, Floats
+from forgetless.estimators import files, records, tasks
 from forgetless.estimators.linear import Linear
 
 _SEEN = ("n_features_in_", "feature_names_in_")
@@ -126,17 +125,16 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _check_parameters(self) -> None:
-        """Raise TypeError or ValueError where a parameter is not valid."""
-        for name, value in self.get_params(deep=False).items():
-            if name in ("adaptive", "fit_intercept", "standardize"):
-                if not isinstance(value, bool | np.bool_):
-                    raise TypeError(f"{name} must be True or False, got {value!r}")
-            elif value is None:
-                continue
-            elif name in ("rank", "n_tasks", "n_steps"):
-                validate.integer(name, value, 1, "the default is a good start")
-            elif name in ("alpha", "guard", "radius", "step_size"):
-                validate.number(name, value, "the default is a good start")
+        """Raise TypeError or ValueError where a parameter is not what its annotation says."""
+        hint = "the default is a good start"
+        for name, kind in type(self).__init__.__annotations__.items():
+            value = getattr(self, name, None)
+            if kind is bool and not isinstance(value, bool | np.bool_):
+                raise TypeError(f"{name} must be True or False, got {value!r}")
+            if value is not None and kind == int | None:
+                validate.integer(name, value, 1, hint)
+            if value is not None and kind in (float, float | None):
+                validate.number(name, value, hint)
 
     def _fitted(self) -> Any:
         check_is_fitted(self)
@@ -150,17 +148,19 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the values (n, c) of the linear model."""
         return self._linear().predict(tasks.rows(self, X))
 
+    def _shaped(self, values: Floats) -> Array:
+        """Return values (n, c) in the shape of the targets."""
+        return values[:, 0] if self._y_shape == () else values
+
     @property
     def coef_(self) -> Any:
         """Coefficients in the units of the data, (d,) or (c, d)."""
-        coef = self._linear().coef
-        return coef[:, 0] if self._y_shape == () else coef.T
+        return self._shaped(self._linear().coef).T
 
     @property
     def intercept_(self) -> Any:
         """Intercept, a number or (c,)."""
-        intercept = self._linear().intercept
-        return float(intercept[0]) if self._y_shape == () else intercept
+        return self._shaped(self._linear().intercept[None])[0]
 
     def widen(self, count: int, names: Any = None) -> Self:
         """Add features behind the present ones, as if they had been there from the start, zero in
@@ -182,11 +182,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
                     f"names must be {count} names, since features have names, got {names!r}"
                 )
             draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
-        return self._commit(draft, state._replace(**self._widened(state, count)), 0)
-
-    @abstractmethod
-    def _widened(self, state: Any, count: int) -> dict[str, Any]:
-        """Return the parts of a state that change with ``count`` more features."""
+        return self._commit(draft, records.widened(state, self.n_features_in_, count), 0)
 
     def save(self, path: Any) -> None:
         """Write the model to a file, atomically; :func:`forgetless.load` reads it.
@@ -226,8 +222,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         from sklearn.linear_model import LinearRegression, LogisticRegression
 
         check_is_fitted(self)
-        is_regressor = isinstance(self, RegressorMixin)
-        other = LinearRegression() if is_regressor else LogisticRegression()
+        other = LinearRegression() if isinstance(self, RegressorMixin) else LogisticRegression()
         for name in ("coef_", "intercept_", "classes_", *_SEEN):
             if hasattr(self, name):
                 setattr(other, name, copy.copy(getattr(self, name)))
@@ -238,13 +233,6 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         """Number of tasks learned."""
         check_is_fitted(self)
         return self._n_seen
-
-    @property
-    def nbytes_(self) -> int:
-        """Size of the state in bytes."""
-        arrays: dict[str, Any] = {}
-        files.flatten(self._fitted(), arrays)
-        return sum(array.nbytes for array in arrays.values())
 
     def __copy__(self) -> Self:
         """Return an independent copy; it shares arrays, which are never changed in place."""
@@ -259,7 +247,6 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.required = True
         tags.target_tags.multi_output = isinstance(self, RegressorMixin)
         return tags
 
@@ -270,19 +257,33 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         return state
 
     n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    feature_names_in_: Array
 
 
 class StreamingRegressor(RegressorMixin, Streaming):  # type: ignore[misc]
     """Base of the regressors."""
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn one task.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,) or (n, c)
+        sample_weight : array of shape (n,), optional
+            Nonnegative weights; a weight of 2 is the same as the row twice.
+        """
+        draft = self._draft()
+        checked = tasks.task(draft, X, y, sample_weight)
+        return self._commit(draft, self._learned(*checked))
+
+    @abstractmethod
+    def _learned(self, X: Any, y: Floats, weight: Any) -> Any:
+        """Return the state after a task."""
+
     def predict(self, X: Any) -> Any:
         """Return predictions, (n,) or (n, c)."""
         return self._shaped(self._values(X))
-
-    def _shaped(self, values: Floats) -> NDArray[Any]:
-        """Return values (n, c) in the shape of the targets."""
-        return values[:, 0] if self._y_shape == () else values
 
     @property
     def prequential_mse_(self) -> float:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
 from forgetless.estimators import tasks
@@ -53,21 +52,13 @@ def _sum_of_dask(X: Any, y: Any, weight: Any, options: dict[str, Any]) -> Rows:
         for part in (X, y, weight)
     )
     X = X.rechunk({1: -1})
-    if np.isnan(X.chunks[0]).any():
-        raise ValueError("X has blocks of unknown length; call X.compute_chunk_sizes() first")
     columns: list[Any] = [X.to_delayed().ravel()]
     for part in (y, weight):
         if part is None:
             columns.append([None] * X.numblocks[0])
-            continue
-        part = part if tasks.is_dask(part) else da.from_array(part)
-        if len(part) != len(X):
-            raise ValueError(
-                f"X has {len(X)} rows, but y or sample_weight {len(part)}; give one a row"
-            )
-        # Cut as the rows of X are.
-        chunks = (X.chunks[0], *part.shape[1:])
-        columns.append(part.rechunk(chunks).to_delayed().ravel())
+        else:  # cut as the rows of X are
+            cut = da.asarray(part).rechunk((X.chunks[0], *part.shape[1:]))
+            columns.append(cut.to_delayed().ravel())
     of = dask.delayed(rows_of, pure=True)
     add = dask.delayed(sum, pure=True)
     parts = [of(*block, **options) for block in zip(*columns, strict=True)]

@@ -8,14 +8,16 @@ statistics, which is what declaring it at once would have given.
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
 from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Array, Floats
+from forgetless.estimators import records
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
 from forgetless.estimators.linear import Linear
 from forgetless.estimators.memory import Memory, Remembering, learned
-from forgetless.estimators.temperature import MOST, Temperature, softmax
+from forgetless.estimators.temperature import MOST, Temperature
 
 
 class ClassState(NamedTuple):
@@ -41,11 +43,9 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
     Attributes
     ----------
     classes_ : array of shape (k,)
-    class_counts_ : array of shape (k,)
-        Sum of the weights of the rows of each.
     coef_, intercept_ : arrays of shape (k, d) and (k,)
     alpha_, rows_, retained_fraction_
-        As of :class:`StreamingRidge`.
+        As of :class:`StreamingRidge`; ``rows_.target`` are the shares of the classes.
     temperature_ : float
         Scores are divided by it before the softmax of ``predict_proba``.
     n_tasks_seen_ : int
@@ -78,9 +78,6 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         self.standardize = standardize
         self.guard = guard
 
-    def _widened(self, state: ClassState, count: int) -> dict[str, Any]:
-        return {"memory": state.memory.widened(count, self._options())}
-
     @few_threads(lambda *call: gram_work(call[1].shape))
     def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> ClassState:
         state: ClassState | None = self._state
@@ -93,7 +90,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
             # Where each class was before; −1 for those that are new, whose targets were zero.
             at = np.searchsorted(state.classes, every)
             place = np.where(np.isin(every, state.classes), at, -1)
-            memory = state.memory.with_targets(place)
+            memory = records.with_targets(state.memory, place)
             # Before the task is learned: what scores say of new rows.
             scores = self._of(memory, every).predict(X)
             before = self._judged(scores, targets, weight, memory.rows.n)
@@ -112,12 +109,11 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
 
     def _of(self, memory: Memory, classes: Array) -> Linear:
         """Return the model of the solution of a memory."""
-        linear = Linear(memory.fit.coef, memory.fit.intercept, classes=classes)
-        return linear.guarded(memory.rows, self.guard)
+        return Linear(*memory.fit[:2], classes=classes).guarded(memory.rows, self.guard)
 
     def _linear(self) -> Linear:
-        state, memory = self._solved()
-        return self._of(memory, state.classes)
+        state: ClassState = self._read()
+        return self._of(state.memory, state.classes)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores (n, k); for two classes the second minus the first, (n,)."""
@@ -126,7 +122,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
 
     def predict_proba(self, X: Any) -> Array:
         """Return softmax(scores/T), of shape (n, k)."""
-        return softmax(self._values(X) / self.temperature_)
+        return softmax(self._values(X) / self.temperature_, axis=1)
 
     def to_sklearn(self) -> Any:
         """Return a fitted ``LogisticRegression`` with the same probabilities, without the guard."""
@@ -137,12 +133,6 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
             model.coef_ = np.diff(model.coef_, axis=0)
             model.intercept_ = np.diff(model.intercept_)
         return model
-
-    @property
-    def class_counts_(self) -> Floats:
-        """Sum of the weights of the rows of each class."""
-        # The mean of a one-hot target is the share of its class.
-        return self.rows_.n * self.rows_.target
 
     @property
     def temperature_(self) -> float:

@@ -12,16 +12,17 @@ arrays out and returns the plan, ``_built`` puts them back:
 Nothing in a file is executed: a plan may name the classes below, and nothing else.
 """
 
-from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
-from forgetless import io, schedules
+from forgetless import io
+from forgetless.estimators.records import AXES
 from forgetless.filters import GradientDescent, Projection, Ridge
-from forgetless.schedules.named import NAMES, Named
+from forgetless.schedules import Named
+from forgetless.schedules.named import MAKERS
 
 MODELS = {
     "ContinualGD": "schemes",
@@ -46,24 +47,7 @@ PARTS = {
 }
 """Modules of the classes of models, and of what a state is made of."""
 
-AXES = {
-    **dict.fromkeys(("high", "low", "mean", "rest", "scale"), "d"),
-    **dict.fromkeys(("intercept", "minimum", "noise", "squares", "target"), "c"),
-    **dict.fromkeys(("coef", "cross"), "dc"),
-    **dict.fromkeys(("average", "last"), "wc"),
-    "matrix": "dd",
-    "vectors": "*d",
-    "shares": "m",
-    "losses": "t",
-}
-"""Shapes of the arrays in a state: d features, c targets, w weights with the intercept, m parts of
-a mixture, t temperatures, and any number (*).
-"""
-
-SCHEDULES: dict[str, Any] = {
-    **{filter_.__name__: filter_ for filter_ in (GradientDescent, Projection, Ridge)},
-    **{name: getattr(schedules, name) for name in (*NAMES, "constant")},
-}
+SCHEDULES = {**MAKERS, **{kind.__name__: kind for kind in (GradientDescent, Projection, Ridge)}}
 """Filters and schedules that a file may name."""
 
 
@@ -79,7 +63,6 @@ def to_document(model: Any) -> io.Document:
         "features": model.n_features_in_,
         "names": [str(name) for name in getattr(model, "feature_names_in_", ())],
         "targets": list(model._y_shape),
-        "groups": model.__dict__.get("_n_groups"),
         "tasks": model.n_tasks_seen_,
         "state": flatten(state, arrays),
     }
@@ -90,10 +73,7 @@ def from_document(document: io.Document) -> Any:
     """Return the model of a document; an error where a value is not valid."""
     header = document.header
     fields = io.Fields(document.arrays)
-    sizes: dict[str, Any] = {
-        "m": len(_class("Mixture")().shares),
-        "t": len(_class("Temperature")().losses),
-    }
+    sizes: dict[str, int] = {}
     if header["model"] not in MODELS:
         raise ValueError(f"it holds no known model, but {header['model']!r}")
     plans = header["parameters"]
@@ -106,23 +86,17 @@ def from_document(document: io.Document) -> Any:
     fields.end()
     names = header["names"]
     targets = header["targets"]
-    valid = {
-        "type of its state": type(model._state) is model._states,
-        "number of targets": is_classifier(model) or targets in ([], [sizes["c"]]),
-        "number of names": len(names) in (0, d),
-    }
-    for what, is_valid in valid.items():
-        if not is_valid:
-            raise ValueError(f"the {what} is not valid")
+    has_targets = is_classifier(model) or targets in ([], [sizes["c"]])
+    if not (has_targets and type(model._state) is model._states and len(names) in (0, d)):
+        raise ValueError("its state, its targets or its names do not fit the model")
     model._cache = []
     model._n_seen = int(header["tasks"])
     model._start = {name: parameters[name] for name in model._fixed}
     model._y_shape = tuple(targets)
     model.n_features_in_ = d
-    if header["groups"] is not None:
-        model._n_groups = int(header["groups"])
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
+    model._linear()  # an error where arrays do not fit together
     return model
 
 
@@ -139,14 +113,14 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
     if value is None or isinstance(value, bool | int | float | str | list):
         return value
     kind = type(value).__name__
-    items: dict[Any, Any] = {}
+    items: dict[Any, Any]
     if isinstance(value, Named):
         kind = value.name
         items = value.arguments
-    elif isinstance(value, tuple):
-        items = value._asdict() if hasattr(value, "_asdict") else dict(enumerate(value))
-    elif is_dataclass(value):
-        items = vars(value)
+    elif kind == "tuple":
+        items = dict(enumerate(value))
+    else:
+        items = {key: getattr(value, key) for key in getattr(value, "__annotations__", ())}
     plans = {key: flatten(part, arrays, f"{name}.{key}".lstrip(".")) for key, part in items.items()}
     if kind in (*PARTS, "tuple"):
         return {"type": kind, "parts": list(plans.values())}

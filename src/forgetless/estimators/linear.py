@@ -24,21 +24,21 @@ LARGEST = float(np.finfo(np.float64).max)
 
 def column_range(X: Any) -> tuple[Array, Array]:
     """Return the smallest and the largest value of every column, of shape (d,)."""
-    n, d = X.shape
     if sparse.issparse(X):
-        low, high = (part.toarray().ravel() for part in (X.min(axis=0), X.max(axis=0)))
-        return low, high
+        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+    n, d = X.shape
     # NumPy reduces short rows slowly: several of them are taken for one long row.
-    together = max(1024 // d, 1)
-    if together == 1 or n < 2 * together or not X.flags.c_contiguous:
-        return X.min(axis=0), X.max(axis=0)
+    together = max(1024 // d, 1) if X.flags.c_contiguous else 1
     whole = n // together * together
-    long = X[:whole].reshape(-1, together * d)
-    # As many rows at the end, some of them once more, have those that are left over.
-    tail = X[n - together :]
-    low = np.minimum(long.min(axis=0).reshape(-1, d).min(axis=0), tail.min(axis=0))
-    high = np.maximum(long.max(axis=0).reshape(-1, d).max(axis=0), tail.max(axis=0))
-    return low, high
+    long = X[:whole].reshape(n // together, together * d)
+
+    def extreme(function: np.ufunc) -> Array:
+        parts = [X[whole:]]  # fewer rows than one long one
+        if whole:
+            parts.append(function.reduce(long, axis=0).reshape(together, d))
+        return function.reduce(np.concatenate(parts), axis=0)
+
+    return extreme(np.minimum), extreme(np.maximum)
 
 
 class Linear(NamedTuple):

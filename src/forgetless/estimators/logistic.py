@@ -24,7 +24,7 @@ from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
 from forgetless.estimators.linear import Linear
-from forgetless.estimators.memory import Memory, Options
+from forgetless.estimators.memory import Memory
 from forgetless.estimators.rows import Fit, Rows
 
 NEWTON = 25
@@ -128,10 +128,6 @@ class StreamingLogistic(StreamingClassifier):
                 " memory is bounded"
             )
 
-    def _widened(self, state: LogisticState, count: int) -> dict[str, Any]:
-        parts = tuple(part.widened(count, Options(rank=WIDEST)) for part in state.parts)
-        return {"plain": state.plain.widened(count, WIDEST), "parts": parts}
-
     def _beside_coefficients(self) -> dict[str, Floats]:
         return {"scale": self._fitted().plain.scale}
 
@@ -140,8 +136,7 @@ class StreamingLogistic(StreamingClassifier):
         # One product for all classes.
         coef = np.hstack([part.fit.coef for part in state.parts])
         intercept = np.concatenate([part.fit.intercept for part in state.parts])
-        linear = Linear(coef, intercept, classes=state.classes)
-        return linear.guarded(state.plain, self.guard)
+        return Linear(coef, intercept, classes=state.classes).guarded(state.plain, self.guard)
 
     def decision_function(self, X: Any) -> Array:
         """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""

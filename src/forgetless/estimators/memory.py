@@ -46,26 +46,16 @@ class Options(NamedTuple):
     ----------
     strength : float or None
         λ; None for the evidence.
-    rank : int or None
-        Up to so many features a matrix is stored, beyond that so many vectors; None for
-        ``DENSE`` and ``RANK``.
+    dense, vectors : int
+        Features up to which a matrix is stored, and vectors that are stored beyond.
     center, standardize : bool
     """
 
-    strength: float | None = None
-    rank: int | None = None
-    center: bool = True
-    standardize: bool = True
-
-    @property
-    def dense(self) -> int:
-        """Features up to which second moments are stored as a matrix."""
-        return DENSE if self.rank is None else self.rank
-
-    @property
-    def vectors(self) -> int:
-        """Vectors that are stored beyond that."""
-        return RANK if self.rank is None else self.rank
+    strength: float | None
+    dense: int
+    vectors: int
+    center: bool
+    standardize: bool
 
     def scale(self, rows: Rows) -> Floats:
         """Return the units s of the penalty λ Σ s_j² w_j²."""
@@ -101,6 +91,7 @@ class Memory(NamedTuple):
         """Return the memory with a solution on all rows, and no more vectors than allowed; the λ is
         that of ``before`` where rows have hardly grown since it was chosen.
         """
+        rows = rows.stored(options.dense)
         scale = options.scale(rows)
         if options.strength is not None:
             fit = rows.solve(options.strength, scale)
@@ -132,20 +123,12 @@ class Memory(NamedTuple):
             return self
         return Memory.solved(rows, None, options)
 
-    def with_targets(self, place: Any) -> "Memory":
-        """Return the memory with targets in another order, as ``Rows.with_targets`` does."""
-        return Memory(self.rows.with_targets(place), self.fit.with_targets(place))
-
-    def widened(self, count: int, options: Options) -> "Memory":
-        """Return the memory with ``count`` more columns, zero so far."""
-        return Memory(self.rows.widened(count, options.dense), self.fit.widened(count))
-
 
 def learned(memory: Memory | None, blocks: Iterable[Rows], options: Options) -> Memory:
     """Return the memory after the blocks of a task; the first task has none before it."""
     for block in blocks:
         if memory is None:
-            memory = Memory.solved(block.stored(options.dense), None, options)
+            memory = Memory.solved(block, None, options)
         else:
             memory = memory.plus(block, options)
     assert memory is not None, "a task has rows"
@@ -170,15 +153,16 @@ class Remembering(Streaming):
         if alpha is not None:
             hint = "use a small number, None for the evidence, or ContinualRidge(0)"
             alpha = validate.number("alpha", alpha, hint, positive=True)
-        return Options(alpha, self.rank, bool(self.fit_intercept), bool(self.standardize))
+        sizes = (DENSE, RANK) if self.rank is None else (self.rank, self.rank)
+        return Options(alpha, *sizes, self.fit_intercept, self.standardize)
 
     def _merged(self) -> Any:
         """Return the state with rows that wait, where there are any."""
         return self._state
 
-    def _solved(self) -> tuple[Any, Memory]:
-        """Return the state with waiting rows, and its memory with the solution on all rows,
-        computed when first read.
+    def _solved(self) -> tuple[Any, Any]:
+        """Return the state with waiting rows, and the same with the solution on all rows, computed
+        when first read.
         """
         check_is_fitted(self)
         held = self.__dict__  # replaced as a whole by a thread that learns
@@ -189,17 +173,21 @@ class Remembering(Streaming):
             with one_blas_thread():
                 state = reader._merged()
                 memory = state.memory.current(reader._options())
-            cache[:] = [(held["alpha"], state, memory)]  # the same in every thread
-        _, state, memory = cache[0]
-        return state, memory
+            cache[:] = [(held["alpha"], state, state._replace(memory=memory))]  # in every thread
+        _, state, current = cache[0]
+        return state, current
 
     def _fitted(self) -> Any:
         return self._solved()[0]
 
+    def _read(self) -> Any:
+        """Return the state with the solution on all rows."""
+        return self._solved()[1]
+
     @property
     def alpha_(self) -> float:
         """λ of the present solution."""
-        return float(self._solved()[1].fit.strength)
+        return float(self._read().memory.fit.strength)
 
     @property
     def rows_(self) -> Rows:
@@ -213,4 +201,6 @@ class Remembering(Streaming):
     @property
     def retained_fraction_(self) -> float:
         """Fraction of the variance of the columns that the vectors hold."""
-        return float(getattr(self.rows_.gram, "retained", 1.0))
+        gram = self.rows_.gram
+        lost = np.sum(getattr(gram, "rest", 0.0))
+        return float(1.0 - lost / max(gram.diagonal.sum(), 1e-300))

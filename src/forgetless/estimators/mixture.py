@@ -35,8 +35,8 @@ STARTING = 1.0
 """Rows below which the evidence cannot tell λ, and the λ of a memory that forgets then: from the
 largest one it would take hundreds of tasks to come down."""
 
-Loss = Callable[[Floats, Floats], float]
-"""The squared error on a task of coefficients (d, c) and an intercept (c,)."""
+Loss = Callable[[Floats, Floats], Array]
+"""The squared errors (c,) on a task of coefficients (d, c) and an intercept (c,)."""
 
 
 class Mixture(NamedTuple):
@@ -47,20 +47,17 @@ class Mixture(NamedTuple):
 
     def parts(self, memory: Memory) -> list[tuple[Floats, Floats]]:
         """Return coefficients and intercept of every part."""
-        fits = [memory.fit, *(each.fit for each in self.memories)]
         mean = (np.zeros_like(memory.fit.coef), memory.rows.target)
-        return [*((fit.coef, fit.intercept) for fit in fits), mean]
+        return [*(each.fit[:2] for each in (memory, *self.memories)), mean]
 
     def weights(self, memory: Memory) -> tuple[Floats, Floats]:
         """Return the coefficients and the intercept of the mixture."""
         coefs, intercepts = zip(*self.parts(memory), strict=True)
-        coef = np.tensordot(self.shares, np.stack(coefs), 1)
-        intercept = self.shares @ np.stack(intercepts)
-        return coef, intercept
+        return np.tensordot(self.shares, coefs, 1), self.shares @ intercepts
 
     def judged(self, memory: Memory, loss: Loss) -> "Mixture":
         """Return the mixture with shares after the errors on a task that is not learned yet."""
-        errors = np.array([loss(*part) for part in self.parts(memory)])
+        errors = np.array([loss(*part).sum() for part in self.parts(memory)])
         # A part without any share could never come back.
         shares = (1.0 - SHARED) * self.shares + SHARED * PRIOR
         return self._replace(shares=_updated(shares, errors, 0.5))
@@ -71,8 +68,8 @@ class Mixture(NamedTuple):
             # In the units of all rows: those of few rows would let a constant column explode.
             scale = options.scale(memory.rows)
             pairs = zip(self.memories, DRIFTS, strict=True)
-            memories = tuple(_forgotten(each, g, blocks, scale, options) for each, g in pairs)
-            return self._replace(memories=memories)
+            memories = [_forgotten(each, g, blocks, scale, options) for each, g in pairs]
+            return self._replace(memories=tuple(memories))
         # After the first task leave-one-out errors tell the solution from the mean.
         n = memory.rows.n
         error = float(memory.rows.error_left_out(memory.fit).sum())
@@ -82,10 +79,6 @@ class Mixture(NamedTuple):
             rows = memory.rows
             memory = Memory(rows, rows.solve(STARTING, options.scale(rows)))
         return Mixture((memory,) * len(DRIFTS), shares)
-
-    def widened(self, count: int, options: Options) -> "Mixture":
-        """Return the mixture with ``count`` more columns, zero so far."""
-        return self._replace(memories=tuple(m.widened(count, options) for m in self.memories))
 
 
 def _forgotten(
@@ -101,7 +94,7 @@ def _forgotten(
         walked = fit.strength / (1.0 + g * fit.strength)
         strength = max(walked, LEAST)
     for block in blocks:
-        rows = rows + block
+        rows = (rows + block).stored(options.dense)
         fit = rows.solve(strength, scale)
         rows = rows.truncated(options.vectors, fit)
     return Memory(rows, fit)

@@ -62,10 +62,6 @@ class Dense:
         """Return the moments times a factor."""
         return Dense(factor * self.matrix)
 
-    def widened(self, count: int) -> "Dense":
-        """Return the moments with ``count`` more columns of zeros."""
-        return Dense(np.pad(self.matrix, (0, count)))
-
     def dot(self, W: Floats) -> Array:
         """Return Σ aaᵀ W."""
         return self.matrix @ W
@@ -133,12 +129,6 @@ class LowRank:
         """Σ a², of shape (d,)."""
         return self.rest + dots(self.vectors, self.vectors)
 
-    @property
-    def retained(self) -> float:
-        """Fraction of the trace that the vectors hold."""
-        total = float(self.diagonal.sum())
-        return 1.0 - float(self.rest.sum()) / total if total > 0 else 1.0
-
     def __add__(self, other: "Moments") -> "Moments":
         if isinstance(other, Dense):
             return other + self
@@ -148,10 +138,6 @@ class LowRank:
     def scaled(self, factor: float) -> "LowRank":
         """Return the moments times a factor."""
         return LowRank(np.sqrt(factor) * self.vectors, factor * self.rest)
-
-    def widened(self, count: int) -> "LowRank":
-        """Return the moments with ``count`` more columns of zeros."""
-        return LowRank(np.pad(self.vectors, ((0, 0), (0, count))), np.pad(self.rest, (0, count)))
 
     def dot(self, W: Floats) -> Array:
         """Return Σ aaᵀ W."""

@@ -1,12 +1,11 @@
 """Ridge regression on all rows of a stream: the estimator to begin with."""
 
-import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from forgetless._threads import few_threads, gram_work
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, StreamingRegressor
 from forgetless.estimators.blocks import rows_of
@@ -24,7 +23,8 @@ class State(NamedTuple):
 
     Attributes
     ----------
-    memory : Memory
+    memory : Memory or None
+        None before the first task.
     mixture : Mixture or None
     before : Before
         Squared errors of tasks before they were learned.
@@ -33,7 +33,7 @@ class State(NamedTuple):
         single rows.
     """
 
-    memory: Memory
+    memory: Any
     mixture: Mixture | None
     before: Before
     waiting: tuple[Any, ...] = ()
@@ -132,20 +132,11 @@ class StreamingRidge(StreamingRegressor, Remembering):
         sample_weight : array of shape (n,), optional
             Nonnegative weights; a weight of 2 is the same as the row twice.
         """
-        if tasks.is_dask(X):
-            center = bool(self.fit_intercept)
-            rows = rows_of(X, y, sample_weight, center=center, dense=self._options().dense)
-            return self.partial_fit_rows(rows)
-        state = self._state
-        draft = self._draft()
-        X, y, weight = tasks.task(draft, X, y, sample_weight)
-        if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
-            count = state.n_waiting + len(X)
-            check_squares(X, X, y)
-            if count <= min(WAITING, 0.01 * state.memory.rows.n):
-                waiting = (*state.waiting, (X.copy(), y.copy()))
-                return self._commit(draft, state._replace(waiting=waiting, n_waiting=count))
-        return self._commit(draft, self._learned(X, y, weight))
+        if not tasks.is_dask(X):
+            return super().partial_fit(X, y, sample_weight)
+        center = self.fit_intercept
+        dense = self._options().dense
+        return self.partial_fit_rows(rows_of(X, y, sample_weight, center=center, dense=dense))
 
     def partial_fit_rows(self, rows: Rows) -> Self:
         """Learn one task given as statistics of its rows: from ``forgetless.rows_of``, or a sum of
@@ -159,63 +150,76 @@ class StreamingRidge(StreamingRegressor, Remembering):
                 f"rows must be the statistics of rows, got {type(rows).__name__}; make them with"
                 " forgetless.rows_of(X, y), or use partial_fit(X, y)"
             )
-        if rows.centered != bool(self.fit_intercept):
+        if rows.centered != self.fit_intercept:
             raise ValueError(
-                f"rows are {'' if rows.centered else 'not '}centred, but fit_intercept is"
-                f" {self.fit_intercept}; use rows_of(X, y, center={bool(self.fit_intercept)})"
+                f"rows must be centred as fit_intercept={self.fit_intercept} says, got"
+                f" centered={rows.centered}; use rows_of(X, y, center={self.fit_intercept})"
             )
         draft = self._draft()
         state = self._merged()
-        d, n_targets = rows.cross.shape
-        if state is None:
+        loss = None
+        d, n_targets = shape = rows.cross.shape
+        if state.memory is None:
             draft.n_features_in_ = d
             draft._y_shape = () if n_targets == 1 else (n_targets,)
-        elif rows.cross.shape != state.memory.rows.cross.shape:
-            known = state.memory.rows.cross.shape
+        elif shape != (known := state.memory.rows.cross.shape):
             raise ValueError(
-                f"rows have {d} features and {n_targets} targets, the tasks before {known[0]} and"
-                f" {known[1]}; use fit to start again"
+                f"rows have {shape} features and targets, the tasks before {known}; use fit to"
+                " start again"
             )
-        elif self._model(*state[:2]).allows(rows.low, rows.high):
-            return self._commit(draft, self._after(state, [rows], _loss_on(rows)))
+        elif self._model(state).allows(rows.low, rows.high):
+            loss = rows.error
         elif self.adaptive:
             raise ValueError(
                 "rows leave the range that guard allows, so adaptive=True cannot judge predictions"
                 " of them from their statistics; use partial_fit(X, y), or guard=None"
             )
-        return self._commit(draft, self._after(state, [rows], None))
+        return self._commit(draft, self._after(state, [rows], loss))
 
-    @few_threads(lambda *call: gram_work(call[1].shape))
     def _learned(self, X: Any, y: Floats, weight: Any) -> State:
-        """Return the state after a task given as arrays."""
-        state = self._merged()
-        blocks = self._options().blocks(X, y, weight)
-        if state is None:
-            return self._after(None, blocks, None)
-        inside = self._model(*state[:2]).held(X)
+        state: State | None = self._state
+        if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
+            count = state.n_waiting + len(X)
+            check_squares(X, X, y)
+            if count <= min(WAITING, 0.01 * state.memory.rows.n):
+                waiting = (*state.waiting, (X.copy(), y.copy()))
+                return state._replace(waiting=waiting, n_waiting=count)
+        return self._with(self._merged(), X, y, weight)
 
-        def loss(coef: Floats, intercept: Floats) -> float:
+    def _merged(self) -> State:
+        """Return the state with waiting rows learned; one without a memory before the first
+        task.
+        """
+        state: State | None = self._state
+        if state is None:
+            return State(None, Mixture() if self.adaptive else None, Before())
+        if not state.waiting:
+            return state
+        X, y = (np.concatenate(parts) for parts in zip(*state.waiting, strict=True))
+        return self._with(state._replace(waiting=(), n_waiting=0), X, y, None)
+
+    @few_threads(lambda *call: gram_work(call[2].shape))
+    def _with(self, state: State, X: Any, y: Floats, weight: Any) -> State:
+        """Return a state without waiting rows after a task given as arrays."""
+        blocks = self._options().blocks(X, y, weight)
+        inside = X if state.memory is None else self._model(state).held(X)
+
+        def loss(coef: Floats, intercept: Floats) -> Array:
             errors = (inside @ coef + intercept - y) ** 2
-            return float(errors.sum() if weight is None else weight @ errors.sum(axis=1))
+            return errors.sum(axis=0) if weight is None else weight @ errors
 
         return self._after(state, blocks, loss)
 
-    def _after(self, state: State | None, blocks: Any, loss: Loss | None) -> State:
+    def _after(self, state: State, blocks: Any, loss: Loss | None) -> State:
         """Return the state after a task given as blocks, with its squared error before learning,
         where it is known.
         """
         options = self._options()
-        if state is None:
-            mixture = Mixture() if self.adaptive else None
-            before = Before()
-            memory = None
-            n = 0.0
-        else:
-            memory, mixture, before, *_ = state
-            n = memory.rows.n
+        memory, mixture, before, *_ = state
+        n = 0.0 if memory is None else memory.rows.n
         error = None
         if memory is not None and loss is not None:
-            error = loss(*self._model(memory, mixture)[:2])
+            error = float(loss(*self._model(state)[:2]).sum())
             if mixture is not None:
                 mixture = mixture.judged(memory, loss)
         if mixture is not None:
@@ -229,32 +233,16 @@ class StreamingRidge(StreamingRegressor, Remembering):
             before = before.plus(error, memory.rows.n - n, n)
         return State(memory, mixture, before)
 
-    def _merged(self) -> State | None:
-        """Return the state with waiting rows learned."""
-        state: State | None = self._state
-        if state is None or not state.waiting:
-            return state
-        # They were checked when they came.
-        X, y = (np.concatenate(parts) for parts in zip(*state.waiting, strict=True))
-        draft = copy.copy(self)
-        draft._state = state._replace(waiting=(), n_waiting=0)
-        return draft._learned(X, y, None)
-
-    def _widened(self, state: State, count: int) -> dict[str, Any]:
-        options = self._options()
-        mixture = None if state.mixture is None else state.mixture.widened(count, options)
-        return {"memory": state.memory.widened(count, options), "mixture": mixture}
-
     # --- reading ---
 
-    def _model(self, memory: Memory, mixture: Mixture | None) -> Linear:
-        """Return the model of a memory, or of a mixture with it."""
+    def _model(self, state: State) -> Linear:
+        """Return the model of a state as it is solved."""
+        memory, mixture, *_ = state
         weights = memory.fit[:2] if mixture is None else mixture.weights(memory)
         return Linear(*weights).guarded(memory.rows, self.guard)
 
     def _linear(self) -> Linear:
-        state, memory = self._solved()
-        return self._model(memory, state.mixture)
+        return self._model(self._read())
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions.
@@ -270,14 +258,14 @@ class StreamingRidge(StreamingRegressor, Remembering):
         -------
         array of shape (n,) or (n, c), and with ``return_std`` another one
         """
-        state, memory = self._solved()
-        model = self._model(memory, state.mixture)
+        state = self._read()
+        model = self._model(state)
         X = tasks.rows(self, X)
         mean = self._shaped(model.predict(X))
         if not return_std:
             return mean
-        noise = _noise(memory, state.before)
-        variances = memory.rows.variances(model.held(X), memory.fit, noise)
+        rows, fit = state.memory
+        variances = rows.variances(model.held(X), fit, _noise(state.memory, state.before))
         return mean, self._shaped(np.sqrt(variances))
 
     def standard_errors(self) -> Floats:
@@ -286,10 +274,10 @@ class StreamingRidge(StreamingRegressor, Remembering):
         NaN where a column has not varied. With ``adaptive`` they are those of the model of all
         rows.
         """
-        state, memory = self._solved()
-        fit = memory.fit
-        leverages = memory.rows.leverages(np.eye(len(fit.coef)), fit)
-        errors = np.sqrt(leverages * _noise(memory, state.before)[0])
+        state = self._read()
+        rows, fit = state.memory
+        leverages = rows.leverages(np.eye(len(fit.coef)), fit)
+        errors = np.sqrt(leverages * _noise(state.memory, state.before)[0])
         return np.where(fit.scale > 0, errors, np.nan)
 
     def _beside_coefficients(self) -> dict[str, Floats]:
@@ -297,11 +285,6 @@ class StreamingRidge(StreamingRegressor, Remembering):
         has_errors = not self.adaptive and self._y_shape in ((), (1,))
         errors = {"±": self.standard_errors()} if has_errors else {}
         return errors | super()._beside_coefficients()
-
-
-def _loss_on(rows: Rows) -> Loss:
-    """Return the squared error on a task given as statistics."""
-    return lambda coef, intercept: float(rows.error(coef, intercept).sum())
 
 
 def _noise(memory: Memory, before: Before) -> Floats:

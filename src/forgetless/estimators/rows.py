@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from forgetless._validate import Array, Floats
+from forgetless.estimators import records
 from forgetless.estimators.linear import column_range
 from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
 from forgetless.estimators.systems import STRENGTHS, Evidence, dots
@@ -54,17 +55,6 @@ class Fit(NamedTuple):
     freedom: float
     n: float
     n_chosen: float
-
-    def with_targets(self, place: Any) -> "Fit":
-        """Return the solution with targets in another order; those of place −1 are new, and were
-        always zero.
-        """
-        return self._replace(**_placed(self, ("coef", "intercept", "minimum", "noise"), place))
-
-    def widened(self, count: int) -> "Fit":
-        """Return the solution with ``count`` more columns, zero so far."""
-        coef = np.pad(self.coef, ((0, count), (0, 0)))
-        return self._replace(coef=coef, scale=np.pad(self.scale, (0, count)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,17 +160,17 @@ class Rows:
             squares=factor * self.squares,
         )
 
-    def widened(self, count: int, dense: int = DENSE) -> "Rows":
+    def widened(self, count: int) -> "Rows":
         """Return the rows with ``count`` more columns, zero so far."""
-        wide: Any = {n: np.pad(getattr(self, n), (0, count)) for n in ("mean", "low", "high")}
-        cross = np.pad(self.cross, ((0, count), (0, 0)))
-        return replace(self, gram=self.gram.widened(count), cross=cross, **wide).stored(dense)
+        wide: Rows = records.widened(self, len(self.mean), count)
+        return wide
 
-    def with_targets(self, place: Any) -> "Rows":
+    def with_targets(self, place: Array) -> "Rows":
         """Return the rows with targets in another order; those of place −1 are new, and were
         always zero.
         """
-        return replace(self, **_placed(self, ("target", "cross", "squares"), place))
+        moved: Rows = records.with_targets(self, place)
+        return moved
 
     def stored(self, dense: int) -> "Rows":
         """Return the rows with a matrix of second moments up to ``dense`` features, else
@@ -321,11 +311,6 @@ class Rows:
         # The noise of the target itself, the level, and the weights.
         factors = 1.0 + self.centered / self.n + leverages
         return np.outer(factors, noise)
-
-
-def _placed(record: Any, names: tuple[str, ...], place: Any) -> dict[str, Any]:
-    """Return some arrays of a record with their last axis in another order, and zeros for −1."""
-    return {name: np.where(place >= 0, getattr(record, name)[..., place], 0.0) for name in names}
 
 
 def check_squares(low: Floats, high: Floats, y: Floats) -> None:

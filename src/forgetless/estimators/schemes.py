@@ -7,7 +7,7 @@ that the theorems hold. For the smallest error on ordinary data take ``Streaming
 """
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,6 @@ from scipy import sparse
 from forgetless import _averages as averages
 from forgetless._validate import Floats
 from forgetless.equation import change, norm
-from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, StreamingRegressor
 from forgetless.estimators.linear import Linear
 from forgetless.filters import Filter, GradientDescent, Ridge
@@ -67,26 +66,10 @@ class Scheme(StreamingRegressor):
     def _constant(self, radius: float) -> Filter:
         """Return the filter of every task where there is no schedule."""
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn one task.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-        y : array of shape (n,) or (n, c)
-        sample_weight : array of shape (n,), optional
-            Nonnegative weights of the squared errors.
-        """
-        state: SchemeState | None = self._state
-        draft = self._draft()
-        X, y, weight = tasks.task(draft, X, y, sample_weight)
-        if state is None:
-            start = np.zeros((X.shape[1] + bool(self.fit_intercept), y.shape[1]))
-            state = SchemeState(start, start, 0.0, 0.0, 0.0, Before())
-        return self._commit(draft, self._after(state, self._extended(X), y, weight))
-
-    def _after(self, state: SchemeState, X: Any, y: Floats, weight: Any) -> SchemeState:
-        """Return the state after a task."""
+    def _learned(self, X: Any, y: Floats, weight: Any) -> SchemeState:
+        X = self._extended(X)
+        start = np.zeros((X.shape[1], y.shape[1]))
+        state = self._state or SchemeState(start, start, 0.0, 0.0, 0.0, Before())
         t = self._n_seen + 1
         before = state.before
         if t > 1:
@@ -155,8 +138,8 @@ class Scheme(StreamingRegressor):
         return filter_[t - 1]
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
         averages.power(self.average)
+        super()._check_parameters()
         if self.schedule is None:
             return
         as_schedule(self.schedule, self.n_tasks)
@@ -181,12 +164,6 @@ class Scheme(StreamingRegressor):
         W = self._fitted().average
         d = self.n_features_in_
         return Linear(W[:d], W[d] if self.fit_intercept else np.zeros(W.shape[1]))
-
-    def _widened(self, state: SchemeState, count: int) -> dict[str, Any]:
-        # The intercept, where there is one, is behind the new features.
-        at = np.full(count, self.n_features_in_)
-        last = np.insert(state.last, at, 0.0, axis=0)
-        return {"last": last, "average": np.insert(state.average, at, 0.0, axis=0)}
 
     @property
     def radius_(self) -> float:

@@ -29,12 +29,11 @@ def of_groups(X: Any, y: Any, weight: Any, groups: Any) -> list[Task]:
     labels = group_labels(groups)
     if labels.ndim != 1:
         raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
-    X, y, weight, _ = indexable(array_of(X), y, weight, labels)
-    found = []
+    *columns, labels = indexable(array_of(X), y, weight, labels)
+    found: list[Any] = []
     for label in dict.fromkeys(labels.tolist()):
-        rows = np.flatnonzero(labels == label)
-        part = None if weight is None else _safe_indexing(weight, rows)
-        found.append((_safe_indexing(X, rows), _safe_indexing(y, rows), part))
+        at = np.flatnonzero(labels == label)
+        found.append([None if each is None else _safe_indexing(each, at) for each in columns])
     return found
 
 
@@ -45,8 +44,17 @@ def task(model: Any, X: Any, y: Any, weight: Any) -> tuple[Any, Floats, Any]:
     for a model that has learned nothing.
     """
     first = getattr(model, "_state", None) is None
-    if first or weight is not None or not (_is_plain(model, X) and _is_plain_target(model, X, y)):
-        X, y, weight = _checked(model, X, y, weight, first)
+    plain = (
+        not first
+        and weight is None
+        and _is_plain(model, X)
+        and type(y) is np.ndarray
+        and y.dtype == np.float64
+        and y.shape == (len(X), *model._y_shape)
+    )
+    with np.errstate(all="ignore"):  # sums of numbers that are not finite are not
+        if not plain or not np.isfinite(X.sum() + y.sum()):
+            X, y, weight = _checked(model, X, y, weight, first)
     return X, (y[:, None] if y.ndim == 1 else y), weight
 
 
@@ -83,20 +91,11 @@ def _is_plain(model: Any, X: Any) -> bool:
     )
 
 
-def _is_plain_target(model: Any, X: Floats, y: Any) -> bool:
-    """Return whether y is a float array of the shape expected, and all numbers are finite."""
-    if type(y) is not np.ndarray or y.dtype != np.float64 or y.shape != (len(X), *model._y_shape):
-        return False
-    with np.errstate(all="ignore"):  # of two infinities the sum is NaN
-        return bool(np.isfinite(X.sum() + y.sum()))
-
-
 def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> Task:
     check_unmasked("y", y)
     check_unmasked("sample_weight", weight)
     options = {"accept_sparse": "csr", "multi_output": True, "y_numeric": True, "dtype": np.float64}
-    with np.errstate(invalid="ignore"):  # infinities of both signs are refused, not summed up
-        X, y = validate_data(model, array_of(X), y, reset=first, **options)
+    X, y = validate_data(model, array_of(X), y, reset=first, **options)
     y = y.astype(np.float64)
     if not first and y.shape[1:] != model._y_shape:
         raise ValueError(

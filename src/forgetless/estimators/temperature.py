@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
 
-from forgetless._validate import Array, Floats
+from forgetless._validate import Floats
 
 INVERSES = 2.0 ** np.arange(-2.0, 9.01, 0.5)
 """Values of 1/T at which the log-loss is known; in between it is interpolated."""
@@ -54,15 +55,7 @@ class Temperature(NamedTuple):
 
     def plus(self, scores: Floats, targets: Floats, weights: Floats) -> "Temperature":
         """Return the sums with scores and one-hot targets (n, c) of rows of weights (n,)."""
-        below = scores - scores.max(axis=1, keepdims=True)
-        scaled = INVERSES[:, None, None] * below
         # −log softmax of the true class, for every 1/T and row.
-        losses = np.log(np.exp(scaled).sum(axis=2))
-        losses -= np.sum(scaled * targets, axis=2)
+        scaled = INVERSES[:, None, None] * scores
+        losses = -np.sum(log_softmax(scaled, axis=2) * targets, axis=2)
         return Temperature(self.losses + losses @ weights, self.rows + float(weights.sum()))
-
-
-def softmax(scores: Floats) -> Array:
-    """Return the probabilities of scores (n, c)."""
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)

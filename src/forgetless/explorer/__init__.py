@@ -157,9 +157,8 @@ def constants() -> dict[str, float]:
         "ridge": "increasing, every k",
         "size": "increasing, one gradient step, every k",
     }
-    k = 3  # all are c/(k+1)
-    values = {key: catalogue[name].at(k) for key, name in names.items()}
-    return {key: round((k + 1) * value, 9) for key, value in values.items()}
+    # All are c/(k+1).
+    return {key: round(4 * catalogue[name].at(3), 9) for key, name in names.items()}
 
 
 def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[str, Any]:
@@ -175,15 +174,10 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
             f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as"
             " fl.TaskCollection(pairs)"
         )
-    if tasks.n_targets > 1:
+    if tasks.n_targets > 1 or tasks.noise or tasks.walk:
         raise ValueError(
-            f"tasks must have one target to be explored, got {tasks.n_targets}; choose a column"
-            " of y"
-        )
-    if tasks.noise or tasks.walk:
-        raise ValueError(
-            f"tasks have noise={tasks.noise:g} and walk={tasks.walk:g}, which the page does not"
-            " know; leave both out: fl.TaskCollection(tasks)"
+            f"tasks must have one target and neither noise nor walk to be explored, got"
+            f" {tasks.n_targets}, {tasks.noise:g} and {tasks.walk:g}; choose a column of y"
         )
     if min(tasks.n_features, tasks.span_dimension) > FEATURES:
         raise ValueError(

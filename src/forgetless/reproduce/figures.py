@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from forgetless._table import Table
-from forgetless.plots import COLOURS, MARKERS, axes_of, look
+from forgetless.plots import axes_of, dots, look
 
 
 def plot_optimum(table: Table, ax: Any = None) -> Any:
@@ -18,7 +18,7 @@ def plot_optimum(table: Table, ax: Any = None) -> Any:
         ax.plot(part["k"], np.where(best > 0, best, np.nan), label=f"θ = {angle}", **look(i))
         if best[-1] == 0:
             first = len(best) - int(np.argmax(best[::-1] > 0))  # from here on it stays at 0
-            ax.plot(part["k"][first], 0.02, marker=MARKERS[i], color=COLOURS[i], clip_on=False)
+            ax.plot(part["k"][first], 0.02, clip_on=False, **dots(i))
         small = part["k"] * part["theta"] ** 2 <= 1
         ax.plot(part["k"][small], part["linear"][small], color="0.6", linewidth=0.7, zorder=1)
     return _over_steps(ax, "best fixed coefficient λ⋆", ylim=(0.02, 300))
@@ -28,7 +28,7 @@ def plot_rates(table: Table, family: str, ax: Any = None) -> Any:
     """Draw loss against k for every schedule on one family, with 1/k and the lower bound 1/(8k)."""
     ax = axes_of(ax)
     for i, (name, part) in enumerate(_parts(table.where(family=family), "schedule")):
-        style = {"marker": MARKERS[i], **look(i)}
+        style = {"marker": dots(i)["marker"], **look(i)}
         # on the curve of the explicit scheme, or close to it: open markers that leave it visible
         if "budget" in name:
             style |= {"linestyle": ":", "fillstyle": "none", "markersize": 6}
@@ -55,11 +55,10 @@ def plot_reduction(table: Table, ax: Any = None) -> Any:
     top.
     """
     ax = axes_of(ax)
-    hollow = {"linewidth": 0, "markersize": 6, "fillstyle": "none"}
+    hollow = {"markersize": 6, "fillstyle": "none", "label": "descent on its surrogates"}
     for i, (scheme, part) in enumerate(_parts(table, "scheme")):
         ax.plot([0, *part["w1"]], [0, *part["w2"]], label=scheme, **look(i))
-        hollow |= {"marker": MARKERS[i], "color": COLOURS[i]}
-        ax.plot(part["descent1"], part["descent2"], label="descent on its surrogates", **hollow)
+        ax.plot(part["descent1"], part["descent2"], **dots(i) | hollow)
     ax.plot(1.0, -0.6, marker="*", color="black", markersize=8, linewidth=0, label="solution")
     ax.set(xlabel="w₁", ylabel="w₂")
     ax.set_aspect("equal", adjustable="datalim")

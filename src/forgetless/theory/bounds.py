@@ -30,11 +30,7 @@ _MOST_WITHOUT = 1000
 
 
 def _at_most(k: int) -> Hypothesis:
-    return Hypothesis(
-        f"k ≤ {k:,}",
-        lambda s: s.k <= k,
-        lambda _: f"not computed here for more than {k:,} steps; ask fl.upper_bound for it",
-    )
+    return Hypothesis(f"k ≤ {k:,}; ask fl.upper_bound for more", lambda s: s.k <= k)
 
 
 def _accepted(text: str, look: Callable[[Filter, int], Any]) -> Hypothesis:
@@ -59,9 +55,8 @@ RISING_STEPS = _accepted(
     "filters with φ_t(R²) ≤ 1 whose strength never falls", exchangeable.factors_at_radius
 )
 NOISE_ALLOWED = Hypothesis(
-    "η is below 1",
+    "η is below 1, as of schedules.minimax(eta=…); 1 is for tasks that one model fits",
     lambda s: s.eta != 1,
-    lambda _: "η is 1, for tasks that one model fits; use schedules.minimax(eta=…) with η < 1",
 )
 
 

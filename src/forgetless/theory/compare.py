@@ -87,16 +87,18 @@ def _comparison(problem: Problem, tried: tuple[Bound, ...]) -> BoundComparison:
             other = least.get(bound.quantity, math.inf)
             least[bound.quantity] = min(other, check.published)
     for i, check in enumerate(checks):
-        above, below = check.value, exact.get(check.quantity)
+        above = check.value
+        below = exact.get(check.quantity)
         if check.kind == "lower":
-            above, below = least.get(check.quantity), check.value
-        if above and below and below > 0:
+            below = above
+            above = least.get(check.quantity)
+        if above and below:
             checks[i] = replace(check, ratio=above / below)
     return BoundComparison(
         k=problem.k,
-        radius=problem.tasks.radius,
+        radius=setting.radius,
         distance=setting.distance,
-        residual=problem.tasks.residual,
+        residual=setting.tasks.residual,
         **{name: exact.get(name) for name in (*QUANTITIES, "worst_case")},
         bounds=tuple(checks),
         notes=tuple(dict.fromkeys(notes)),
@@ -163,12 +165,13 @@ def _exact(
     else:
         wanted.append("seen_loss")
     case: Any = (tasks, setting.filter, problem.k)
+    order = problem.ordering
     for name in wanted:
         try:
             if name == "worst_case":
-                found = worst_case(*case, ordering=problem.ordering)
+                found = worst_case(*case, ordering=order)
             else:
-                found = expect(*case, ordering=problem.ordering, metrics=name)
+                found = expect(*case, ordering=order, metrics=name)
         except (MemoryError, NoExactLawError) as error:
             notes.append(f"not computed: {error}")
             continue

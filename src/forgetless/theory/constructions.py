@@ -226,14 +226,14 @@ def seen_task(k: int) -> Construction:
 
 def unseen_task_loss(k: int, n_tasks: int) -> float:
     """Return (1 − 1/M)^k/(2M): one of M tasks was not drawn, and its label is a guess."""
-    return float((1 - 1 / n_tasks) ** k / (2 * n_tasks))
+    return (1 - 1 / n_tasks) ** k / (2 * n_tasks)
 
 
 def seen_task_probability(k: int) -> float:
     """Return (1 − 1/k)^{k−1}: the probability that the odd task is drawn exactly once in k
     draws.
     """
-    return float((1 - 1 / k) ** (k - 1))
+    return (1 - 1 / k) ** (k - 1)
 
 
 def seen_task_loss(k: int) -> float:

@@ -49,8 +49,6 @@ class OracleBound:
     k : int
     radius : float
     schedule : schedule
-    status : str
-        "derived": proved here, not published.
     """
 
     value: float
@@ -61,7 +59,6 @@ class OracleBound:
     k: int
     radius: float
     schedule: Any
-    status: str = "derived"
 
     def __repr__(self) -> str:
         return wrapped(

@@ -29,7 +29,7 @@ def last_iterate_rate(k: int, kappa: float) -> float:
     >>> round(100 / math.log(100) * last_iterate_rate(100, 1 / math.log(100)), 3)
     1.963
     """
-    return float(math.e / (2 * kappa * (2 - kappa)) * k ** (-1 + kappa * (1 - kappa / 4)))
+    return math.e / (2 * kappa * (2 - kappa)) * math.pow(k, -1 + kappa * (1 - kappa / 4))
 
 
 def _rate(s: Setting) -> float:

@@ -182,9 +182,9 @@ class ReductionCheck:
             "(ii)": f"excess loss / f: {ratios} within {self.lower:.6g} … {self.upper:.6g}",
             "(iii)": f"f at the joint solution: {self.largest_value_at_teacher:.3g}, to be 0",
         }
-        words = {True: "holds", False: "fails"}
         return "\n".join(
-            f"{part:<6}{words[held]}: {numbers[part]}" for part, held in self.parts.items()
+            f"{part:<6}{'holds' if held else 'fails'}: {numbers[part]}"
+            for part, held in self.parts.items()
         )
 
 

@@ -106,7 +106,7 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     theta : float or array
         Angle in (0, π).
     k : int or array
-        Number of steps, at least 1; broadcasts against ``theta``.
+        Number of steps; broadcasts against ``theta``.
 
     Returns
     -------
@@ -126,8 +126,6 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     """
     theta, k = np.broadcast_arrays(np.asarray(theta, float), np.asarray(k, float))
     two_task_loss(theta, 0.0, k)
-    if not (k >= 1).all():
-        raise ValueError("k must be at least 1; without a step there is nothing to choose")
     problems = np.stack([*_shape(theta.ravel()), k.ravel()])
     best, loss = _optimum(*problems)
     if not k.shape:

@@ -43,8 +43,6 @@ class UpperBound:
     quantity : "average_loss", "seen_loss" or "next_loss"
     radius, distance : float
         R and D = ‖w₀ − w⋆‖.
-    status : str
-        "derived": proved here, not published.
     why : str
         The theorem, its base and mesh, and what it assumes.
     ordering : "with-replacement", "without-replacement" or "exchangeable"
@@ -56,7 +54,6 @@ class UpperBound:
     quantity: str
     radius: float
     distance: float
-    status: str
     why: str
     ordering: str = "with-replacement"
 
@@ -73,7 +70,7 @@ class UpperBound:
 def _upwards(value: float) -> str:
     """Return six digits, rounded up."""
     text = f"{value:.6g}"
-    return text if float(text) >= value else f"{value * (1 + 1e-5):.6g}"
+    return text if float(text) >= value else f"{value * 1.00001:.6g}"
 
 
 @one_blas_thread()
@@ -182,7 +179,6 @@ def upper_bound(
         quantity=goal,
         radius=radius,
         distance=distance,
-        status="derived",
         why=(
             f"Derived, unpublished: {theorem}. It holds for every collection that one model fits,"
             f" of {tasks} of norm at most R and any rank, {ORDERINGS[order]}."
