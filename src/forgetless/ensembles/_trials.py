@@ -50,8 +50,11 @@ def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> 
         parts.append(list(_recorded(problem, rng, group)))
     values = {}
     for name in problem.metrics:
-        stacked = [np.stack([step[name] for step in part], axis=2) for part in parts]
-        values[name] = np.concatenate(stacked, axis=1)[:, :n_trials]
+        groups = []
+        for part in parts:
+            steps = [step[name] for step in part]
+            groups.append(np.stack(steps, axis=2))
+        values[name] = np.concatenate(groups, axis=1)[:, :n_trials]
     return values
 
 
@@ -74,7 +77,10 @@ def _recorded(
 
     def squares(numbers: Any) -> Floats:
         distinct, places = np.unique(numbers, return_inverse=True)
-        found = [np.sum((weights - points[:, i]) ** 2, axis=-1) for i in distinct]
+        found = []
+        for i in distinct:
+            differences = weights - points[:, i]
+            found.append(np.sum(differences**2, axis=-1))
         return np.stack(found, axis=-1)[..., places]
 
     done = 0

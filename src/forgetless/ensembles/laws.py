@@ -80,7 +80,8 @@ class Ensemble(Law):
             raise ValueError("metrics of expect are numbers, got 'weights'; use simulate")
         curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
         for filter_ in problem.filters:
-            every = second_moments(self, self.moments(filter_), problem.k + 1, problem.steps[-1])
+            moments = self.moments(filter_)
+            every = second_moments(self, moments, problem.k + 1, problem.steps[-1])
             for name, curve in curves.items():
                 steps = problem.steps
                 curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
@@ -225,8 +226,10 @@ class Rotated(Ensemble):
 
     def __post_init__(self) -> None:
         X = matrix("X", self.X)
-        for name, value in (("X", X), ("n_rows", X.shape[0]), ("n_features", X.shape[1])):
-            object.__setattr__(self, name, value)
+        n, d = X.shape
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "n_rows", n)
+        object.__setattr__(self, "n_features", d)
         super().__post_init__()
 
     @property
@@ -236,12 +239,15 @@ class Rotated(Ensemble):
     @cached_property
     def spectrum(self) -> Spectrum:
         values = spectrum(self.X)[1]
-        return Spectrum(values, np.ones(len(values)), float(np.sum(values**-2.0)))
+        mean_inverse = float(np.sum(values**-2.0))
+        return Spectrum(values, np.ones(len(values)), mean_inverse)
 
     def sample(self, normal: Normal) -> Floats:
         Q, R = np.linalg.qr(normal(self.n_features, self.n_features))
         # The signs of R make the law of Q uniform.
-        return np.asarray(self.X @ (Q * np.sign(np.einsum("tii->ti", R))[:, None, :]))
+        signs = np.sign(np.einsum("tii->ti", R))
+        uniform = Q * signs[:, None, :]
+        return np.asarray(self.X @ uniform)
 
 
 def _optimal(law: Law, k: int, name: str) -> OptimalSchedule:

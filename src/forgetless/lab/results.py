@@ -190,7 +190,8 @@ class Curves(Printed):
         n = max(1, len(self.steps))
         rows = [n - 1]
         if not self.labels:
-            rows = np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
+            spread = np.linspace(0, n - 1, min(n, _LINES))
+            rows = np.unique(spread.round().astype(int)).tolist()
         columns: dict[str, list[Any]] = {"schedule": list(self.labels)} if self.labels else {}
         if len(self.steps):
             columns["step"] = self.steps[rows].tolist() * max(1, len(self.labels))

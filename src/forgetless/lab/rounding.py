@@ -95,11 +95,13 @@ class _Errors:
         right = maps.right.copy()
         right[:, self.c.q :] = 0.0
         self.linear = maps._replace(right=right)
-        self.sums = np.zeros((1, self.run.Q, 2 * self.B, self.run.Q))  # E, then F
+        Q = self.run.Q
+        self.sums = np.zeros((1, Q, 2 * self.B, Q))  # E, then F
         self.sums[0, maps.one, self.B :, maps.one] = 1.0
         # The largest losses of E and F at any step, for averages.
         self.largest = np.zeros((2, self.B))
-        self.floor = 0.5 * float(np.mean([np.sum(task.sizes**2) for task in self.tasks]))
+        squares = [np.sum(task.sizes**2) for task in self.tasks]
+        self.floor = 0.5 * float(np.mean(squares))
 
     def recorded(self) -> list[Floats]:
         """Return the absolute errors (B,) of the average loss at the recorded steps, and at the
@@ -112,7 +114,8 @@ class _Errors:
         if steps[-1] > _FOLLOWED:
             both = replace(self.problem, filters=2 * self.problem.filters)
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
-        stops = self.problem.stops(steps[-1], work_of(self.problem, self.run.size))
+        work = work_of(self.problem, self.run.size)
+        stops = self.problem.stops(steps[-1], work)
         for low, high in pairwise(track(stops, "errors")):
             near = high
             far = high
@@ -181,7 +184,8 @@ class _Errors:
         q = self.c.q
         squares = np.einsum("sxbx->b", self.run.S[:, :q, :, :q])
         # ‖w‖ is at most that of the reference and of the coordinates around it.
-        size = np.sqrt(squares.max(initial=0.0)) + np.linalg.norm(self.c.reference)
+        around = np.sqrt(squares.max(initial=0.0))
+        size = around + np.linalg.norm(self.c.reference)
         ratios = (tasks.radii / tasks.singular_values)[:, None]
         unsure = EPS * ratios * (np.abs(tasks.targets) + size) + self.c.dropped
         rows = EPS * np.linalg.norm(tasks.sizes, axis=1) / tasks.singular_values
@@ -211,4 +215,5 @@ class _Errors:
     def _losses(self, S: Floats) -> Array:
         """Return |½⟨H, S⟩| of moments, or of those of the leading coordinates, of shape (B,)."""
         n = S.shape[1]
-        return np.abs(0.5 * np.einsum("xy,sxby->b", self.c.average_form[:n, :n], S))
+        form = self.c.average_form[:n, :n]
+        return np.abs(0.5 * np.einsum("xy,sxby->b", form, S))

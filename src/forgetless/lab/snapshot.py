@@ -72,10 +72,14 @@ class Snapshot:
         c = self.coordinates
         A = np.eye(self.tasks.n_features) if A is None else np.asarray(A, dtype=np.float64)
         rows = c.rows(A, columns(b, self.tasks))
-        square = np.maximum(forms(rows, self.moments).sum((0, -1)), 0.0)
+        total = forms(rows, self.moments).sum(axis=(0, -1))
+        square = np.maximum(total, 0.0)
         # The walk outside the span is not followed, but its variance is known.
         walked = self.run.walk * max(0, self.n_steps - 1)
-        return square + (walked * np.sum((A - A @ c.basis @ c.basis.T) ** 2) if walked else 0.0)
+        if not walked:
+            return square
+        outside = A - A @ c.basis @ c.basis.T
+        return square + walked * np.sum(outside**2)
 
     @cached_property
     def _sums(self) -> Array:
@@ -117,5 +121,6 @@ def forms(rows: Floats, S: Floats) -> Array:
     """Return F_j S F_jᵀ for every row of F, of shape (states, B, n)."""
     n, Q = rows.shape
     states, _, B, _ = S.shape
-    T = np.matmul(rows, S.reshape(states, Q, B * Q)).reshape(states, n, B, Q)
+    flat = S.reshape(states, Q, B * Q)
+    T = (rows @ flat).reshape(states, n, B, Q)
     return np.einsum("sjby,jy->sbj", T, rows)
