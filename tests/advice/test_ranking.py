@@ -47,22 +47,10 @@ def test_held_out_loss_against_all_orders(rng):
     assert option.loss == pytest.approx(expected, rel=1e-9)
 
 
-def test_without_replacement(rng):
-    advice = fl.advise(collection(rng, M=5), 5, ordering=fl.WithoutReplacement(), objective="worst_case")
-    assert advice.options[0].loss <= shape_losses(advice)["constant"]
-
-
 def test_both_minima_of_a_constant_are_tried():
     """At θ = π/16, k = 28 the loss has local minima at 6.15 and 11.3."""
     advice = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), 28, objective="worst_case")
     assert shape_losses(advice)["constant"] == pytest.approx(fl.theory.two_task_optimum(np.pi / 16, 28)[1], rel=1e-4)
-
-
-@pytest.mark.parametrize("family", ["plain", "non-realizable"])
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_few_steps(k, family, rng):
-    advice = fl.advise(collection(rng, family), k)
-    assert ("fixed, near-optimal" in shape_losses(advice)) == (k >= 3)
 
 
 @pytest.mark.parametrize("k", [1, 30])

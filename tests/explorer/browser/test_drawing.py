@@ -34,14 +34,6 @@ def test_a_drag_changes_the_steps_below_it_and_the_loss_shown_is_that_of_expect(
     assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
 
 
-def test_the_lowest_line_is_no_pull(opened):
-    page = opened("k=20")
-    drag(page, [(0.08, 0.695), (0.97, 0.695)])
-    assert page.tab.evaluate("[...App.now.heights]") == [0.0] * 20
-    want = fl.expect(fl.theory.constructions.two_tasks(np.deg2rad(15)), fl.Projection(), 20).average_loss[0]
-    assert page.loss() == pytest.approx(want, rel=1e-10)
-
-
 def test_a_finger_draws_too(opened):
     page = opened("k=40", width=390, height=844, has_touch=True, is_mobile=True)
     box, before = box_of(page), page.loss()
@@ -126,24 +118,3 @@ def test_guarantees_are_those_of_the_catalogue_and_are_left_out_where_they_do_no
         other = opened(f"kind=random&k=50&{change}")
         assert other.tab.evaluate("App.bounds()") == []
         assert "guarantee" in other.tab.inner_text("#status")
-
-
-def test_lines_lie_where_the_axis_says_after_the_range_has_changed(opened):
-    """The ticks stay the same while the lowest loss, and with it their places, changes."""
-    page = opened("kind=two&k=80&p=constant&c=1")
-    page.settle()
-    drag(page, [(0.1, 0.2), (0.3, 0.5), (0.6, 0.6), (0.9, 0.3)])
-    page.settle()
-    exponents, places = page.tab.evaluate(
-        """() => {
-          const all = [...document.querySelectorAll("#loss .axes text[text-anchor=end]")];
-          const ticks = all.filter((tick) => tick.textContent.startsWith("10⁻"));
-          const digit = (c) => c === "⁻" ? "-" : "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c);
-          const exponents = ticks.map((tick) => Number([...tick.textContent.slice(2)].map(digit).join("")));
-          return [exponents, ticks.map((tick) => Number(tick.getAttribute("y")) - 4)];
-        }"""
-    )
-    end = page.tab.evaluate("Number(document.querySelector('#loss path.yours').getAttribute('d').split(' ').pop())")
-    assert len(exponents) >= 2
-    slope, offset = np.polyfit(exponents, places, 1)
-    assert end == pytest.approx(offset + slope * np.log10(page.loss()), abs=1.0)

@@ -105,16 +105,3 @@ def test_numbers_are_saved(opened, tmp_path):
     assert float(rows[-1]["loss_yours"]) == page.loss()
     assert float(rows[3]["strength"]) == page.tab.evaluate("App.now.heights[2]")
     assert float(rows[3]["gradient"]) == page.tab.evaluate("App.now.slope[2]")
-
-
-def test_another_link_in_the_same_page_is_followed(opened):
-    page = opened("k=20")
-    page.changed(lambda: page.tab.evaluate("location.hash = 'k=31&angle=50&p=none'"))
-    assert page.tab.evaluate("[App.state.k, App.state.angle, App.state.schedule.preset]") == [31, 50, "none"]
-
-
-def test_steps_that_would_take_long_are_not_computed_here(opened):
-    page = opened("kind=random&d=20&M=20&rows=12&k=5000&metric=forgetting&p=increasing")
-    most = page.tab.evaluate("App.state.k")
-    assert 5 < most < 200
-    assert f"Only {most} steps" in page.tab.inner_text("#status")
