@@ -134,8 +134,7 @@ def test_a_changed_unit_is_said_before_it_is_learned(folder, capsys):
     assert out.index("What changed") < out.index("Alarm")
     code, out, _ = run(capsys, "fit", "november.csv", "--from", "m.safetensors", "--out", "n")
     code, out, _ = run(capsys, "fit", "november.csv", "--from", "n", "--out", "n")
-    assert "has the targets of 11: is it learned twice?" in out
-    assert "Warning: learned more than once: 11" in out
+    assert "Warning: learned before, and counts twice: 11" in out
 
 
 def test_classes_of_text(folder, capsys):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetless.tables.parsing import numbers_in, times_in
-from forgetless.tables.values import TableError, columns_of, joined, values_of
+from forgetless.tables.values import Values, columns_of
 from support.tables import LIBRARIES
 
 NAN = float("nan")
@@ -79,7 +79,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("cells", "kind"), KINDS, ids=[str(cells)[:30] for cells, _ in KINDS])
 def test_the_kind_of_a_column(cells, kind):
-    assert values_of(cells).kind == kind
+    assert Values(cells).kind == kind
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -93,35 +93,27 @@ def test_tables_of_every_library_have_the_same_columns(library):
         "ok": "number",
     }
     np.testing.assert_equal(found["size"].numbers, [1.0, NAN, 3.0])
-    assert found["town"].coded[0].tolist() == [0, -1, 1]
-    assert found["town"].coded[1].texts.tolist() == ["Ulm", "Bonn"]
-    assert found["n"].coded[1].texts.tolist() == ["1", "2", "3"]
+    codes, labels = found["town"].coded
+    assert (codes.tolist(), labels.tolist()) == ([0, -1, 1], ["Ulm", "Bonn"])
+    assert found["n"].coded[1].tolist() == ["1", "2", "3"]
 
 
 def test_whole_numbers_and_their_text_are_one_label():
-    for cells in ([1.0, 2.0], [1, 2], ["1", "2"], [" 1", "2 "], pd.Categorical([1, 2])):
-        assert values_of(cells).coded[1].texts.tolist() == ["1", "2"]
+    for cells in ([1.0, 2.0], [1, 2], ["1", "2"], [" 1", "2 "], pd.Categorical([1, 2], categories=[3, 2, 1])):
+        assert Values(cells).coded[1].tolist() == ["1", "2"]
 
 
-@given(st.data())
-def test_rows_taken_and_joined_again_are_the_column(data):
-    cells = data.draw(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=2))
-    cut = data.draw(st.integers(1, len(cells) - 1))
-    values = values_of(pd.Series(cells, dtype=object))
-    parts = [values.take(slice(0, cut)), values.take(slice(cut, None))]
-    codes, labels = joined(parts).coded
-    assert [None if code < 0 else labels.texts[code] for code in codes] == cells
-    for part, some in zip(parts, (cells[:cut], cells[cut:]), strict=True):
-        assert set(part.coded[1].texts) == {cell for cell in some if cell is not None}
+@given(st.lists(st.sampled_from(["a", "b", " b", "c", None]), min_size=1))
+def test_codes_and_labels_are_the_cells(cells):
+    codes, labels = Values(pd.Series(cells, dtype=object)).coded
+    assert [None if code < 0 else labels[code] for code in codes] == [cell and cell.strip() for cell in cells]
 
 
-def test_numbers_and_text_are_joined_as_text():
-    whole = joined([values_of([1, 2]), values_of(["x", "2"])])
-    assert [whole.coded[1].texts[code] for code in whole.coded[0]] == ["1", "2", "x", "2"]
+def test_booleans_with_gaps_are_numbers():
+    np.testing.assert_equal(Values([True, None, False]).numbers, [1.0, NAN, 0.0])
+    assert Values([True, None]).coded[1].tolist() == ["True"]
 
 
 def test_columns_of_one_name_are_refused():
-    with pytest.raises(TableError, match="several columns are named 'a'"):
+    with pytest.raises(ValueError, match="several columns are named 'a'"):
         columns_of(pd.DataFrame([[1, 2]], columns=["a", "a"]))
-    with pytest.raises(TableError, match="complex"):
-        values_of([1j, 2.0])

@@ -6,8 +6,12 @@ A command is imported when it is called, so that ``forgetless --help`` imports c
 
 import errno
 import io
+import json
+import math
+import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -27,6 +31,9 @@ GROUPS = {
     },
 }
 """The commands in the help text, by heading."""
+
+SHOWN = 30
+"""Lines of a table that are printed."""
 
 
 class _Commands(click.Group):
@@ -104,6 +111,53 @@ def _message(error: BaseException) -> str:
 def print_lines(text: str, *, err: bool = False) -> None:
     """Print lines with control codes escaped, on standard error if ``err``."""
     click.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON, with null for NaN and infinities."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: plain(each) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(each) for each in value]
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        return value if is_finite else None
+
+    click.echo(json.dumps(plain(value), allow_nan=False))
+
+
+def shortened(table: Any) -> str:
+    """Return a table as text, of a long one the first lines."""
+    lines = table.text().split("\n")
+    rest = len(lines) - 1 - SHOWN
+    return "\n".join(lines if rest <= 0 else [*lines[: 1 + SHOWN], f"and {rest} more"])
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun: "3 tasks"."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def check_outputs(paths: dict[str, Path | None]) -> None:
+    """Raise UsageError if two paths are the same file, or an output cannot be written."""
+    from forgetless.io import check_target
+
+    seen: dict[str, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if place in seen:
+            raise click.UsageError(
+                f"{name} and {seen[place]} are the same file, {path}; give another name"
+            )
+        if name.startswith("--") and name != "--from":
+            try:
+                check_target(path)
+            except OSError as error:
+                raise click.UsageError(f"{name}: {error}") from None
+        seen[place] = name
 
 
 def examples(*commands: str) -> Any:

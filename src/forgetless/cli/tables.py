@@ -1,6 +1,5 @@
 """The commands on tables: ``fit``, ``predict``, ``evaluate`` and ``show``."""
 
-import json
 import math
 import os
 import sys
@@ -11,12 +10,16 @@ from typing import Any
 import click
 
 from forgetless._text import label, printable, readable_number
-from forgetless.cli.app import examples, print_lines
+from forgetless.cli.app import (
+    check_outputs,
+    counted,
+    examples,
+    print_json,
+    print_lines,
+    shortened,
+)
 from forgetless.errors import FileError
 from forgetless.io import check_target
-
-SHOWN = 30
-"""Lines of a table that are printed."""
 
 _path = click.Path(path_type=Path)
 _task = click.option("--task", help="Column with the task, such as the month.")
@@ -62,30 +65,32 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     from forgetless.tables import summary
 
     previous = options["previous"]
-    _check_outputs({"FILE": file, "--out": out, "--report": report})
-    _check_outputs({"--from": previous, "--report": report})  # --out may replace that of --from
+    check_outputs({"FILE": file, "--out": out, "--report": report})
+    check_outputs({"--from": previous, "--report": report})  # --out may replace that of --from
     model, batches = _begin(file, options)
-    known = model.n_tasks_ if previous else 0
+    known = getattr(model, "n_tasks_", 0)
+    before = {record["task"] for record in getattr(model, "history_", [])}
     for batch in batches:
         model.partial_fit(batch.X, batch.y, batch.task)
-    new = model.n_tasks_ - known
-    notes = _notes(model, batches, options)
     model.about_ = {"task": batches.task, "target": batches.target, "file": file.name}
+    new = model.history_[known - model.n_tasks_ :]
+    again = sorted(before & {record["task"] for record in new})
+    notes = [*batches.notes, *_notes(model, again)]
     model.save(out)
     if report is not None:
         page.write(model, report, notes)
     if as_json:
-        facts = summary.facts(model)
-        _print_json({"model": str(out), **facts, "notes": [*notes, *facts["notes"]]})
+        facts = _facts(model)
+        print_json({"model": str(out), **facts, "notes": [*notes, *facts["notes"]]})
         return
-    changed = summary.changes_table(model.history_[-new:])
-    rows = sum(record["rows"] for record in model.history_[-new:])
-    print_lines(f"{file.name}: {_counted(new, 'task')}, {readable_number(rows)} rows learned")
+    changed = summary.changes_table(new)
+    rows = readable_number(sum(record["rows"] for record in new))
+    print_lines(f"{file.name}: {counted(len(new), 'task')}, {rows} rows learned")
     if changed is not None:
-        print_lines(f"\nWhat changed\n{_shortened(changed)}")
-    print_lines(f"\n{_shortened(summary.columns_table(model))}\n")
-    for line in [*notes, *model.notes_, *summary.warnings(model), summary.bottom_line(model)]:
-        print_lines(line)
+        print_lines(f"\nWhat changed\n{shortened(changed)}")
+    print_lines(f"\n{shortened(summary.columns_table(model))}\n")
+    _print_notes(model, notes)
+    print_lines(summary.bottom_line(model))
     print_lines(f"model: {out}" + (f"\nreport: {report}" if report else ""))
 
 
@@ -102,14 +107,15 @@ def _begin(file: Path, options: dict[str, Any]) -> tuple[Any, Any]:
         _check_named(table, task, target)
         check_columns(file.name, table.columns(), task, target, *number, *drop)
         model = TableModel(objective or "next", number=number, drop=drop)
-        return model, Batches(table, task, target, classes=options["classes"] or None)
+        return model, Batches(table, task, target, options["classes"] or None)
     for name in ("objective", "number", "drop", "classes"):
         if options[name]:
             raise click.UsageError(f"--{name} belongs to the first fit; leave it out with --from")
     model = _load(options["previous"])
     task = task or model.about_["task"]
     target = target or model.about_["target"]
-    return model, Batches(file, task, target, model.encoder_.text_columns, model.is_classifier)
+    table = TableFile(file, model.encoder_.text_columns)
+    return model, Batches(table, task, target, model.is_classifier)
 
 
 def _check_named(table: Any, task: str | None, target: str | None) -> None:
@@ -120,19 +126,17 @@ def _check_named(table: Any, task: str | None, target: str | None) -> None:
             raise click.UsageError(f"choose a column with {name}: {table.path.name} has {names}")
 
 
-def _notes(model: Any, batches: Any, options: dict[str, Any]) -> list[str]:
-    """Return notes on the file that was learned."""
-    notes = list(batches.notes)
-    if model.n_tasks_ == 1 and options["previous"] is None:
+def _notes(model: Any, again: list[str]) -> list[str]:
+    """Return notes on the tasks that were learned, ``again`` those that had been before."""
+    notes = []
+    if model.n_tasks_ == 1:
         notes.append(
-            f"There is one task; is {batches.task!r} the column that tells tasks apart? Errors are"
-            " known from the second task on"
+            f"There is one task; is {model.about_['task']!r} the column that tells tasks apart?"
+            " Errors are known from the second task on"
         )
-    learned = [record["task"] for record in model.history_]
-    again = sorted({name for name in learned if learned.count(name) > 1})
     if again:
         shown = ", ".join(label(name) for name in again[:5])
-        notes.append(f"Warning: learned more than once: {shown}")
+        notes.append(f"Warning: learned before, and counts twice: {shown}")
     return notes
 
 
@@ -154,12 +158,12 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
     """
     from forgetless.tables.read import TableFile
 
-    _check_outputs({"MODEL": model, "FILE": file, "--out": out})
+    check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = _load(model)
     table = TableFile(file, fitted.encoder_.text_columns)
     if as_json:
         found = list(_predicted(fitted, table))
-        _print_json({name: [each for part in found for each in part[name]] for name in found[0]})
+        print_json({name: [each for part in found for each in part[name]] for name in found[0]})
         return
     if out is None:
         _write(sys.stdout.buffer, _predicted(fitted, table))
@@ -171,7 +175,7 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
         os.replace(temporary, check_target(out))
     finally:
         temporary.unlink(missing_ok=True)
-    print_lines(f"{_counted(n, 'prediction')}: {out}")
+    print_lines(f"{counted(n, 'prediction')}: {out}")
 
 
 def _predicted(model: Any, table: Any) -> Iterator[dict[str, Any]]:
@@ -238,25 +242,25 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     """
     from forgetless.tables import summary
     from forgetless.tables.batches import Batches
+    from forgetless.tables.read import TableFile
 
     fitted = _load(model)
     batches = Batches(
-        file,
+        TableFile(file, fitted.encoder_.text_columns),
         task or fitted.about_["task"],
         target or fitted.about_["target"],
-        fitted.encoder_.text_columns,
         fitted.is_classifier,
     )
     fitted.history_ = [fitted.judged(batch.X, batch.y, batch.task) for batch in batches]
     tasks = summary.tasks_table(fitted)
     changed = summary.changes_table(fitted.history_)
     if as_json:
-        facts = summary.facts(fitted)
-        _print_json({"tasks_of_file": tasks.values(), **facts})
+        facts = _facts(fitted)
+        print_json({"tasks_of_file": tasks.values(), **facts})
         return
     if changed is not None:
-        print_lines(f"What changed\n{_shortened(changed)}\n")
-    print_lines(_shortened(tasks))
+        print_lines(f"What changed\n{shortened(changed)}\n")
+    print_lines(shortened(tasks))
     for line in [*batches.notes, summary.bottom_line(fitted, file.name)]:
         print_lines(line)
 
@@ -281,24 +285,21 @@ def show(file: Path, as_json: bool) -> None:
     if not hasattr(content, "encoder_"):
         text = repr(content)
         if as_json:
-            _print_json({**about, "content": text})
+            print_json({**about, "content": text})
         else:
             print_lines(f"{head}\n\n{text}")
         return
     effects = summary.effects(content)
     if as_json:
         columns = summary.columns_table(content).values()
-        _print_json(
-            {**about, **summary.facts(content), "columns": columns, "effects": effects.values()}
-        )
+        print_json({**about, **_facts(content), "columns": columns, "effects": effects.values()})
         return
     names = [f"{name} {label(value)}" for name, value in content.about_.items()]
     print_lines("\n".join([head, ", ".join(names), summary.headline(content)]))
-    print_lines(f"\n{summary.bottom_line(content)}\n\n{_shortened(effects)}\n")
-    print_lines(f"{_shortened(summary.columns_table(content))}\n")
-    print_lines(_shortened(summary.tasks_table(content)))
-    for line in [*content.notes_, *summary.warnings(content)]:
-        print_lines(line)
+    print_lines(f"\n{summary.bottom_line(content)}\n\n{shortened(effects)}\n")
+    print_lines(f"{shortened(summary.columns_table(content))}\n")
+    print_lines(shortened(summary.tasks_table(content)))
+    _print_notes(content, [])
 
 
 def _load(path: Path) -> Any:
@@ -320,45 +321,31 @@ def _load(path: Path) -> Any:
     return model
 
 
-def _check_outputs(paths: dict[str, Path | None]) -> None:
-    """Raise UsageError if two paths are the same file, or an output cannot be written."""
-    seen: dict[str, str] = {}
-    for name, path in paths.items():
-        if path is None:
-            continue
-        place = os.path.realpath(path)
-        if place in seen:
-            raise click.UsageError(
-                f"{name} and {seen[place]} are the same file, {path}; give another name"
-            )
-        if name.startswith("--") and name != "--from":
-            try:
-                check_target(path)
-            except OSError as error:
-                raise click.UsageError(f"{name}: {error}") from None
-        seen[place] = name
+def _print_notes(model: Any, notes: list[str]) -> None:
+    """Print notes on a file, on its columns and on errors, and the alarms."""
+    from forgetless.tables.summary import warnings
+
+    alarms = [f"Alarm: {alarm.sentence()}" for alarm in model.alarms()]
+    for line in [*notes, *model.notes_, *alarms, *warnings(model)]:
+        print_lines(line)
 
 
-def _print_json(value: Any) -> None:
-    """Print JSON, with null for NaN and infinities."""
+def _facts(model: Any) -> dict[str, Any]:
+    """Return what a program wants to know, as plain values."""
+    from forgetless.tables.scores import pooled
+    from forgetless.tables.summary import bottom_line
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: plain(each) for name, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(each) for each in value]
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        return value if is_finite else None
-
-    click.echo(json.dumps(plain(value), allow_nan=False))
-
-
-def _shortened(table: Any) -> str:
-    """Return a table as text, of a long one the first lines."""
-    lines = table.text().split("\n")
-    rest = len(lines) - 1 - SHOWN
-    return "\n".join(lines if rest <= 0 else [*lines[: 1 + SHOWN], f"and {rest} more"])
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    errors = pooled(model.history_)
+    if errors and not model.is_classifier:
+        names = {"error": "rmse", "mean": "rmse_of_the_mean", "ridge": "rmse_of_ridge"}
+        errors |= {new: math.sqrt(errors.pop(old)) for old, new in names.items()}
+    return {
+        **model.about_,
+        "tasks": model.n_tasks_,
+        "rows": int(model.estimator_.rows_.n),
+        "features": len(model.encoder_.order_),
+        **errors,
+        "summary": bottom_line(model),
+        "alarms": [alarm._asdict() for alarm in model.alarms()],
+        "notes": model.notes_,
+    }

@@ -122,6 +122,32 @@ def check_states(problem: Problem, size: int, path: bool = False) -> None:
     )
 
 
+def work_of(problem: Problem, size: int, path: bool = False) -> float:
+    """Return the multiplications of a step of moments in ``size`` coordinates, a call of a kernel
+    being counted as its time.
+    """
+    tasks = problem.tasks
+    n_moves = len(problem.ordering.moves(tasks.n_tasks, 0).task)
+    rows = len(tasks.singular_values) * n_moves / tasks.n_tasks
+    matrices = 1 + tasks.n_tasks if path else 1
+    return matrices * (4.0 * rows * len(problem.filters) * size**2 + _CALL)
+
+
+def announce(problem: Problem, size: int, path: bool = False) -> None:
+    """Warn of the time that the steps will take, where it is long."""
+    n_steps = int(problem.steps[-1])
+    seconds = work_of(problem, size, path) * n_steps / _SPEED
+    if seconds < _PATIENCE:
+        return
+    followed = f" for each of {problem.tasks.n_tasks:,} tasks" if path else ""
+    hint = "average_loss alone is faster" if path else "use simulate"
+    warnings.warn(
+        f"{n_steps:,} steps of moments in {size:,} coordinates{followed} will take some"
+        f" {readable_seconds(seconds)} here; {hint}",
+        stacklevel=4,
+    )
+
+
 class Run:
     """The moments of B schedules along one chain, with those of the path if asked for.
 
@@ -163,27 +189,6 @@ class Run:
     def averaged(self) -> bool:
         """Whether the average of the iterates is among the coordinates."""
         return len(self.problem.gains) > 0
-
-    @property
-    def work(self) -> float:
-        """Multiplications of a step, each call of a kernel counted as its time."""
-        moves = self.problem.ordering.moves(self.tasks.n_tasks, self.done)
-        rows = len(self.tasks.singular_values) * len(moves.task) / self.tasks.n_tasks
-        matrices = 1 if self.marked is None else 1 + len(self.marked)
-        return float(matrices * (4.0 * rows * self.S[0].size + _CALL))
-
-    def announce(self) -> None:
-        """Warn of the time that the steps will take, where it is long."""
-        seconds = self.work * float(self.problem.steps[-1]) / _SPEED
-        if seconds < _PATIENCE:
-            return
-        path = "" if self.marked is None else f" for each of {len(self.marked):,} tasks"
-        hint = "use simulate" if self.marked is None else "average_loss alone is faster"
-        warnings.warn(
-            f"{self.problem.steps[-1]:,} steps of moments in {self.size:,} coordinates{path} will"
-            f" take some {readable_seconds(seconds)} here; {hint}",
-            stacklevel=4,
-        )
 
     def moves(self) -> Moves:
         """Return the moves of the next step, checked."""

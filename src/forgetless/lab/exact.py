@@ -10,7 +10,7 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import Run
+from forgetless.lab.chain import Run, announce, work_of
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.powers import Powers, whole_periods
 from forgetless.lab.problem import Problem, with_few_threads
@@ -136,8 +136,8 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     recorded = problem.steps.tolist()
     stops = recorded
     if powers is None:
-        run.announce()
-        stops = problem.stops(last, run.work)
+        announce(problem, run.size, path)
+        stops = problem.stops(last, work_of(problem, run.size, path))
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
         _advance(run, powers, stop)

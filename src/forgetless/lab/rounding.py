@@ -27,7 +27,7 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Array, Floats
-from forgetless.lab.chain import Run, carry
+from forgetless.lab.chain import Run, carry, work_of
 from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.lab.powers import Powers, whole_periods
 from forgetless.lab.problem import Problem
@@ -53,20 +53,21 @@ def relative_errors(
     Values are of shape (B, n_steps, …).
     """
     with np.errstate(over="ignore", invalid="ignore"):  # tasks of size 1e150
-        *own, first = _Errors(problem).recorded()
-    of_average = np.stack(own, axis=1)
-    of_any = problem.tasks.n_tasks * np.maximum(of_average.max(1), first)[:, None]
+        *recorded, first = _Errors(problem).recorded()
+    of_average = np.stack(recorded, axis=1)
+    largest = np.maximum(of_average.max(axis=1), first)
+    of_any = problem.tasks.n_tasks * largest[:, None]
     errors = {}
     for each in metrics:
         if each.name not in _LOSSES:
             continue
-        value = np.abs(values[each.name])
         error = of_average if each.name == "average_loss" else of_any
         if each.axes:
             error = error[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            # An error of zero is exact, also of a loss of zero.
-            shares = np.where(error > 0, error / value, 0.0)
+            shares = error / np.abs(values[each.name])
+        # An error of zero is exact, also of a loss of zero.
+        shares = np.where(error > 0, shares, 0.0)
         errors[each.name] = float(min(1.0, np.nanmax(shares, initial=0.0)))
     return errors
 
@@ -102,7 +103,7 @@ class _Errors:
         if steps[-1] > _FOLLOWED:
             both = replace(self.problem, filters=2 * self.problem.filters)
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
-        stops = self.problem.stops(steps[-1], self.run.work)
+        stops = self.problem.stops(steps[-1], work_of(self.problem, self.run.size))
         for low, high in pairwise(track(stops, "errors")):
             # Whole periods at once, after the first steps.
             near, far = whole_periods(powers, max(low, _FOLLOWED), high)
@@ -118,12 +119,12 @@ class _Errors:
         """Make the steps low..high − 1 one by one: E and F, then S, by equation (7)."""
         for phi in self.problem.factors(low, high) if high > low else ():
             moves = self.run.moves()
-            made = EPS * self._sizes(phi, moves)[moves.source] ** 2
-            self.sums = carry(self.sums, moves, self._noisy(), np.hstack([phi, phi]))
-            for x in range(self.run.Q):
-                # N_t is diagonal, and is made in the state where a move ends.
-                share = moves.probability[:, None] * made[:, :, x]
-                np.add.at(self.sums[:, x, : self.B, x], moves.target, share)
+            made = EPS * self._sizes(phi, moves) ** 2
+            both = np.hstack([phi, phi])
+            self.sums = carry(self.sums, moves, self._noisy(), both)
+            # N_t is diagonal, and is made in the state where a move ends.
+            shares = moves.probability[:, None, None] * made[moves.source]
+            np.add.at(self._diagonal(self.sums), moves.target, shares)
             self.run.advance(phi[None])
             if self.run.averaged:
                 # An average is a convex combination of iterates: their errors bound its own.
@@ -133,12 +134,15 @@ class _Errors:
         """Make many equal steps, the errors made in each period being those of its first step."""
         phi = self.problem.factors(0, 1)[0]
         # Sizes hardly change any more, so that N_t is the same at all of these steps.
-        made = EPS * self._sizes(phi, self.run.moves())[0] ** 2
+        made = EPS * self._sizes(phi, self.run.moves()) ** 2
         new = np.zeros_like(self.sums)
-        for x in range(self.run.Q):
-            new[0, x, : self.B, x] = powers.period * made[:, x]
+        self._diagonal(new)[:] = powers.period * made
         self.sums = powers.advanced(self.sums, n_steps) + powers.summed(new, n_steps)
         self.run.done += n_steps
+
+    def _diagonal(self, sums: Floats) -> Array:
+        """Return a view of the diagonals (states, B, Q) of E, the first of both sums."""
+        return np.einsum("sxbx->sbx", sums[:, :, : self.B])
 
     def _sizes(self, phi: Floats, moves: Moves) -> Array:
         """Return g of shape (states, B, Q): the terms of a step, in the mean over its tasks."""
@@ -147,9 +151,10 @@ class _Errors:
         squares = np.einsum("sxbx->sbx", self.run.S[:, :Q, :, :Q])
         r = np.sqrt(np.maximum(squares, 0.0))
         law = np.bincount(moves.task, moves.probability, self.tasks.n_tasks) / len(r)
+        # φ of every singular vector, times the probability of its task.
         shares = law[self.tasks.owners][:, None] * phi
-        along = np.einsum("jx,sbx->sbj", np.abs(maps.right), r) * shares.T
-        return r + along @ np.abs(maps.left)
+        errors = np.einsum("jx,sbx->sbj", np.abs(maps.right), r)
+        return r + (errors * shares.T) @ np.abs(maps.left)
 
     def _noisy(self) -> Maps:
         """Return the maps of E and F, with the uncertainty of the data as label noise."""

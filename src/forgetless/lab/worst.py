@@ -18,7 +18,15 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import averaging, carry, carry_often, check_states, conjugate
+from forgetless.lab.chain import (
+    announce,
+    averaging,
+    carry,
+    carry_often,
+    check_states,
+    conjugate,
+    work_of,
+)
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.exact import LANES, expected
 from forgetless.lab.powers import Powers
@@ -176,9 +184,12 @@ def backward(
     states = ordering.moves(n_tasks, last - 1).n_targets if last else 1
     V = np.tile(H[:, None, :], (states, 1, len(problem.filters), 1))
     powers = None if keep is not None else Powers.if_faster(problem, maps, last, back=True)
+    if powers is None:
+        announce(problem, len(H))
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
-    stops = [begin, *(stop for stop in problem.stops(last) if stop > begin)]
+    between = problem.stops(last, work_of(problem, len(H)))
+    stops = [begin, *(each for each in between if each > begin)]
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         phi = problem.factors(first, stop)[::-1]
         if ordering.stationary and not averaged and keep is None:

@@ -33,10 +33,6 @@ BIAS_ERRORS = 5.0
 one, so that it is no alarm."""
 
 
-ROWS = "(rows)"
-"""Stands for a column in a change of all of a task."""
-
-
 class Alarm(NamedTuple):
     """A task, what is wrong with it, and what to do."""
 
@@ -122,8 +118,6 @@ def _of_columns(task: str, severe: Sequence[Any]) -> Alarm:
         f"Check the unit and the source of {column}; if the table is right, go on, or start again"
         " from this task"
     )
-    if column == ROWS:
-        remedy = "Check which rows the file holds; a task that was learned twice counts twice"
     return Alarm(task, f"{column} {text}{more}", remedy)
 
 

@@ -1,9 +1,7 @@
 """The tasks of a file: its rows by the column of the task, with targets, in bounded memory."""
 
-import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forgetless._progress import track
+from forgetless._text import closest
 from forgetless.tables.parsing import numbers_in
 from forgetless.tables.read import TableFile
 from forgetless.tables.values import Values
@@ -39,11 +38,9 @@ class Batches:
 
     Parameters
     ----------
-    path : str, Path or TableFile
+    file : TableFile
     task, target : str
         Columns.
-    text : collection of str
-        Columns whose cells are left as they are written.
     classes : bool, optional
         Whether the target holds classes; decided by the first rows if omitted: text that is no
         number, and booleans.
@@ -57,19 +54,14 @@ class Batches:
     """
 
     def __init__(
-        self,
-        path: str | Path | TableFile,
-        task: str,
-        target: str,
-        text: Collection[str] = (),
-        classes: bool | None = None,
+        self, file: TableFile, task: str, target: str, classes: bool | None = None
     ) -> None:
-        self.file = path if isinstance(path, TableFile) else TableFile(path, {*text} - {target})
-        self.name = self.file.path.name
+        self.file = file
+        self.name = file.path.name
         self.task = task
         self.target = target
         self.classes = classes
-        self.notes = list(self.file.notes)
+        self.notes = list(file.notes)
         self.rows = 0
 
     def __iter__(self) -> Iterator[Batch]:
@@ -103,7 +95,11 @@ class Batches:
                     yield last, pd.concat(held)
                     held = []
                 if not held and name in done:
-                    self._refuse(str(name), int(rows.index[0]))
+                    line = self.file.line_of(int(rows.index[0]))
+                    raise ValueError(
+                        f"{self.name}, {line}: the task {name!r} comes again after others; a file"
+                        f" of more than {WHOLE // 2**20} MB must be sorted by {self.task!r}"
+                    )
                 last = str(name)
                 done[last] = None
                 held.append(rows)
@@ -113,12 +109,6 @@ class Batches:
                     del done[last]
         if held:
             yield last, pd.concat(held)
-
-    def _refuse(self, name: str, row: int) -> None:
-        raise ValueError(
-            f"{self.name}, {self.file.line_of(row)}: the task {name!r} comes again after others; a"
-            f" file of more than {WHOLE // 2**20} MB must be sorted by {self.task!r}"
-        )
 
     def _labels(self, chunk: pd.DataFrame) -> NDArray[Any]:
         """Return the task of every row as text."""
@@ -206,12 +196,12 @@ def check_columns(source: str, columns: Any, *names: str | None) -> None:
     for name in names:
         if name is None or name in columns:
             continue
-        near = difflib.get_close_matches(name, columns, 1, 0.6)
-        lower = [column for column in columns if column.lower() == name.lower()]
-        meant = f"; did you mean {(lower or near)[0]!r}?" if lower or near else "."
+        # Case is the most frequent mistake.
+        same = [each for each in columns if each.lower() == name.lower()]
+        meant = closest(same[0] if same else name, columns)
         one = "; is the delimiter right?" if len(columns) == 1 else ""
         raise ValueError(
-            f"{source} has no column {name!r}{meant} It has {', '.join(columns[:30])}{one}"
+            f"{source} has no column {name!r}: {meant}it has {', '.join(columns[:30])}{one}"
         )
-    if len(set(names)) < len(names):
+    if names[0] in names[1:2]:
         raise ValueError(f"task and target must be different columns, got {names[0]!r} for both")

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from forgetless.tables.alarms import ROWS
-from forgetless.tables.columns import Category, Column, Date, Number
+from forgetless.tables.categories import Category
+from forgetless.tables.columns import Column, Date, Number
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.parsing import DAY
-from forgetless.tables.values import Columns, Values, columns_of, naming, rows_of
+from forgetless.tables.values import Columns, Values, columns_of, rows_of
 
 MISSING = (0.1, 0.3)
 """Changes of the fraction of missing values that are shown, and severe."""
@@ -31,6 +31,9 @@ SPREAD = (2.0, 5.0)
 
 TWICE = 0.05
 """Fraction of rows that equal another row of the same task."""
+
+ROWS = "(rows)"
+"""Stands for a column in a change of all of a task."""
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """Odd, so that no bit of a hash is lost."""
@@ -75,8 +78,7 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
         values = table[name]
         change = None
         if name in encoder.columns_:
-            with naming(name):
-                change = _change(encoder.columns_[name], name, values)
+            change = _change(encoder.columns_[name], values)
         elif not values.missing.all():
             change = Change(name, "is new")
         found += [] if change is None else [change]
@@ -86,32 +88,32 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
     return sorted(found, key=lambda change: not change.severe)
 
 
-def _change(column: Column, name: str, values: Values) -> Change | None:
+def _change(column: Column, values: Values) -> Change | None:
     """Return the largest change of a known column, or None."""
     gone = column.gone(values)
     share = float(gone.mean())
     before = column.missing / max(column.rows, 1)
     if abs(share - before) > MISSING[0]:
         text = f"{share:.0%} missing, was {before:.0%}"
-        return Change(name, text, abs(share - before) > MISSING[1])
+        return Change(column.name, text, abs(share - before) > MISSING[1])
     present = column.read(values)[~gone]
     unread = values.unread(column.read(values))
     if unread:
         text = f"{len(unread)} cells are no {column.kind}s, such as {unread[0]!r:.40}"
-        return Change(name, text)
+        return Change(column.name, text)
     if isinstance(column, Category):
-        return _labels(column, name, values)
+        return _labels(column, values)
     if isinstance(column, Number):
-        return _numbers(column, name, present)
+        return _numbers(column, present)
     assert isinstance(column, Date)
-    return _dates(column, name, present)
+    return _dates(column, present)
 
 
-def _labels(column: Category, name: str, values: Values) -> Change | None:
+def _labels(column: Category, values: Values) -> Change | None:
     """Return a change if labels are unknown; names always are, and of more labels than features
     nothing is known.
     """
-    if column.has_buckets or column.waits or column.shown_by(name, values):
+    if column.has_buckets or column.waits or column.shown_by(values):
         return None
     codes, labels = values.coded
     is_new = column.places_of(labels) < 0
@@ -121,10 +123,10 @@ def _labels(column: Category, name: str, values: Values) -> Change | None:
     shown = ", ".join(repr(label)[:40] for label in labels[is_new][:3])
     more = "" if is_new.sum() <= 3 else f" and {int(is_new.sum()) - 3} more"
     text = f"labels never seen in {share:.0%} of the rows: {shown}{more}"
-    return Change(name, text, share > UNKNOWN[1])
+    return Change(column.name, text, share > UNKNOWN[1])
 
 
-def _numbers(column: Number, name: str, present: Any) -> Change | None:
+def _numbers(column: Number, present: Any) -> Change | None:
     """Return a change of mean or spread, with the ratio of units that would explain it."""
     deviation = column.deviation
     # What the rows so far say of a constant is a matter of rounding.
@@ -137,7 +139,7 @@ def _numbers(column: Number, name: str, present: Any) -> Change | None:
         return None
     text = f"mean {mean:.4g}, was {column.mean:.4g} ± {deviation:.3g}"
     severe = shift > SHIFTED[1] or ratio > SPREAD[1]
-    return Change(name, text + _unit(mean, column.mean, ratio), severe)
+    return Change(column.name, text + _unit(mean, column.mean, ratio), severe)
 
 
 def _unit(mean: float, before: float, ratio: float) -> str:
@@ -151,9 +153,9 @@ def _unit(mean: float, before: float, ratio: float) -> str:
     return ""
 
 
-def _dates(column: Date, name: str, present: Any) -> Change | None:
+def _dates(column: Date, present: Any) -> Change | None:
     """Return a change if dates lie before the first or far after the last one learned."""
-    if column.low is None or column.high is None or not len(present):
+    if not len(present):
         return None
     earlier = float(present.max()) < column.low
     far = float(present.min()) - column.high > max(column.high - column.low, 366.0 * DAY)
@@ -161,7 +163,7 @@ def _dates(column: Date, name: str, present: Any) -> Change | None:
         return None
     times = (present.min(), column.low, column.high)
     begin, first, last = (str(np.datetime64(int(time), "s"))[:10] for time in times)
-    return Change(name, f"begins on {begin}, dates so far are {first} to {last}", severe=far)
+    return Change(column.name, f"begins on {begin}, dates so far are {first} to {last}", severe=far)
 
 
 def _twice(table: Columns, y: Any) -> float:
@@ -174,4 +176,4 @@ def _twice(table: Columns, y: Any) -> float:
     for values in (*table.values(), Values(y)):
         cells = values.numbers if values.is_number else values.coded[0]
         total = total * MULTIPLIER + pd.util.hash_array(np.asarray(cells))
-    return 1.0 - len(np.unique(total)) / n
+    return 1.0 - len(pd.unique(total)) / n

@@ -1,4 +1,4 @@
-"""Features of one column of a table, by its kind: number, category or date.
+"""Features of one column of a table: numbers and dates; ``categories.py`` has the third kind.
 
 A column has ``parts``, each of which is a feature. Parts are only added: a feature never changes
 its place, and one that is added later was zero in all rows before, so that a model needs one
@@ -16,20 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forgetless._validate import Floats
-from forgetless.tables.parsing import DAY, EXACT
-from forgetless.tables.values import TableError, Values
+from forgetless.tables.parsing import DAY
+from forgetless.tables.values import Values
 
 MISSING = " is missing"
 PRESENT = " is present"
-
-BUCKETS = 32
-"""Features that the categories beyond the most share."""
-
-RARE = 5
-"""Categories of fewer rows stand in a file as hashes."""
-
-RARE_NAME = "=(rare label"
-"""How the parts of such categories begin."""
 
 LARGEST = 1e140
 """Numbers must be below it, since all are squared."""
@@ -40,16 +31,6 @@ IDENTIFIERS = 10_000
 RECURRING = 0.9
 """Fraction of the values of a task that must have been in the task before, for identifiers: found
 9 of 10 identifiers of 55 real tables, and no other column."""
-
-NAMES = 0.8
-"""A column of which more than this fraction of all rows has a label of its own holds names: on
-three of 100 real tables a feature for each was 1.3 to 2.4 times the error of none."""
-
-NAMED_ROWS = 16
-"""Rows without which nothing is said of names."""
-
-COUNTED = 10
-"""Labels that are counted, times the most that have a feature."""
 
 YEAR = 365.25 * DAY
 SEASON = 300.0 * DAY
@@ -63,6 +44,7 @@ class Column:
 
     Parameters
     ----------
+    name : str
     is_late : bool
         Whether rows have been learned before the column began.
     """
@@ -72,7 +54,8 @@ class Column:
     unread: ClassVar[float] = 1.0
     """Fraction of the cells of a task that may hold text of another kind: taken for missing."""
 
-    def __init__(self, is_late: bool) -> None:
+    def __init__(self, name: str, is_late: bool = False) -> None:
+        self.name = name
         self.is_late = is_late
         self.parts: list[str] = [PRESENT] if is_late else []
         self.rows = 0
@@ -94,16 +77,18 @@ class Column:
         """Write the parts into the columns ``at`` of features that are zero."""
         raise NotImplementedError
 
-    def shown_by(self, name: str, values: Values) -> str:
+    def shown_by(self, values: Values) -> str:
         """Return a note if a task shows of the column what the tasks before it could not."""
         return ""
 
     def gone(self, values: Values) -> NDArray[np.bool_]:
-        """Return where a column has no value that can be read; TableError if this is too often."""
+        """Return where a column has no value that can be read; ValueError if this is too often."""
         found = self.read(values)
         unread = values.unread(found)
         if len(unread) > self.unread * (~values.missing).sum():
-            raise TableError(f"held {self.kind}s so far and now holds {unread[0][:40]!r}")
+            raise ValueError(
+                f"column {self.name!r} held {self.kind}s so far and now holds {unread[0][:40]!r}"
+            )
         return np.isnan(found)
 
     def learn(self, values: Values) -> None:
@@ -133,13 +118,13 @@ class Number(Column):
     kind = "number"
     unread = 0.5
 
-    def __init__(self, is_late: bool = False) -> None:
-        super().__init__(is_late)
+    def __init__(self, name: str, is_late: bool = False) -> None:
+        super().__init__(name, is_late)
         self.count = 0
         self.mean = 0.0
         self.squares = 0.0
         self.origin = 0.0
-        self.identifiers: list[int] = []
+        self.identifiers: list[float] = []
         self.grow("")
 
     @property
@@ -153,7 +138,10 @@ class Number(Column):
     def update(self, values: Values, present: Floats) -> None:
         largest = float(np.abs(present).max())
         if largest >= LARGEST:
-            raise TableError(f"holds {largest:g}, too large to be squared; rescale or correct it")
+            raise ValueError(
+                f"column {self.name!r} holds {largest:g}, too large to be squared; rescale or"
+                " correct it"
+            )
         # Means and squares of two sets of rows together (Chan, Golub and LeVeque).
         mean = float(present.mean())
         total = self.count + len(present)
@@ -171,7 +159,7 @@ class Number(Column):
         numbers = np.where(gone, self.mean, values.numbers)
         features[:, at[self.parts.index("")]] = numbers - self.origin
 
-    def shown_by(self, name: str, values: Values) -> str:
+    def shown_by(self, values: Values) -> str:
         if not self.identifiers or not values.is_number:
             return ""
         now = unique_integers(values.numbers[~values.missing])
@@ -179,129 +167,18 @@ class Number(Column):
         if len(now) < 2 or again < RECURRING * len(now):
             return ""
         return (
-            f"{name}: integers that occur once a task and come again, such as {len(now)} here;"
-            f" taken for categories (--number {name} takes them for numbers)"
+            f"{self.name}: integers that occur once a task and come again, such as {len(now)} here;"
+            f" taken for categories (--number {self.name} takes them for numbers)"
         )
 
 
-def unique_integers(numbers: Floats) -> list[int]:
+def unique_integers(numbers: Floats) -> list[float]:
     """Return the integers of a task in which each occurs once; nothing for other numbers."""
     if not 1 < len(numbers) <= IDENTIFIERS:
         return []
-    # The first ten tell most columns.
-    if (numbers[:10] % 1 != 0).any() or (numbers % 1 != 0).any():
-        return []
     distinct = np.unique(numbers)
-    is_unique = len(distinct) == len(numbers) and np.abs(distinct).max() < EXACT
-    return distinct.astype(np.int64).tolist() if is_unique else []
-
-
-class Category(Column):
-    """A feature for every label from its first row on, up to ``most``; the others share buckets.
-
-    Labels are known by hashes with a key of the model. In a file those of fewer than ``RARE`` rows
-    have no other name. Whoever has the file can still try names until a hash fits.
-
-    Parameters
-    ----------
-    is_late : bool
-    most : int
-        Features.
-    key : str
-        16 characters.
-    waits : bool
-        Whether labels have a feature from their second row on only: for columns of names.
-    """
-
-    kind = "category"
-
-    def __init__(
-        self, is_late: bool = False, most: int = 300, key: str = "", waits: bool = False
-    ) -> None:
-        super().__init__(is_late)
-        self.most = most
-        self.key = key
-        self.waits = waits
-        self.places: dict[int, int] = {}
-        self.counts: dict[int, int] = {}
-        self.frozen: float | None = None
-
-    @classmethod
-    def of_identifiers(cls, number: Number, most: int, key: str) -> "Category":
-        """Return the column of identifiers that were learned as numbers: their feature stays in its
-        place, and is constant from now on.
-        """
-        column = cls(number.is_late, most, key)
-        column.parts = list(number.parts)
-        column.rows = number.rows
-        column.missing = number.missing
-        column.frozen = number.mean - number.origin
-        return column
-
-    @property
-    def has_buckets(self) -> bool:
-        """Whether there are more labels than features."""
-        return "#0" in self.parts
-
-    def read(self, values: Values) -> Floats:
-        return np.where(values.missing, np.nan, 0.0)
-
-    def update(self, values: Values, present: Floats) -> None:
-        codes, labels = values.coded
-        rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
-        hashes = self._hashes(labels)
-        for label, code, count in zip(labels.tolist(), hashes, rows, strict=True):
-            if code in self.counts or len(self.counts) < COUNTED * self.most:
-                self.counts[code] = self.counts.get(code, 0) + count
-            if code not in self.places:
-                if self.waits and self.counts.get(code, 0) < 2:
-                    continue
-                if len(self.places) >= self.most:
-                    self.grow(*(f"#{i}" for i in range(BUCKETS)))
-                    continue
-                self.places[code] = len(self.parts)
-                self.parts.append("")
-            self.parts[self.places[code]] = f"={label}"
-
-    def fill(self, features: Floats, at: Any, values: Values, gone: NDArray[np.bool_]) -> None:
-        codes, labels = values.coded
-        # The last place is that of rows without a value.
-        places = np.append(self.places_of(labels), -1)[codes]
-        rows = np.flatnonzero(places >= 0)
-        features[rows, at[places[rows]]] = 1.0
-        if self.frozen is not None:
-            features[:, at[self.parts.index("")]] = self.frozen
-
-    def places_of(self, labels: Any) -> NDArray[np.int64]:
-        """Return the part of every label, −1 where it has none."""
-        hashes = self._hashes(labels)
-        places = np.array([self.places.get(code, -1) for code in hashes], dtype=np.int64)
-        if self.has_buckets:
-            buckets = np.array([code % BUCKETS for code in hashes], dtype=np.int64)
-            places = np.where(places < 0, self.parts.index("#0") + buckets, places)
-        return places
-
-    def _hashes(self, labels: Any) -> list[int]:
-        """Return keyed hashes of labels, the same on every machine."""
-        texts = [each.encode("utf-8", "replace").decode() for each in labels]
-        hashes = pd.util.hash_array(np.array(texts, object), hash_key=self.key, categorize=False)
-        return [int(code) for code in hashes]
-
-    def shown_by(self, name: str, values: Values) -> str:
-        new = set(self._hashes(values.coded[1])) - self.counts.keys()
-        rows = self.rows - self.missing + int((~values.missing).sum())
-        is_own = len(self.counts) + len(new) > NAMES * rows >= NAMES * NAMED_ROWS
-        if not is_own or self.waits:
-            return ""
-        return f"{name}: nearly every row has a text of its own; one counts from its second row on"
-
-    def hidden(self) -> dict[str, Any]:
-        """Return the state with hashes in place of rare labels."""
-        parts = list(self.parts)
-        for code, place in self.places.items():
-            if self.counts.get(code, 0) < RARE:
-                parts[place] = f"{RARE_NAME} {code:016x})"
-        return {**vars(self), "parts": parts}
+    is_unique = len(distinct) == len(numbers) and not (distinct % 1).any()
+    return distinct.tolist() if is_unique else []
 
 
 class Date(Column):
@@ -310,12 +187,12 @@ class Date(Column):
     kind = "date"
     unread = 0.05
 
-    def __init__(self, is_late: bool = False) -> None:
-        super().__init__(is_late)
+    def __init__(self, name: str, is_late: bool = False) -> None:
+        super().__init__(name, is_late)
         self.origin = 0.0
-        self.low: float | None = None
-        self.high: float | None = None
-        self.since: float | None = None
+        self.low = np.inf
+        self.high = -np.inf
+        self.since = -np.inf
         self.count = 0
         self.mean = 0.0
         self.grow(" trend", *_WEEKDAYS)
@@ -324,38 +201,37 @@ class Date(Column):
         return values.times
 
     def update(self, values: Values, present: Floats) -> None:
-        low = float(present.min())
-        high = float(present.max())
         mean = float(present.mean())
-        if self.low is None:
-            self.origin = mean if self.is_late else low
+        if not self.count:
+            self.origin = mean if self.is_late else float(present.min())
         self.count += len(present)
         self.mean += (mean - self.origin - self.mean) * len(present) / self.count
         if " year sin" not in self.parts:
             # The wave was zero up to here.
             self.since = self.high
-        self.low = low if self.low is None else min(self.low, low)
-        self.high = high if self.high is None else max(self.high, high)
+        self.low = min(self.low, float(present.min()))
+        self.high = max(self.high, float(present.max()))
         if (present % DAY != 0).any():
             self.grow(" hour sin", " hour cos")
         if self.high - self.low > SEASON:
             self.grow(" year sin", " year cos")
 
     def fill(self, features: Floats, at: Any, values: Values, gone: NDArray[np.bool_]) -> None:
-        place = {part: at[i] for i, part in enumerate(self.parts)}
-        elapsed = np.where(gone, self.mean, values.times - self.origin)
-        features[:, place[" trend"]] = elapsed / YEAR
-        time = np.where(gone, 0.0, values.times)
+        # Days come many times, so features are computed for the distinct ones.
+        codes, times = pd.factorize(values.times, use_na_sentinel=False)
+        gone = np.isnan(times)
+        own = np.zeros((len(times), len(at)))
+        trend = self.parts.index(" trend")
+        own[:, trend] = np.where(gone, self.mean, times - self.origin) / YEAR
+        times = np.where(gone, 0.0, times)
         # 1970-01-01 was a Thursday.
-        weekday = (time // DAY + 3).astype(np.int64) % 7
-        days = np.array([place[day] for day in _WEEKDAYS])
-        features[np.arange(len(time)), days[weekday]] = ~gone
-        before = gone if self.since is None else gone | (time <= self.since)
-        for turn, length, off in ((" hour", DAY, gone), (" year", YEAR, before)):
-            if f"{turn} sin" in place:
-                angle = 2.0 * np.pi * (time % length) / length
-                features[:, place[f"{turn} sin"]] = np.where(off, 0.0, np.sin(angle))
-                features[:, place[f"{turn} cos"]] = np.where(off, 0.0, np.cos(angle))
-
-
-KINDS: dict[str, type[Column]] = {each.kind: each for each in (Number, Category, Date)}
+        weekday = np.floor(times / DAY + 3).astype(np.int64) % len(_WEEKDAYS)
+        own[np.arange(len(times)), trend + 1 + weekday] = ~gone
+        waves = ((" hour", DAY, gone), (" year", YEAR, gone | (times <= self.since)))
+        for turn, length, is_off in waves:
+            if f"{turn} sin" in self.parts:
+                angle = 2.0 * np.pi * (times % length) / length
+                first = self.parts.index(f"{turn} sin")
+                own[:, first] = np.where(is_off, 0.0, np.sin(angle))
+                own[:, first + 1] = np.where(is_off, 0.0, np.cos(angle))
+        features[:, at] = own[codes]

@@ -16,11 +16,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._validate import Floats
-from forgetless.tables.columns import KINDS, Category, Column, Number
-from forgetless.tables.values import Columns, Values, columns_of, naming, rows_of
+from forgetless.tables.categories import Category
+from forgetless.tables.columns import Column, Date, Number
+from forgetless.tables.values import Columns, Values, columns_of, rows_of
 
 CHOICES = ("number", "categorical", "date", "drop")
 """Parameters that name columns."""
+
+KINDS: dict[str, type[Column]] = {each.kind: each for each in (Number, Category, Date)}
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -87,18 +90,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X : data frame, or mapping of names to columns
         """
         table = columns_of(X)
-        draft = copy.copy(self)
-        if hasattr(self, "columns_"):
-            draft.columns_ = copy.deepcopy(self.columns_)
-            draft.order_ = list(self.order_)
-            draft.notes_ = list(self.notes_)
-        else:
+        draft = copy.deepcopy(self)
+        if not hasattr(draft, "columns_"):
             draft.start()
         draft._begin(table)
         for name, column in draft.columns_.items():
             known = sum(1 for each, _ in draft.order_ if each == name)
-            with naming(name):
-                column.learn(column_of(table, name))
+            column.learn(column_of(table, name))
             draft.order_ += [(name, i) for i in range(known, len(column.parts))]
         # One assignment: an error above has changed nothing.
         self.__dict__ = draft.__dict__
@@ -137,15 +135,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self.columns_[name] = known
             elif isinstance(known, Category):
                 known.waits = True
+        declared = dict.fromkeys(self.number, "number") | dict.fromkeys(self.date, "date")
+        declared |= dict.fromkeys([*self.categorical, *self._shown], "category")
         for name in [each for each in table if each not in {*self.columns_, *self.drop}]:
-            with naming(name):
-                kind = self._kind(name, table[name])
+            kind = table[name].kind
+            kind = declared.get(name, kind) if kind != "empty" else kind
             if kind == "category":
                 waits = isinstance(self._shown.get(name), Category)
-                column = Category(is_late, self.max_categories, self.key_, waits)
+                column = Category(name, is_late, self.max_categories, self.key_, waits)
                 self.columns_[name] = column
             elif kind != "empty":
-                self.columns_[name] = KINDS[kind](is_late)
+                self.columns_[name] = KINDS[kind](name, is_late)
 
     def shown_by(self, table: Columns) -> dict[str, str]:
         """Return the columns of which a task shows what the tasks before it could not, each with a
@@ -153,14 +153,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         unsettled = self.columns_.keys() - {*self.number, *self.categorical}
         names = [name for name in table if name in unsettled]
-        notes = {name: self.columns_[name].shown_by(name, table[name]) for name in names}
+        notes = {name: self.columns_[name].shown_by(table[name]) for name in names}
         return {name: note for name, note in notes.items() if note}
-
-    def _kind(self, name: str, values: Values) -> str:
-        kinds = {"number": self.number, "category": self.categorical, "date": self.date}
-        kinds["category"] = [*self.categorical, *self._shown]
-        chosen = [kind for kind, names in kinds.items() if name in names]
-        return chosen[0] if chosen and not values.missing.all() else values.kind
 
     def transform(self, X: Any) -> Floats:
         """Return the features (n, d) of a table; columns that it lacks are missing values, and
@@ -173,8 +167,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for place, (name, _) in enumerate(self.order_):
             places[name].append(place)
         for name, column in self.columns_.items():
-            with naming(name):
-                column.encode(features, np.array(places[name]), column_of(table, name))
+            at = np.array(places[name], dtype=int)
+            column.encode(features, at, column_of(table, name))
         return features
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -193,9 +187,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def to_plain(self) -> dict[str, Any]:
         """Return the encoder as JSON values, with hashes in place of rare labels."""
         columns = []
-        for name, column in self.columns_.items():
+        for column in self.columns_.values():
             state = column.hidden() if isinstance(column, Category) else vars(column)
-            columns.append({"name": name, "kind": column.kind, "state": state})
+            columns.append({"kind": column.kind, "state": state})
         return {
             "parameters": {name: list(getattr(self, name)) for name in CHOICES},
             "most": self.max_categories,
@@ -212,15 +206,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         encoder.key_ = str(plain["key"])
         encoder.notes_ = [str(note) for note in plain["notes"]]
         for each in plain["columns"]:
-            column = KINDS[each["kind"]](False)
+            column = KINDS[each["kind"]](str(each["state"]["name"]))
             if set(each["state"]) != set(vars(column)):
-                raise ValueError(f"the state of column {each['name']!r} is not one")
+                raise ValueError(f"the state of column {column.name!r} is not one")
             vars(column).update(each["state"])
             if isinstance(column, Category):
                 # JSON has names of text only.
                 column.places = {int(code): place for code, place in column.places.items()}
                 column.counts = {int(code): count for code, count in column.counts.items()}
-            encoder.columns_[str(each["name"])] = column
+            encoder.columns_[column.name] = column
         encoder.order_ = [(str(name), int(part)) for name, part in plain["order"]]
         if any(not 0 <= i < len(encoder.columns_[name].parts) for name, i in encoder.order_):
             raise ValueError("a feature of its encoder belongs to no column")

@@ -56,10 +56,9 @@ def from_document(document: io.Document) -> TableModel:
 
 def _record(plain: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a task; ValueError unless its items are what reports expect."""
-    words = {"task", "fingerprint", "changes"}
-    for name, value in plain.items():
-        is_number = value is None or (type(value) in (int, float) and np.isfinite(value))
-        if name not in words and not is_number:
+    for name in plain.keys() - {"task", "changes"}:
+        value = plain[name]
+        if value is not None and not (type(value) in (int, float) and np.isfinite(value)):
             raise ValueError(f"{name} of a task is not a number")
     if not isinstance(plain["task"], str) or plain["rows"] < 1:
         raise ValueError("a task has no name or no rows")

@@ -39,8 +39,6 @@ KINDS = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".xlsx": "excel",
-    ".xls": "excel",
-    ".ods": "excel",
 }
 """Kinds of files by their last suffix."""
 
@@ -108,13 +106,7 @@ class TableFile:
 
     def columns(self) -> list[str]:
         """Return the names of the columns."""
-        if self.form is not None:
-            return self.form.names
-        if self.kind == "parquet":
-            import pyarrow.parquet
-
-            return [str(name) for name in pyarrow.parquet.read_schema(self.path).names]
-        return [str(name) for name in next(self.chunks()).columns]
+        return list(next(self.chunks()).columns) if self.form is None else self.form.names
 
     def n_bytes(self) -> int:
         """Return about how many bytes of text the file has."""
@@ -221,7 +213,9 @@ class TableFile:
             decoder = codecs.getincrementaldecoder("utf-8")()
             try:
                 while block := file.read(CHUNK):
-                    decoder.decode(block)
+                    # Decoding is slow; an unfinished letter before ASCII is found at the end.
+                    if not block.isascii():
+                        decoder.decode(block)
                 decoder.decode(b"", final=True)
             except UnicodeDecodeError:
                 self.notes.append(

@@ -3,19 +3,16 @@
 import datetime
 import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from forgetless._page import render
 from forgetless._text import label, printable, readable_number, version
 from forgetless.io import replace_file
-from forgetless.tables import scores, summary
+from forgetless.tables import summary
 from forgetless.tables.stream import TableModel
 
 SHOWN = 40
 """Tasks in the figure, the last ones."""
-
-NAMED = 6
-"""Names of tasks on the axis of the figure."""
 
 
 class Curve(NamedTuple):
@@ -38,15 +35,12 @@ class Figure(NamedTuple):
         That of the model first.
     top : float
         End of the axis.
-    every : int
-        Every so many tasks one is named on the axis.
     """
 
     what: str
     tasks: list[tuple[str, bool]]
     curves: list[Curve]
     top: float
-    every: int
 
 
 def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
@@ -62,6 +56,7 @@ def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
     """
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     about = model.about_
+    late = summary.late_errors(model)
     target = about.get("target", "target")
     facts = [f"Target {label(target)}", label(about.get("file", ""))]
     facts += [summary.headline(model), f"forgetless {version()}", today]
@@ -71,11 +66,12 @@ def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
         facts=" · ".join(fact for fact in facts if fact),
         answer=summary.bottom_line(model),
         alarms=model.alarms(),
-        notes=[*notes, *(line for line in summary.warnings(model) if "Alarm" not in line)],
+        notes=[*notes, *summary.warnings(model)],
         figure=figure(model),
         changed=summary.changes_table(model.history_),
         effects=summary.effects(model),
-        intervals=_intervals(model),
+        interval=readable_number(late.get("interval", 0.0), ".3g"),
+        covered=late.get("covered"),
         confusion=summary.confusion_table(model),
         calibration=summary.calibration_table(model),
         columns=summary.columns_table(model),
@@ -84,18 +80,6 @@ def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
         is_classifier=model.is_classifier,
     )
     replace_file(path, page.encode())
-
-
-def _intervals(model: TableModel) -> str:
-    """Return how wide intervals are and how many rows they held; nothing for classes."""
-    covered = scores.pooled(model.history_, "covered")
-    half = scores.pooled(model.history_[-summary.LATE :], "interval")
-    if covered is None or half is None:
-        return ""
-    return (
-        f"The 90 % interval of a late prediction is ± {readable_number(half, '.3g')} (median). Over"
-        f" all tasks, intervals held {covered:.0%} of the rows before these were learned."
-    )
 
 
 def figure(model: TableModel) -> Figure | None:
@@ -119,11 +103,10 @@ def figure(model: TableModel) -> Figure | None:
     alarmed = {alarm.task for alarm in model.alarms()}
     tasks = [(printable(each["task"], 30), each["task"] in alarmed) for each in records]
     top = _round_up(max(max(line.values) for line in lines))
-    return Figure(what, tasks, lines, top, math.ceil(len(records) / NAMED))
+    return Figure(what, tasks, lines, top)
 
 
 def _round_up(value: float) -> float:
-    """Return the next of 1, 2, 5 times a power of ten."""
-    scale = 10.0 ** math.floor(math.log10(max(value, 1e-300)))
-    nearest: Any = next(each for each in (1.0, 2.0, 5.0, 10.0) if each * scale >= value * 0.999)
-    return float(nearest * scale)
+    """Return the next number of two digits."""
+    scale = 10.0 ** (math.floor(math.log10(max(value, 1e-300))) - 1)
+    return math.ceil(value / scale) * scale

@@ -5,10 +5,11 @@ all targets before (of the most frequent class), and those of ridge regression o
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from forgetless._validate import Floats
 
@@ -108,14 +109,19 @@ def calibration(found: Found, y: Any, classes: Any) -> Floats:
     probabilities = found["probabilities"]
     largest = probabilities.max(axis=1)
     is_right = classes[probabilities.argmax(axis=1)] == y
-    place = np.minimum((largest * BINS).astype(np.int64), BINS - 1)
-    return np.array([np.bincount(place, each, BINS) for each in (None, largest, is_right)])
+    return np.array(
+        [
+            np.histogram(largest, BINS, (0.0, 1.0), weights=each)[0]
+            for each in (np.ones(len(y)), largest, is_right)
+        ]
+    )
 
 
-def pooled(history: Any, name: str) -> float | None:
-    """Return the mean over rows of an item of the records that have it; None if none has."""
-    known = [each for each in history if each.get(name) is not None]
+def pooled(history: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the means over rows of all errors of the tasks that have some; nothing if none has."""
+    known = [each for each in history if each["error"] is not None]
     if not known:
-        return None
-    rows = [each["rows"] for each in known]
-    return float(np.average([each[name] for each in known], weights=rows))
+        return {}
+    frame = pd.DataFrame(known).drop(columns=["task", "rows", "changes"])
+    means = np.average(frame, axis=0, weights=[each["rows"] for each in known])
+    return dict(zip(frame.columns, means.tolist(), strict=True))

@@ -3,7 +3,6 @@ before it learned it.
 """
 
 import copy
-import hashlib
 from collections import Counter
 from typing import Any, Self
 
@@ -16,10 +15,10 @@ from forgetless._validate import Floats
 from forgetless.estimators.classifier import StreamingRidgeClassifier
 from forgetless.estimators.ridge import StreamingRidge
 from forgetless.tables import scores
-from forgetless.tables.alarms import ROWS, Alarm, alarms
-from forgetless.tables.changes import FEWEST, Change, changes
+from forgetless.tables.alarms import Alarm, alarms
+from forgetless.tables.changes import Change, changes
 from forgetless.tables.columns import IDENTIFIERS
-from forgetless.tables.encoder import TableEncoder
+from forgetless.tables.encoder import CHOICES, TableEncoder
 from forgetless.tables.values import Columns, columns_of, part_of, rows_of
 
 OBJECTIVES = ("next", "all")
@@ -29,6 +28,9 @@ DENSE = 2000
 
 BLOCK = 2**27
 """Bytes of features of a task that are in memory at a time."""
+
+CACHED = 2**22
+"""Bytes of features that are predicted at a time: twice as fast as more, which leave the cache."""
 
 TASKS = 1000
 """Tasks of which the errors are stored."""
@@ -128,8 +130,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """Begin with an estimator for the kind of the targets."""
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective must be 'next' or 'all', got {self.objective!r}")
-        choices = {"number": self.number, "categorical": self.categorical}
-        self.encoder_ = TableEncoder(**choices, date=self.date, drop=self.drop).start()
+        self.encoder_ = TableEncoder(**{name: getattr(self, name) for name in CHOICES}).start()
         self.estimator_: Any = StreamingRidgeClassifier(rank=DENSE)
         if y.dtype.kind == "f":
             self.estimator_ = StreamingRidge(adaptive=self.objective == "next", rank=DENSE)
@@ -142,9 +143,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, table: Columns, y: Any, task: str) -> None:
         record = {"task": task, "rows": len(y), "error": None, "spread": None, "changes": []}
-        record["fingerprint"] = _fingerprint(y)
         if self.n_tasks_:
-            record, found = self._predicted(record, table, y)
+            record, found = self._predicted(table, y, task)
             if self.is_classifier:
                 self.confusion_ = self.confusion_ + scores.pairs(found, y, self.classes_)
                 self.calibration_ = self.calibration_ + scores.calibration(found, y, self.classes_)
@@ -156,7 +156,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         estimator = copy.copy(self.estimator_)
         if self.n_tasks_ and len(encoder.order_) > estimator.n_features_in_:
             estimator.widen(len(encoder.order_) - estimator.n_features_in_)
-        for rows in _blocks(len(y), len(encoder.order_)):
+        for rows in _blocks(len(y), len(encoder.order_), BLOCK):
             estimator.partial_fit(encoder.transform(part_of(table, rows)), y[rows])
         self.encoder_ = encoder
         self.estimator_ = estimator
@@ -165,23 +165,20 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         is_small = len(y) <= IDENTIFIERS
         self._first = (table, y, task) if self.n_tasks_ == 1 and is_small else None
 
-    def _predicted(
-        self, record: dict[str, Any], table: Columns, y: Any
-    ) -> tuple[dict[str, Any], scores.Found]:
+    def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], scores.Found]:
         """Return the record of a task that is not learned yet, with its errors and changes, and
         predictions of its rows.
         """
         estimator = self.estimator_
-        changed = [*self._again(record, y), *changes(self.encoder_, table, y)][:SHOWN]
-        record = {**record, "changes": [list(change) for change in changed]}
+        changed = [list(change) for change in changes(self.encoder_, table, y)[:SHOWN]]
+        record = {"task": task, "rows": len(y), "changes": changed}
         parts = [
             scores.predictions(estimator, self.encoder_.transform(part_of(table, rows)))
-            for rows in _blocks(len(y), len(self.encoder_.order_))
+            for rows in _blocks(len(y), len(self.encoder_.order_), BLOCK)
         ]
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if self.is_classifier:
-            counts = estimator.class_counts_
-            shares = dict(zip(self.classes_.tolist(), counts / counts.sum(), strict=True))
+            shares = dict(zip(self.classes_.tolist(), estimator.rows_.target, strict=True))
             return record | scores.of_classes(found, y, shares), found
         record |= scores.of_numbers(found, y, float(estimator.rows_.target[0]))
         # The standard deviations of all rows would cost as much as learning them.
@@ -189,22 +186,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         features = self.encoder_.transform(part_of(table, sample))
         return record | scores.of_intervals(estimator, features, y[sample]), found
 
-    def _again(self, record: dict[str, Any], y: Any) -> list[Change]:
-        """Return a change if a task has the targets of one that was learned before."""
-        if len(y) < FEWEST or self.is_classifier or not np.ptp(y):
-            return []
-        mark = record["fingerprint"]
-        same = [each["task"] for each in self.history_ if each["fingerprint"] == mark]
-        if not same:
-            return []
-        return [Change(ROWS, f"has the targets of {same[-1]}: is it learned twice?", True)]
-
     def judged(self, X: Any, y: Any, task: Any) -> dict[str, Any]:
         """Return the record that a task would have, without learning it."""
         self._check_learned()
-        y = _targets(y)
-        record = {"task": str(task), "rows": len(y), "fingerprint": _fingerprint(y)}
-        return self._predicted(record, columns_of(X), y)[0]
+        return self._predicted(columns_of(X), _targets(y), str(task))[0]
 
     def _knowing(self, table: Columns) -> "TableModel":
         """Return the model that knows identifiers and names from the first task on, where a second
@@ -257,9 +242,13 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError("X has no rows")
         model = self._knowing(table)
         encoder = model.encoder_
-        blocks = _blocks(rows_of(table), len(encoder.order_))
-        features = (encoder.transform(part_of(table, rows)) for rows in blocks)
-        return np.concatenate([predict(model.estimator_, Z) for Z in features], axis=-1)
+        blocks = _blocks(rows_of(table), len(encoder.order_), BLOCK)
+        found = []
+        for rows in blocks:
+            Z = encoder.transform(part_of(table, rows))
+            some = _blocks(len(Z), Z.shape[1], CACHED)
+            found += [predict(model.estimator_, Z[each]) for each in some]
+        return np.concatenate(found, axis=-1)
 
     def _check_learned(self) -> None:
         if not hasattr(self, "encoder_"):
@@ -324,12 +313,7 @@ def _targets(y: Any) -> NDArray[Any]:
     return np.asarray(y, dtype=np.float64 if y.dtype.kind in "iuf" else str)
 
 
-def _fingerprint(y: Any) -> str:
-    """Return a hash of the targets of a task, whatever the order of its rows."""
-    return hashlib.blake2b(np.sort(y).tobytes(), digest_size=8).hexdigest()
-
-
-def _blocks(n: int, d: int) -> list[slice]:
-    """Return n rows as slices whose d features fit in memory."""
-    size = max(BLOCK // (8 * max(d, 1)), 100)
+def _blocks(n: int, d: int, n_bytes: int) -> list[slice]:
+    """Return n rows as slices whose d features have about so many bytes."""
+    size = max(n_bytes // (8 * max(d, 1)), 100)
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]

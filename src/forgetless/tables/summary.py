@@ -3,15 +3,18 @@ report.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from forgetless._table import Noted, Table
 from forgetless._text import label, readable_number
-from forgetless.tables import scores
 from forgetless.tables.alarms import level_note
-from forgetless.tables.columns import MISSING, PRESENT, RARE_NAME, Category, Date
+from forgetless.tables.categories import RARE_NAME, Category
+from forgetless.tables.columns import MISSING, PRESENT, Column, Date
+from forgetless.tables.scores import pooled
 from forgetless.tables.stream import TableModel
 
 LATE = 12
@@ -20,8 +23,19 @@ LATE = 12
 CLASSES = 12
 """Classes in the table of predicted ones, the most frequent."""
 
+CHANGES = 30
+"""Lines of the table of changes."""
+
 USELESS = 0.01
 """A model that is not better than the mean by this fraction says so."""
+
+COVERED = 0.8
+"""Rows in 90 % intervals, below which these are called too narrow."""
+
+
+def late_errors(model: TableModel) -> dict[str, float]:
+    """Return the errors of the last tasks, all rows counting the same; none before the second."""
+    return pooled(model.history_[-LATE:])
 
 
 def bottom_line(model: TableModel, what: str = "") -> str:
@@ -30,51 +44,48 @@ def bottom_line(model: TableModel, what: str = "") -> str:
 
     ``what`` says of which tasks the errors are, if not of those learned last.
     """
-    late = model.history_[-LATE:]
-    error = scores.pooled(late, "error")
-    if error is None:
+    late = late_errors(model)
+    if not late:
         return "No error is known yet: every task from the second on is predicted before learned."
     what = what or f"Next {model.about_.get('task', 'task')}"
-    if model.is_classifier:
-        return _of_classes(model, what, error)
-    within = scores.pooled(late, "within") or 0.0
+    return f"{what}: " + (_of_classes if model.is_classifier else _of_numbers)(model, late)
+
+
+def _of_numbers(model: TableModel, late: Mapping[str, float]) -> str:
+    within = late["within"]
     mean = abs(float(model.estimator_.rows_.target[0]))
     # Of a target around zero the mean is no measure.
     share = f" ({within / mean:.0%} of the mean of the target)" if mean > within else ""
-    text = f"{what}: 9 of 10 rows within ± {readable_number(within, '.3g')}{share}."
-    plain = scores.pooled(late, "mean") or 0.0
-    ridge = scores.pooled(late, "ridge") or 0.0
-    comparison = [_compared(error, plain, "the mean"), _compared(error, ridge, "retraining ridge")]
-    text += f" The error (RMSE) is {comparison[0]} and {comparison[1]}."
-    if error > (1.0 - USELESS) ** 2 * plain:
+    text = (
+        f"9 of 10 rows within ± {readable_number(within, '.3g')}{share}. The error (RMSE) is"
+        f" {_compared(late, 'mean')}that of the mean and {_compared(late, 'ridge')}that of"
+        " retraining ridge."
+    )
+    if late["error"] > (1.0 - USELESS) ** 2 * late["mean"]:
         text += " The columns hardly tell the target: look at what changed, or add columns."
     return text
 
 
-def _compared(error: float, other: float, name: str) -> str:
-    """Return how the root of an error compares with that of another."""
-    if not other > 0:
-        return f"that of {name}"
-    gain = 1.0 - math.sqrt(error / other)
-    if abs(gain) < 0.005:
-        return f"that of {name}"
-    return f"{abs(gain):.0%} {'smaller' if gain > 0 else 'larger'} than that of {name}"
+def _compared(late: Mapping[str, float], other: str) -> str:
+    """Return how the root of the error compares with that of another; nothing if it is the same."""
+    gain = 1.0 - math.sqrt(late["error"] / max(late[other], 1e-300))
+    if late[other] <= 0.0 or abs(gain) < 0.005:
+        return ""
+    return f"{abs(gain):.0%} {'smaller' if gain > 0 else 'larger'} than "
 
 
-def _of_classes(model: TableModel, what: str, error: float) -> str:
-    late = model.history_[-LATE:]
-    plain = scores.pooled(late, "mean") or 0.0
-    loss = scores.pooled(late, "loss") or 0.0
-    base = scores.pooled(late, "base_loss") or 0.0
-    most = model.classes_[model.estimator_.class_counts_.argmax()]
+def _of_classes(model: TableModel, late: Mapping[str, float]) -> str:
+    most = model.classes_[model.estimator_.rows_.target.argmax()]
     text = (
-        f"{what}: {error:.1%} of the rows in the wrong class; always {label(most)!r} would be wrong"
-        f" in {plain:.1%}. Log-loss {loss:.3f}; the shares of the classes alone have {base:.3f}."
+        f"{late['error']:.1%} of the rows in the wrong class; always {label(most)!r} would be wrong"
+        f" in {late['mean']:.1%}. Log-loss {late['loss']:.3f}; the shares of the classes alone have"
+        f" {late['base_loss']:.3f}."
     )
-    if late[-1].get("predicted") == 1:
-        text += f" Warning: one class is predicted for every row of {late[-1]['task']}."
+    last = model.history_[-1]
     if len(model.classes_) == 1:
         text += " Warning: the target has one class only so far."
+    elif last.get("predicted") == 1:
+        text += f" Warning: one class is predicted for every row of {last['task']}."
     return text
 
 
@@ -86,13 +97,12 @@ def headline(model: TableModel) -> str:
 
 
 def warnings(model: TableModel) -> list[str]:
-    """Return the alarms and notes on what was learned, as sentences."""
-    lines = [f"Alarm: {alarm.sentence()}" for alarm in model.alarms()]
+    """Return notes on the errors, as sentences: a level that changed, intervals that are narrow."""
     level = level_note(model.history_)
-    coverage = scores.pooled(model.history_[-LATE:], "covered")
-    lines += [level] if level else []
-    if coverage is not None and coverage < 0.8:
-        lines.append(f"90 % intervals held {coverage:.0%} of the rows: take them for too narrow")
+    lines = [level] if level else []
+    covered = late_errors(model).get("covered", 1.0)
+    if covered < COVERED:
+        lines.append(f"90 % intervals held {covered:.0%} of the rows: take them for too narrow")
     return lines
 
 
@@ -100,35 +110,26 @@ def changes_table(history: Any) -> Table | None:
     """Return a line for every column that changed and every kind of its changes; None if none
     did.
     """
-    lines: dict[tuple[str, str], list[Any]] = {}
-    for record in history:
-        for column, text, severe in record["changes"]:
-            # "mean 5, was 3" and "mean 6, was 3" are one line.
-            kind = "".join(each for each in text.split(",")[0] if each.isalpha() or each == " ")
-            line = lines.setdefault((column, kind), [column, record["task"], text, 0, False])
-            line[3] += 1
-            line[4] = line[4] or severe
-    if not lines:
+    found = [(record["task"], *change) for record in history for change in record["changes"]]
+    if not found:
         return None
-    listed = sorted(lines.values(), key=lambda line: (not line[4], -line[3]))
-    shown = [
-        {
-            "column": label(column),
-            "first in": label(task),
-            "what changed": label(text),
-            "tasks": count,
-            "": "severe" if severe else "",
-        }
-        for column, task, text, count, severe in listed[:30]
-    ]
-    return Table.of_rows("What changed", shown)
+    frame = pd.DataFrame(found, columns=["task", "column", "text", "severe"])
+    # "mean 5, was 3" and "mean 6, was 3" are one line.
+    kind = frame["text"].str.split(",").str[0].str.replace(r"[^A-Za-z ]", "", regex=True)
+    alike = frame.assign(tasks=1).groupby(["column", kind], sort=False)
+    first = dict.fromkeys(["column", "task", "text"], "first")
+    lines = alike.agg({**first, "severe": "any", "tasks": "sum"})
+    lines = lines.sort_values(["severe", "tasks"], ascending=False, kind="stable").head(CHANGES)
+    lines[""] = np.where(lines.pop("severe"), "severe", "")
+    lines = lines.rename(columns={"task": "first in", "text": "what changed"})
+    return Table("What changed", {str(name): lines[name].tolist() for name in lines})
 
 
 def columns_table(model: TableModel) -> Table:
     """Return the columns: kind, features, missing values, what was learned of them."""
     rows = [
         {
-            "column": label(name),
+            "column": name,
             "kind": column.kind,
             "features": len(column.parts),
             "missing": _percent(column.missing / max(column.rows, 1)),
@@ -144,106 +145,82 @@ def effects(model: TableModel) -> Table:
 
     For classes what is added is log-odds, of the class for which it varies most.
     """
-    names = [name for name, _ in model.encoder_.order_]
-    columns = list(dict.fromkeys(names))
+    names = np.array([name for name, _ in model.encoder_.order_], dtype=object)
     coef = np.atleast_2d(np.asarray(model.to_sklearn().coef_))
     rows = model.estimator_.rows_
-    # Of all rows, what column c adds varies by √(w_cᵀ G w_c / n) with the weights w_c of its own.
-    member = np.array([[name == column for column in columns] for name in names], dtype=np.float64)
-    sizes = np.zeros((len(coef), len(columns)))
-    for k, weights in enumerate(coef):
-        own = weights[:, None] * member
-        squares = np.einsum("ij,ij->j", own, rows.gram.dot(own))
-        sizes[k] = np.sqrt(np.maximum(squares, 0.0) / rows.n)
-    which = sizes.argmax(axis=0)
-    total = max(float(sizes.max(initial=0.0)), 1e-300)
-    lines = []
-    for c in np.argsort(-sizes.max(axis=0), kind="stable"):
-        name = columns[c]
-        weights = coef[which[c]]
-        own = [weights[i] for i in range(len(names)) if names[i] == name]
-        size = float(sizes[which[c], c])
-        lines.append(
-            {
-                "column": label(name),
-                "effect": size,
-                "share": _percent(size / total),
-                "how": _how(model.encoder_.columns_[name], own),
-            }
-        )
-    return Table.of_rows("Effects", lines)
+    lines: list[dict[str, Any]] = []
+    for name in dict.fromkeys(names.tolist()):
+        # What a column adds varies by √(wᵀ G w / n), with its own weights w and the centred second
+        # moments G of all n rows.
+        own = np.where(names == name, coef, 0.0)
+        variances = np.sum(own * rows.gram.dot(own.T).T, axis=1) / rows.n
+        which = int(variances.argmax())
+        how = _how(model.encoder_.columns_[name], coef[which, names == name].tolist())
+        size = math.sqrt(max(variances[which], 0.0))
+        lines.append({"column": name, "effect": size, "how": how})
+    return Table.of_rows("Effects", sorted(lines, key=lambda line: -line["effect"]))
 
 
-def _how(column: Any, weights: list[float]) -> str:
+def _how(column: Column, weights: list[float]) -> str:
     """Return the direction of a column: its labels of lowest and highest weight, or its slope."""
     weighted = dict(zip(column.parts, weights, strict=True))
     if isinstance(column, Category):
-        own = {
-            part[1:]: weight
-            for part, weight in weighted.items()
-            if part.startswith("=") and not part.startswith(RARE_NAME)
-        }
-        if len(own) < 2:
-            return ""
-        low = min(own, key=lambda part: own[part])
-        high = max(own, key=lambda part: own[part])
-        return f"{label(low)} {own[low]:+.3g} … {label(high)} {own[high]:+.3g}"
-    slope = weighted.get(" trend" if isinstance(column, Date) else "", 0.0)
-    unit = " a year" if isinstance(column, Date) else " a unit"
-    gaps = next((weighted[part] for part in (MISSING, PRESENT) if part in weighted), None)
-    return f"{slope:+.3g}{unit}" + ("" if gaps is None else f"; where missing {gaps:+.3g}")
+        labels = [part for part in weighted if part[:1] == "=" and not part.startswith(RARE_NAME)]
+        ends = sorted(labels, key=lambda part: weighted[part])[:: max(len(labels) - 1, 1)]
+        shown = [f"{label(part[1:])} {weighted[part]:+.3g}" for part in ends]
+        return " … ".join(shown) if len(shown) > 1 else ""
+    slope = f"{weighted[' trend']:+.3g} a year" if isinstance(column, Date) else ""
+    slope = slope or f"{weighted['']:+.3g} a unit"
+    gaps = [part for part in (MISSING, PRESENT) if part in weighted]
+    return "; ".join([slope, *(f"where {part[4:]} {weighted[part]:+.3g}" for part in gaps)])
 
 
 def tasks_table(model: TableModel) -> Table:
     """Return the errors of every task before it was learned."""
+    items: dict[str, tuple[str, Any]] = {
+        "RMSE": ("error", math.sqrt),
+        "of the mean": ("mean", math.sqrt),
+        "of ridge, retrained": ("ridge", math.sqrt),
+        "90 % within ±": ("within", float),
+        "in 90 % interval": ("covered", _percent),
+    }
+    if model.is_classifier:
+        items = {
+            "wrong": ("error", float),
+            "most frequent class": ("mean", float),
+            "log-loss": ("loss", float),
+            "log-loss of shares": ("base_loss", float),
+        }
     alarmed = {alarm.task for alarm in model.alarms()}
     lines = []
     for record in model.history_:
-        line: dict[str, Any] = {"task": label(record["task"]), "rows": record["rows"]}
-        if model.is_classifier:
-            line |= {
-                "wrong": record["error"],
-                "most frequent class": record.get("mean"),
-                "log-loss": record.get("loss"),
-                "log-loss of shares": record.get("base_loss"),
-            }
-        else:
-            line |= {
-                "RMSE": _root(record["error"]),
-                "of the mean": _root(record.get("mean")),
-                "of ridge, retrained": _root(record.get("ridge")),
-                "90 % within ±": record.get("within"),
-                "in 90 % interval": _percent(record.get("covered")),
-            }
+        line = {"task": record["task"], "rows": record["rows"]}
+        for title, (item, shown) in items.items():
+            line[title] = None if record["error"] is None else shown(record[item])
         lines.append({**line, "alarm": "alarm" if record["task"] in alarmed else ""})
     return Table.of_rows("Tasks, predicted before they were learned", lines)
 
 
-def _root(value: Any) -> Any:
-    return None if value is None else math.sqrt(value)
-
-
-def _percent(value: Any) -> Any:
-    return None if value is None else Noted(100.0 * value, " %")
+def _percent(share: float) -> Noted:
+    return Noted(100.0 * share, " %")
 
 
 def confusion_table(model: TableModel) -> Table | None:
     """Return true classes by predicted ones, with the base rate of each; None for numbers."""
-    if not model.is_classifier or not model.confusion_:
+    if not model.confusion_:
         return None
-    counts = dict(zip(model.classes_.tolist(), model.estimator_.class_counts_, strict=True))
-    frequent = sorted(counts, key=lambda name: -counts[name])[:CLASSES]
+    shares = dict(zip(model.classes_.tolist(), model.estimator_.rows_.target, strict=True))
+    frequent = sorted(shares, key=lambda name: -shares[name])[:CLASSES]
     lines = []
     for true in frequent:
-        share = counts[true] / sum(counts.values())
-        line: dict[str, Any] = {"true class": label(true), "base rate": _percent(share)}
+        line: dict[str, Any] = {"true class": true, "base rate": _percent(shares[true])}
         lines.append(line | {label(each): model.confusion_[true, each] for each in frequent})
     return Table.of_rows("Predicted classes", lines)
 
 
 def calibration_table(model: TableModel) -> Table | None:
     """Return how often the predicted class was right, by its probability; None for numbers."""
-    if not model.is_classifier or not model.confusion_:
+    if not model.confusion_:
         return None
     lines = [
         {"rows": int(rows), "said": _percent(said / rows), "was right": _percent(right / rows)}
@@ -251,24 +228,3 @@ def calibration_table(model: TableModel) -> Table | None:
         if rows
     ]
     return Table.of_rows("Calibration", lines)
-
-
-def facts(model: TableModel) -> dict[str, Any]:
-    """Return what a program wants to know, as plain values: for ``--json``."""
-    late = {
-        name: scores.pooled(model.history_, name)
-        for name in ("error", "mean", "ridge", "within", "covered", "loss", "base_loss")
-    }
-    if not model.is_classifier:
-        names = {"error": "rmse", "mean": "rmse_of_the_mean", "ridge": "rmse_of_ridge"}
-        late |= {new: _root(late.pop(old)) for old, new in names.items()}
-    return {
-        **model.about_,
-        "tasks": model.n_tasks_,
-        "rows": int(model.estimator_.rows_.n),
-        "features": len(model.encoder_.order_),
-        **{name: value for name, value in late.items() if value is not None},
-        "summary": bottom_line(model),
-        "alarms": [alarm._asdict() for alarm in model.alarms()],
-        "notes": model.notes_,
-    }

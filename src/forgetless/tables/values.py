@@ -7,8 +7,7 @@ categories, is decided on its distinct labels, of which a large table has few: r
 a million rows parses some hundred of them.
 """
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -31,19 +30,6 @@ _RARE = 0.05
 numbers: 'see note', '12 or 13'."""
 
 
-class TableError(ValueError):
-    """A table that cannot be learned or predicted; the message names the column."""
-
-
-@contextlib.contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Put the name of a column before the message of an error."""
-    try:
-        yield
-    except TableError as error:
-        raise TableError(f"column {name!r} {error}") from None
-
-
 class Values:
     """The n cells of a column, which are read as labels, numbers or times when first asked for.
 
@@ -59,8 +45,6 @@ class Values:
             column = column.convert_dtypes()
         if column.dtype.kind == "m":
             column = column / pd.Timedelta(seconds=1)
-        if column.dtype.kind == "c":
-            raise TableError("holds complex numbers; give real and imaginary parts as two columns")
         self.column = column
 
     def __len__(self) -> int:
@@ -134,23 +118,17 @@ class Values:
             return "number"
         if self.column.dtype.kind == "M":
             return "date"
-        codes, labels = self.coded
-        texts = pd.Series(labels, dtype=object)
-        useful = texts[~is_sign(labels)]
-        looks_dated = useful.head(10).str.contains(_DATE).all()
-        if not len(useful) or texts.str.fullmatch(_CODE).any():
+        labels = self.coded[1]
+        useful = pd.Series(labels[~is_sign(labels)], dtype=object)
+        if not len(useful) or pd.Series(labels).str.fullmatch(_CODE).any():
             return "category"
+        looks_dated = useful.head(10).str.contains(_DATE).all()
         if looks_dated and not np.isnan(times_in(useful.to_numpy())).any():
             return "date"
-        # A few cells of a column of numbers may be words.
-        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
-        is_word = self.words()
-        few = is_word.sum() <= _FEW and counts[is_word].sum() <= _RARE * counts.sum()
-        return "number" if few and counts[useful.index].sum() > 0.5 * counts.sum() else "category"
-
-    def take(self, rows: Any) -> "Values":
-        """Return some of the rows."""
-        return Values(self.column.iloc[rows])
+        # A few cells of a column of numbers may be words, and half of them signs for missing ones.
+        n = (~self.missing).sum()
+        few = self.words().sum() <= _FEW and len(self.unread(self.numbers)) <= _RARE * n
+        return "number" if few and np.isfinite(self.numbers).sum() > 0.5 * n else "category"
 
 
 Columns = Mapping[str, Values]
@@ -163,26 +141,12 @@ def columns_of(table: Any) -> dict[str, Values]:
     """
     if isinstance(table, dict) and all(isinstance(each, Values) for each in table.values()):
         return table
-    frame = _frame(table)
+    frame = pd.DataFrame(table.to_pandas() if hasattr(table, "to_pandas") else table)
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise TableError(f"several columns are named {twice[0]!r}; give each a name of its own")
-    columns = {}
-    for i, name in enumerate(names):
-        with naming(name):
-            columns[name] = Values(frame.iloc[:, i])
-    return columns
-
-
-def _frame(table: Any) -> pd.DataFrame:
-    """Return a table as a data frame of pandas."""
-    if isinstance(table, pd.DataFrame):
-        return table
-    for convert in ("to_pandas", "to_frame"):
-        if hasattr(table, convert):
-            return _frame(getattr(table, convert)())
-    return pd.DataFrame(table)
+        raise ValueError(f"several columns are named {twice[0]!r}; give each a name of its own")
+    return {name: Values(frame.iloc[:, i]) for i, name in enumerate(names)}
 
 
 def rows_of(table: Columns) -> int:
@@ -194,4 +158,4 @@ def part_of(table: Columns, rows: slice) -> Columns:
     """Return some rows of a table; the table itself, whose labels are known, for all of them."""
     if range(*rows.indices(rows_of(table))) == range(rows_of(table)):
         return table
-    return {name: values.take(rows) for name, values in table.items()}
+    return {name: Values(values.column.iloc[rows]) for name, values in table.items()}
