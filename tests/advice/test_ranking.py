@@ -180,7 +180,7 @@ BAD = [
     (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
     (lambda: fl.advise(TASKS, 5, objective=THREE), ValueError, r"objective must hold .* shape \(2,\).*got \(3,\)"),
     (lambda: fl.advise(TASKS, 5, objective=COLUMN), ValueError, r"got \(2, 1\); hold out rows"),
-    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "ordering must be an Ordering"),
+    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "or an Ordering such as fl.Cyclic"),
     (lambda: fl.advise(TASKS, 5, ordering=Elsewhere()), TypeError, "no exact expectation"),
     (lambda: fl.advise(TASKS, 5, ordering=fl.WithoutReplacement()), ValueError, "k must be at most"),
 ]

@@ -11,20 +11,6 @@ import pytest
 from forgetless import _threads
 
 
-def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
-    ended = []
-
-    def work(first, last):
-        if first in (0, 2):
-            raise ValueError(f"part {first}")
-        ended.append(first)
-
-    with pytest.raises(ValueError, match="part"):
-        _threads.spread(work, 4, 1, 2)
-    _threads.spread(lambda first, last: ended.append(-1), 1, 1, 1)
-    assert ended[-1] == -1
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_has_threads_of_its_own():
     _threads.spread(lambda first, last: None, 4, 1, 2)

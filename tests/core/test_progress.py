@@ -51,16 +51,6 @@ def test_bars_can_be_switched_off():
     assert shown(five_steps, Terminal()) != ""
 
 
-def test_loops_inside_loops_share_the_one_bar():
-    def nested():
-        for _ in _progress.track(iter("ab"), "outer", total=2):
-            assert list(_progress.track(range(2), "inner")) == [0, 1]
-
-    text = shown(nested, Terminal())
-    assert "outer" in text
-    assert "inner" not in text
-
-
 def test_an_error_in_the_loop_takes_the_bar_away():
     def interrupted():
         for _ in _progress.track(range(3), "steps"):

@@ -72,23 +72,6 @@ def test_keys_draw_and_a_screen_reader_hears_it(opened):
     assert page.tab.evaluate("[...App.now.heights]") == [1.0] * 30
 
 
-def test_bars_say_where_more_would_lower_the_loss(opened):
-    """Moving a step the way its bar points lowers the loss."""
-    page = opened("kind=random&d=4&M=5&rows=1&k=24&noise=0.3&p=constant&c=0.3")
-    pull = np.array(page.tab.evaluate("[...App.draw.view.pull]"))
-    before, box = page.loss(), page.tab.evaluate("App.draw.more.getAttribute('d') + App.draw.less.getAttribute('d')")
-    assert "M" in box
-    for step in (0, 12, 23):
-        page.tab.focus("#draw")
-        page.tab.keyboard.press("Home")
-        for _ in range(step):
-            page.tab.keyboard.press("ArrowRight")
-        key = "ArrowUp" if pull[step] > 0 else "ArrowDown"
-        page.changed(lambda key=key: page.tab.keyboard.press(f"Shift+{key}"))
-        assert page.loss() < before
-        page.changed(lambda: page.tab.click("#undo"))
-
-
 def test_the_best_constant_and_the_optimum_are_no_worse_than_what_they_are_compared_with(opened):
     for scheme, order in (("ridge", "with"), ("size", "cyclic"), ("budget", "one")):
         page = opened(f"kind=random&d=4&M=4&rows=1&k=30&noise=0.4&scheme={scheme}&order={order}")

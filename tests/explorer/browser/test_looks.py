@@ -35,33 +35,6 @@ def test_nothing_is_cut_off_or_wider_than_the_screen(opened):
         assert outside == []
 
 
-def test_words_of_a_chart_do_not_overlap(opened):
-    for width in (390, 1200):
-        for state in (
-            "",
-            "kind=random&k=500",
-            "kind=random&k=5000&log=1",
-            "k=3",
-            "scheme=budget&k=37",
-            "metric=forgetting&k=40",
-        ):
-            page = opened(state, width=width)
-            overlapping = page.tab.evaluate(
-                """() => [...document.querySelectorAll('svg.chart')].flatMap(svg => {
-                     const shown = t => t.textContent && getComputedStyle(t).visibility === 'visible';
-                     const texts = [...svg.querySelectorAll('text')].filter(shown);
-                     const boxes = texts.map(t => t.getBoundingClientRect()), found = [];
-                     for (let i = 0; i < boxes.length; i++) for (let j = 0; j < i; j++) {
-                       const [a, b] = [boxes[i], boxes[j]];
-                       if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
-                         found.push(`${texts[i].textContent} / ${texts[j].textContent}`);
-                     }
-                     return found;
-                   })"""
-            )
-            assert overlapping == [], state
-
-
 def brightness(colour):
     red, green, blue = (int(part) / 255 for part in re.findall(r"\d+", colour)[:3])
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]

@@ -42,19 +42,6 @@ def test_the_code_that_make_test_runs_is_that_of_the_page(opened):
     assert found == stored, json.dumps(found, indent=1)
 
 
-def test_the_code_of_a_drawn_schedule_does_too(opened):
-    for scheme in ("ridge", "size", "budget"):
-        page = opened(f"kind=random&d=3&M=3&k=17&scheme={scheme}&p=constant")
-        page.tab.focus("#draw")
-        for key in ("End", "]", "]", "]", "ArrowUp", "ArrowUp", "Home", "PageDown", "0"):
-            page.tab.keyboard.press(key)
-        page.tab.wait_for_timeout(150)
-        assert page.tab.evaluate("App.state.schedule.preset") == "drawn"
-        scope = {}
-        exec(page.code(), scope)
-        assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
-
-
 def test_a_link_restores_everything(opened):
     for state in (STATES[0], STATES[5], STATES[9], "k=5000&kind=random&p=constant"):
         page = opened(state)
