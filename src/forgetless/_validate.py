@@ -55,9 +55,7 @@ def numbers_per_step(
 ) -> float | NDArray[np.float64]:
     """Return one checked float, or a read-only vector with one checked float per step."""
     if np.ndim(value) == 0:
-        return number(
-            name, value.item() if hasattr(value, "item") else value, hint, positive=positive
-        )
+        return number(name, _scalar(value), hint, positive=positive)
     values = _vector(name, value, hint).astype(np.float64)
     bad = ~np.isfinite(values) | (values < 0) | ((values == 0) if positive else False)
     if bad.any():
@@ -74,7 +72,7 @@ def numbers_per_step(
 def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int64]:
     """Return one positive int, or a read-only vector with one positive int per step."""
     if np.ndim(value) == 0:
-        return integer(name, value.item() if hasattr(value, "item") else value, 1, hint)
+        return integer(name, _scalar(value), 1, hint)
     raw = _vector(name, value, hint)
     if not np.issubdtype(raw.dtype, np.integer):
         raise TypeError(f"{name} must hold integers of at least 1, got dtype {raw.dtype}; {hint}")
@@ -88,6 +86,10 @@ def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int6
     values = raw.astype(np.int64)
     values.flags.writeable = False
     return values
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
 
 
 def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:

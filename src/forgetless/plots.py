@@ -6,6 +6,7 @@ in grey.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,25 +33,7 @@ def publication() -> Iterator[Any]:
     """Set fonts that embed as text, thin lines and small type for the figures made inside."""
     import matplotlib as mpl
 
-    settings: Any = {
-        "font.size": 8,
-        "axes.titlesize": 8,
-        "legend.fontsize": 7,
-        "xtick.labelsize": 7,
-        "ytick.labelsize": 7,
-        "lines.linewidth": 1.2,
-        "lines.markersize": 3,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.linewidth": 0.3,
-        "grid.alpha": 0.6,
-        "pdf.fonttype": 42,
-        "ps.fonttype": 42,
-        "savefig.dpi": 200,
-        "figure.constrained_layout.use": True,
-    }
-    with mpl.rc_context(settings):
+    with mpl.rc_context(fname=Path(__file__).with_name("templates") / "publication.mplstyle"):
         yield mpl
 
 
