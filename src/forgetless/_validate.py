@@ -19,7 +19,17 @@ _LARGEST = 2**62
 
 
 def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARGEST) -> int:
-    """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
+    """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions.
+
+    Examples
+    --------
+    >>> integer("k", 3, 1, "ask for at least one step")
+    3
+    >>> integer("k", 0, 1, "ask for at least one step")
+    Traceback (most recent call last):
+        ...
+    ValueError: k must be at least 1, got 0; ask for at least one step
+    """
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(
             f"{name} must be an integer of at least {minimum}, got {value!r} of type"
@@ -35,7 +45,13 @@ def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARG
 
 
 def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float:
-    """Return ``value`` as a finite float that is nonnegative, or positive if asked."""
+    """Return ``value`` as a finite float that is nonnegative, or positive if asked.
+
+    Examples
+    --------
+    >>> number("radius", 2, "use tasks.radius", positive=True)
+    2.0
+    """
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(
             f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {hint}"
@@ -53,7 +69,10 @@ def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float
 def numbers_per_step(
     name: str, value: Any, hint: str, *, positive: bool = False
 ) -> float | NDArray[np.float64]:
-    """Return one checked float, or a read-only vector with one checked float per step."""
+    """Return one checked float, or a read-only vector with one checked float per step.
+
+    Parameters of filters are of this kind: one value for all steps, or an array of length k.
+    """
     if np.ndim(value) == 0:
         return number(name, _scalar(value), hint, positive=positive)
     values = _vector(name, value, hint).astype(np.float64)
