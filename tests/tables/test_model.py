@@ -204,6 +204,9 @@ def test_classes_and_their_probabilities():
     wrong = sum(r["error"] * r["rows"] for r in model.history_[1:])
     assert counted == pytest.approx(wrong)
     assert np.sum(model.calibration_[0]) == sum(r["rows"] for r in model.history_[1:])
+    rows, said, right = model.calibration_.sum(axis=1)
+    assert right == pytest.approx(rows - wrong)
+    assert said == pytest.approx(right, rel=0.1)
     with pytest.raises(ValueError, match="classes have predict_proba"):
         model.predict(X, return_std=True)
 

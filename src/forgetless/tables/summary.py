@@ -202,7 +202,7 @@ def tasks_table(model: TableModel) -> Table:
 
 
 def _percent(share: float) -> Noted:
-    return Noted(100.0 * share, " %")
+    return Noted(round(100.0 * share, 1), " %")
 
 
 def confusion_table(model: TableModel) -> Table | None:
