@@ -67,10 +67,10 @@ def _of_numbers(model: TableModel, late: Mapping[str, float]) -> str:
 
 
 def _compared(late: Mapping[str, float], other: str) -> str:
-    """Return how the root of the error compares with that of another; nothing if it is the same."""
+    """Return how the root of the error compares with that of another."""
     gain = 1.0 - math.sqrt(late["error"] / max(late[other], 1e-300))
     if late[other] <= 0.0 or abs(gain) < 0.005:
-        return ""
+        return "as large as "
     return f"{abs(gain):.0%} {'smaller' if gain > 0 else 'larger'} than "
 
 
