@@ -169,8 +169,8 @@ def _how(column: Column, weights: list[float]) -> str:
         ends = sorted(labels, key=lambda part: weighted[part])[:: max(len(labels) - 1, 1)]
         shown = [f"{label(part[1:])} {weighted[part]:+.3g}" for part in ends]
         return " … ".join(shown) if len(shown) > 1 else ""
-    slope = f"{weighted[' trend']:+.3g} a year" if isinstance(column, Date) else ""
-    slope = slope or f"{weighted['']:+.3g} a unit"
+    part, unit = (" trend", "year") if isinstance(column, Date) else ("", "unit")
+    slope = f"{weighted[part]:+.3g} a {unit}"
     gaps = [part for part in (MISSING, PRESENT) if part in weighted]
     return "; ".join([slope, *(f"where {part[4:]} {weighted[part]:+.3g}" for part in gaps)])
 
