@@ -23,6 +23,7 @@ import pandas as pd
 from forgetless._progress import track
 from forgetless._text import printable
 from forgetless.io import check_source
+from forgetless.tables.parsing import CODE
 
 CHUNK = 2**24
 """Bytes of text that are read at a time."""
@@ -44,7 +45,6 @@ KINDS = {
 
 _DECIMAL_COMMA = r"[-+]?\d+,\d+"
 _DECIMAL_POINT = r"[-+]?\d+\.\d+"
-_CODE = r"[-+]?0\d+"
 
 
 class Form(NamedTuple):
@@ -199,7 +199,7 @@ class TableFile:
         columns = dict(enumerate(zip_longest(*rows, fillvalue="")))
         table = pd.DataFrame(columns).melt(var_name="place")
         cells = table["value"].astype(str).str.strip()
-        places = table["place"][cells.str.fullmatch(_CODE)].unique()
+        places = table["place"][cells.str.fullmatch(CODE)].unique()
         codes = [names[i] for i in places if i < len(names)]
         commas = cells.str.fullmatch(_DECIMAL_COMMA).sum()
         points = cells.str.fullmatch(_DECIMAL_POINT).sum()

@@ -162,8 +162,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self.estimator_ = estimator
         self.history_ = [*self.history_, record][-TASKS:]
         self.n_tasks_ += 1
-        is_small = len(y) <= IDENTIFIERS
-        self._first = (table, y, task) if self.n_tasks_ == 1 and is_small else None
+        is_first = self.n_tasks_ == 1 and len(y) <= IDENTIFIERS
+        self._first = (table, y, task) if is_first else None
 
     def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], scores.Found]:
         """Return the record of a task that is not learned yet, with its errors and changes, and
