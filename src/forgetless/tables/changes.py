@@ -128,7 +128,7 @@ def _labels(column: Category, values: Values) -> Change | None:
 
 def _numbers(column: Number, present: Any) -> Change | None:
     """Return a change of mean or spread, with the ratio of units that would explain it."""
-    deviation = np.sqrt(column.squares / max(column.count, 1))
+    deviation = (column.squares / max(column.count, 1)) ** 0.5
     # What the rows so far say of a constant is a matter of rounding.
     if len(present) < FEWEST or deviation <= 1e-9 * abs(column.mean):
         return None
