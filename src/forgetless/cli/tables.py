@@ -164,6 +164,9 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
     check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = _load(model)
     table = TableFile(file, fitted.encoder_.text_columns)
+    absent = ", ".join(sorted(fitted.encoder_.columns_.keys() - table.columns()))
+    if absent:
+        print_lines(f"Warning: taken for missing, as {file.name} lacks them: {absent}", err=True)
     if as_json:
         found = list(_predicted(fitted, table))
         print_json({name: [each for part in found for each in part[name]] for name in found[0]})
