@@ -104,7 +104,11 @@ class Memory(NamedTuple):
         return cls(rows.truncated(options.vectors, fit), fit)
 
     def plus(self, block: Rows, options: Options) -> "Memory":
-        """Return the memory after a block, solved again where it has grown enough."""
+        """Return the memory after a block, solved again where it has grown enough.
+
+        Otherwise the old solution stays beside the new rows. It judges the next task, with up to
+        1 % of the rows missing.
+        """
         rows = self.rows + block
         # Rows that the solution does not know yet are left to later ones where they are few beside
         # all others, or beside the features.
@@ -138,7 +142,12 @@ def learned(memory: Any, blocks: Iterable[Rows], options: Options) -> Any:
 
 
 class Remembering(Streaming):
-    """Base of the estimators with a memory of all rows, which is solved when it is read."""
+    """Base of the estimators with a memory of all rows, which is solved when it is read.
+
+    The state has a field ``memory``. ``_fitted`` is the state with rows that waited, which is what
+    goes into files; ``_read`` is the same with the solution on all rows, which is what attributes
+    and predictions show.
+    """
 
     alpha: float | None
     rank: int | None
