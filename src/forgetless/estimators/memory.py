@@ -13,7 +13,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from forgetless import _validate as validate
 from forgetless._threads import one_blas_thread
 from forgetless._validate import Floats
 from forgetless.estimators.base import Streaming
@@ -157,9 +156,11 @@ class Remembering(Streaming):
     def _options(self) -> Options:
         """Return how rows are kept and solved."""
         alpha = self.alpha
-        if alpha is not None:
-            hint = "use a small number, None for the evidence, or ContinualRidge(0)"
-            alpha = validate.number("alpha", alpha, hint, positive=True)
+        if alpha is not None and not alpha > 0:
+            raise ValueError(
+                f"alpha must be positive, got {alpha!r}; use a small number, None for the evidence,"
+                " or ContinualRidge(0)"
+            )
         sizes = (DENSE, RANK) if self.rank is None else (self.rank, self.rank)
         return Options(alpha, *sizes, self.fit_intercept, self.standardize)
 

@@ -112,34 +112,21 @@ class Rows:
         if sparse.issparse(X) and store is Dense:
             # Columns of a sparse matrix are near zero, so subtracting x̄x̄ᵀ loses no digits.
             weighted = X.multiply(w[:, None]).tocsr()
-            gram = Dense((X.T @ weighted).toarray() - n * np.outer(mean, mean))
-            return cls(
-                n,
-                mean,
-                target,
-                gram,
-                weighted.T @ Y,
-                w @ Y**2,
-                low,
-                high,
-                center,
-            )
-        A = (X.toarray() if sparse.issparse(X) else X) - mean
-        if weight is not None:
-            root = np.sqrt(w)[:, None]
-            A = root * A
-            Y = root * Y
-        return cls(
-            n,
-            mean,
-            target,
-            store.of(A),
-            A.T @ Y,
-            dots(Y, Y),
-            low,
-            high,
-            center,
-        )
+            products = (X.T @ weighted).toarray()
+            gram = Dense(products - n * np.outer(mean, mean))
+            cross = weighted.T @ Y
+            squares = w @ Y**2
+        else:
+            A = (X.toarray() if sparse.issparse(X) else X) - mean
+            if weight is not None:
+                # Σ ω aaᵀ is that of the rows √ω·a.
+                root = np.sqrt(w)[:, None]
+                A = root * A
+                Y = root * Y
+            gram = store.of(A)
+            cross = A.T @ Y
+            squares = dots(Y, Y)
+        return cls(n, mean, target, gram, cross, squares, low, high, center)
 
     def __add__(self, other: "Rows") -> "Rows":
         n = self.n + other.n
