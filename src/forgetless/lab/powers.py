@@ -15,6 +15,9 @@ from forgetless.lab.coordinates import Maps
 from forgetless.lab.problem import Problem
 from forgetless.orderings import Moves
 
+_REPEATED = 6
+"""Squares that are not made: a product of matrices takes as long as some 60 with a vector."""
+
 
 class Powers:
     """P^(2^i) of the matrices P of B schedules, each of shape (B, n, n).
@@ -101,10 +104,13 @@ class Powers:
         return self._matrices(total, N)
 
     def _power(self, x: Floats, n: int) -> Floats:
-        """Return Pⁿ x."""
-        for bit in range(n.bit_length()):
+        """Return Pⁿ x: the last squares would cost more than so many products with x."""
+        top = max(0, n.bit_length() - _REPEATED)
+        for bit in range(top):
             if n >> bit & 1:
                 x = self._square(bit) @ x
+        for _ in range(n >> top):
+            x = self._square(top) @ x
         return x
 
     def _square(self, bit: int) -> Floats:
