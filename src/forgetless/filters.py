@@ -20,6 +20,7 @@ Im f(x + iε)/ε is f'(x) without cancellation, exact to rounding for ε = 1e-10
 import copy
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -73,11 +74,12 @@ class Filter(ABC):
 
     def derivatives(self, eigenvalues: Array) -> dict[str, Array]:
         """Return ∂φ(ξ)/∂θ elementwise, by the name of each field θ that is a number."""
-        real = {name: value for name, value in self.parameters.items() if _is_real(value)}
         slopes = {}
-        for name, value in real.items():
-            moved = self.replaced(**{name: np.asarray(value) + 1j * _EPSILON})
-            slopes[name] = self._imaginary(moved.factors(eigenvalues))
+        for name, value in self.parameters.items():
+            numbers = np.asarray(value)
+            if numbers.dtype.kind in "iuf":
+                moved = self.replaced(**{name: numbers + 1j * _EPSILON})
+                slopes[name] = self._imaginary(moved.factors(eigenvalues))
         return slopes
 
     def strength(self) -> float | Floats:
@@ -115,9 +117,7 @@ class Filter(ABC):
     def broadcast(self, eigenvalues: Array) -> Self:
         """Return the filter whose methods take ``eigenvalues`` to one row of values per step."""
         shape = (-1,) + (1,) * np.ndim(eigenvalues)
-        return self.replaced(
-            **{name: np.reshape(value, shape) for name, value in self._per_step().items()}
-        )
+        return self._changed(lambda value: np.reshape(value, shape))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -142,7 +142,11 @@ class Filter(ABC):
 
     def __getitem__(self, steps: int | slice) -> Self:
         """Return the filter of one step, counted from 0, or of a range of steps."""
-        return self.replaced(**{name: value[steps] for name, value in self._per_step().items()})
+        return self._changed(lambda value: value[steps])
+
+    def _changed(self, change: Callable[[Any], Any]) -> Self:
+        """Return the filter with a change of every field that has a value per step."""
+        return self.replaced(**{name: change(value) for name, value in self._per_step().items()})
 
     def replaced(self, **values: Any) -> Self:
         """Return the filter with other values of some fields, which are not checked."""
@@ -171,10 +175,6 @@ class Filter(ABC):
                 " differentiated; override strength and derivatives for any other formula"
             )
         return np.asarray(values.imag / _EPSILON, dtype=np.float64)
-
-
-def _is_real(value: Any) -> bool:
-    return not isinstance(value, bool) and np.asarray(value).dtype.kind in "iuf"
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,7 @@ from forgetless.metrics import average_loss
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
+from forgetless.tasks.task import signs
 
 
 @with_few_threads
@@ -149,9 +150,7 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
         values, vectors = np.linalg.eigh(np.moveaxis(V[0, : c.q, :, : c.q], 1, 0))
         losses[:, i] = np.maximum(0.5 * values[:, -1], 0.0)
         directions = vectors[:, :, -1] @ c.basis.T
-        # An eigenvector has no sign: its largest entry is positive.
-        largest = np.argmax(np.abs(directions), axis=1)[:, None]
-        teachers[:, i] = directions * np.sign(np.take_along_axis(directions, largest, axis=1))
+        teachers[:, i] = directions * signs(directions)
     if tasks.noise or tasks.walk:
         silent = replace(problem, tasks=_taught(tasks, np.zeros(tasks.n_features)))
         losses += expected(silent, [average_loss])["average_loss"]
