@@ -143,11 +143,8 @@ class Given(Outputs):
         if w.shape[w.ndim - len(tail) :] != tail:
             raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
         self.weights = w.reshape(*w.shape[: w.ndim - len(tail)], *tail[:1], tasks.n_targets)
-        # x = s ∘ (V w − V X⁺y), from which all losses follow.
         self.rows = np.swapaxes(self.weights, -1, -2)
-        errors = np.swapaxes(tasks.singular_vectors @ self.weights - tasks.targets, -1, -2)
-        self.path = errors * tasks.singular_values
-        self.outputs = self.path
+        self.path = self.outputs
         if indices is not None:
             self.order = _order(tasks, indices)
             self.n_steps = len(self.order)

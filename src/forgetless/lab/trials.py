@@ -20,7 +20,6 @@ then every task stays as it is, and the walk is a step of the weights by −δ.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +28,7 @@ import numpy as np
 from forgetless import _kernels
 from forgetless._progress import track
 from forgetless._threads import one_blas_thread
-from forgetless._validate import Array, Floats
+from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.metrics import Metric
@@ -204,16 +203,9 @@ class Trials(Outputs):
         """The weights of shape (n, d, c)."""
         return np.swapaxes(self.rows + self.disturbance.walked, 1, 2)
 
-    @cached_property
-    def outputs(self) -> Array:  # type: ignore[override]
-        """S ∘ (V w − t), of shape (n, c, Σr)."""
-        tasks = self.tasks
-        products = self.rows
-        if self.gram is None:
-            # One product for all runs: a product for each of them would read V as often.
-            flat = products.reshape(-1, tasks.n_features) @ tasks.singular_vectors.T
-            products = self._by_trial(flat)
-        return (products - tasks.targets.T) * tasks.singular_values
+    def _times(self, A: Any) -> Array:
+        # Products with all singular vectors are followed themselves.
+        return super()._times(A) if self.gram is None else self.rows
 
     @property
     def spreads(self) -> Floats:  # type: ignore[override]
