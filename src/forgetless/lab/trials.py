@@ -28,7 +28,7 @@ import numpy as np
 from forgetless import _kernels
 from forgetless._progress import track
 from forgetless._threads import one_blas_thread
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.filters import Filter
 from forgetless.lab.problem import Problem, checked_factors
 from forgetless.metrics import Metric
