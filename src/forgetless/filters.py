@@ -146,7 +146,8 @@ class Filter(ABC):
 
     def _changed(self, change: Callable[[Any], Any]) -> Self:
         """Return the filter with a change of every field that has a value per step."""
-        return self.replaced(**{name: change(value) for name, value in self._per_step().items()})
+        changed = {name: change(value) for name, value in self._per_step().items()}
+        return self.replaced(**changed)
 
     def replaced(self, **values: Any) -> Self:
         """Return the filter with other values of some fields, which are not checked."""
@@ -159,7 +160,8 @@ class Filter(ABC):
         if type(other) is not type(self):
             return NotImplemented
         theirs = other.parameters
-        return all(np.array_equal(value, theirs[name]) for name, value in self.parameters.items())
+        mine = self.parameters
+        return all(np.array_equal(value, theirs[name]) for name, value in mine.items())
 
     def __hash__(self) -> int:
         return hash(type(self))
@@ -287,7 +289,8 @@ class GradientDescent(Filter):
     def remaining(self, eigenvalues: Array) -> Array:
         u = np.asarray(self.step_size * np.asarray(eigenvalues))
         with np.errstate(all="ignore"):
-            return np.where(u < 1, np.exp(self.n_steps * np.log1p(-u)), (1.0 - u) ** self.n_steps)
+            contracting = np.exp(self.n_steps * np.log1p(-u))
+            return np.where(u < 1, contracting, (1.0 - u) ** self.n_steps)
 
     def derivatives(self, eigenvalues: Array) -> dict[str, Array]:
         # Not by N, which is a whole number: ∂φ/∂γ = Nξ(1 − γξ)^{N−1}

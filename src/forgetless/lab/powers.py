@@ -42,12 +42,14 @@ class Powers:
         n = len(self.rows)
         # The basis matrices e_x e_yᵀ + e_y e_xᵀ, one in every lane: column j of P is the image of
         # the one in lane j.
-        basis = self._matrices(np.eye(n)[:, :, None], np.zeros((1, Q, n, Q)))
+        entries = np.eye(n)[:, :, None]
+        basis = self._matrices(entries, np.zeros((1, Q, n, Q)))
         images = []
         for factors in phi.T:
             S = basis
             for each in moves:
-                S = carry(S, each, maps, np.repeat(factors[:, None], n, axis=1))
+                lanes = np.repeat(factors[:, None], n, axis=1)
+                S = carry(S, each, maps, lanes)
             images.append(S[0, self.rows, :, self.columns])
         self.squares = [np.stack(images)]
 
@@ -75,7 +77,8 @@ class Powers:
         # Multiplications of the squarings and of the first period, against those of all steps.
         states = ordering.n_states(tasks.n_tasks, k)
         step = 3.0 * states * (len(maps.left) * Q * Q / period + 1000)
-        if n**3 * np.log2(k / period + 2) + n * period * step > k * step:
+        squarings = n**3 * np.log2(k / period + 2)
+        if squarings + n * period * step > k * step:
             return None
         moves = [ordering.moves(tasks.n_tasks, t) for t in range(period)]
         if back:
@@ -84,7 +87,8 @@ class Powers:
 
     def advanced(self, S: Floats, n_steps: int) -> Floats:
         """Return the moments S (1, Q, B, Q) after some periods of ``n_steps`` in all."""
-        return self._matrices(self._power(self._entries(S), n_steps // self.period), S)
+        n_periods = n_steps // self.period
+        return self._matrices(self._power(self._entries(S), n_periods), S)
 
     def summed(self, N: Floats, n_steps: int) -> Floats:
         """Return (I + P + … + P^(n − 1)) N for n periods, for errors that are made in each.
