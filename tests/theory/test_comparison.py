@@ -248,7 +248,7 @@ def test_bounds_of_the_users(rng):
     assert (check.name, check.quantity, check.applies) == ("mine", "average_loss", True)
     assert check.published == pytest.approx(tasks.radius**2 * comparison.distance**2)
     assert len(fl.compare_bounds(tasks, fl.schedules.increasing(), 50, bounds=[]).to_frame()) == 0
-    with pytest.raises(ValueError, match='kind must be "upper" or "lower"'):
+    with pytest.raises(ValueError, match="kind must be one of upper, lower"):
         dataclasses.replace(mine, kind="exact")
     with pytest.raises(ValueError, match="quantity must be one of average_loss, seen_loss"):
         dataclasses.replace(mine, quantity="worst_case")
