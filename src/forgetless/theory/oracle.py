@@ -12,7 +12,7 @@ The right side is a quadratic in w with a closed minimiser; η is found by a sea
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def oracle_bound(
     tasks: TaskCollection,
     k: int,
     *,
-    scheme: Literal["budget", "ridge"] = "budget",
+    scheme: str = "budget",
     eta: float | None = None,
     ordering: OrderingLike | None = None,
 ) -> OracleBound:
