@@ -10,29 +10,68 @@ from forgetless import cli
 from support.cli import run
 from support.tables import sales
 
-FIT = ("fit", "t.csv", "--task", "t", "--target", "y", "--out", "m")
+FIT = ("fit", "t.csv", "--task", "t", "--target", "y", "--out", "n")
+ON = ("fit", "sales.csv", "--task", "month", "--target", "sales", "--out", "n")
+NAMES = "t,x,y\n" + "".join(f"{i // 20},{i},name {i}\n" for i in range(200))
 
-CONTENTS = [
-    (b"", "t.csv is empty; it needs a line with names and rows"),
-    (b"t,x,y\n", "t.csv has no rows"),
-    (b"t,x,y\n1,1,\n1,2,\n", "t.csv has no row with a value of the target 'y'"),
-    (b"t,x,y\n1,2,3\n,2,3\n", "t.csv, line 3: 1 rows have no value of the task 't'; name or remove them"),
-    (b"t,y\n1,2\n", "t.csv has no column besides 't' and 'y': nothing to predict from"),
-    (b"t,x,x,y\n1,2,3,4\n", "t.csv, line 1: several columns are named 'x'"),
-    (b"t,x,y\n1,2,3\n1,2,3,4\n", "t.csv, line 3 has 4 values, but the header has 3 names"),
-    (b"t,x,y\n1,2,3,4\n1,2,3,4\n", "rows have more values than the header has names"),
-    (b"t,x,y\n1,2,3\n1,3,4\n1,2,high\n", "t.csv, line 4: the target 'y' must hold numbers, but holds 'high'"),
-    (b't,x,y\n1,"two\nlines",3\n1,b,high\n1,c,1\n', "t.csv, line 4: the target 'y' must hold numbers"),
-    (b"t,x,y\n1,1e300,1\n1,-1e300,2\n", "too large"),
-    (b"t,x,y\n1,,1\n1,,2\n", "no column has a value: nothing to learn from"),
-    (b"t x y\n1 2 3\n", "t.csv has no column 't'"),
-    (b"PK\x03\x04\x00\x00", "t.csv is no text: it holds zero bytes; export it as CSV"),
+MISTAKES = [
+    # What is in t.csv, and what is said of it.
+    *(
+        (FIT, 1, said, content)
+        for content, said in [
+            ("", "t.csv is empty; it needs a line with names and rows"),
+            ("t,x,y\n", "t.csv has no rows"),
+            ("t,x,y\n1,1,\n1,2,\n", "t.csv has no row with a value of the target 'y'"),
+            ("t,x,y\n1,2,3\n,2,3\n", "t.csv, line 3: 1 rows have no value of the task 't'; name or remove them"),
+            ("t,x,y\n,2,3\n", "t.csv has no value of the task 't'"),
+            ("t,y\n1,2\n", "t.csv has no column besides 't' and 'y': nothing to predict from"),
+            ("t,x,x,y\n1,2,3,4\n", "t.csv, line 1: several columns are named 'x'"),
+            ("t,x,y\n1,2,3\n1,2,3,4\n", "t.csv, line 3 has 4 values, but the header has 3 names"),
+            ("t,x,y\n1,2,3,4\n1,2,3,4\n", "rows have more values than the header has names"),
+            ("t,x,y\n1,2,3\n1,3,4\n1,2,high\n", "t.csv, line 4: the target 'y' must hold numbers, but holds 'high'"),
+            ('t,x,y\n1,"two\nlines",3\n1,b,high\n1,c,1\n', "t.csv, line 4: the target 'y' must hold numbers"),
+            ("t,x,y\n1,1e300,1\n1,-1e300,2\n", "column 'x' holds 1e+300, too large to be squared; rescale"),
+            ("t,x,y\n1,,1\n1,,2\n", "no column has a value: nothing to learn from"),
+            ("t,x,y\n1,2,3\n2,a,3\n", "column 'x' held numbers so far and now holds 'a'"),
+            ("t x y\n1 2 3\n", "t.csv has no column 't': it has t x y; is the delimiter right?"),
+            ("PK\x03\x04\0\0", "t.csv is no text: it holds zero bytes; export it as CSV"),
+            (NAMES, "the target 'y' of t.csv holds 20 different texts, such as 'name 0'"),
+        ]
+    ),
+    # What is typed.
+    (("fit", "sales.csv", "--out", "n"), 2, "choose a column with --task: sales.csv has month, shop, price", ""),
+    (("fit", "sales.csv", "--task", "month", "--out", "n"), 2, "choose a column with --target", ""),
+    (ON[:-2], 2, "Missing option '--out'", ""),
+    ((*ON[:3], "Month", *ON[4:]), 1, "sales.csv has no column 'Month': did you mean 'month'?", ""),
+    ((*ON[:5], "sale", *ON[6:]), 1, "did you mean 'sales'?", ""),
+    ((*ON, "--drop", "prise"), 1, "no column 'prise': did you mean 'price'?", ""),
+    ((*ON, "--drop", "price", "--number", "price"), 1, "column 'price' is named for two of number, categorical", ""),
+    ((*ON[:5], "month", *ON[6:]), 1, "task and target must be different columns, got 'month' for both", ""),
+    (("fit", "missing.csv", *ON[2:]), 1, "there is no file missing.csv", ""),
+    (("fit", ".", *ON[2:]), 1, ". is a folder, device, pipe or broken link, not a file", ""),
+    (("fit", "m", *ON[2:]), 1, "m is no table: its name must end in .csv", ""),
+    ((*ON[:-1], "sales.csv"), 2, "--out and FILE are the same file, sales.csv", ""),
+    ((*ON[:-1], "no/where"), 2, "there is no folder", ""),
+    ((*ON, "--objective", "past"), 2, "'past' is not one of 'next', 'all'", ""),
+    (("fit", "sales.csv", "--from", "m", "--out", "n", "--drop", "price"), 2, "--drop belongs to the first fit", ""),
+    (("fit", "sales.csv", "--from", "sales.csv", "--out", "n"), 1, "sales.csv is a table, and the first argument", ""),
+    (("predict", "sales.csv", "m"), 1, "sales.csv is a table, and the first argument is the model", ""),
+    (("predict", "tasks.safetensors", "sales.csv"), 1, "holds TaskCollection, no model of tables", ""),
+    (("predict", "m", "missing.csv"), 1, "there is no file missing.csv", ""),
+    (("evaluate", "m", "sales.csv", "--target", "shop"), 1, "the target 'shop' must hold numbers, but holds", ""),
+    (("show", "sales.csv"), 1, "sales.csv is damaged or not a forgetless file", ""),
+    (("fitt", "sales.csv"), 2, "No such command 'fitt'", ""),
 ]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, capsys):
+    """A folder with a table, a model of it, and a file of tasks."""
     monkeypatch.chdir(tmp_path)
+    sales(range(1, 4)).to_csv("sales.csv", index=False)
+    assert cli.main([*ON[:-1], "m"]) == 0
+    fl.TaskCollection([(np.eye(2), np.ones(2))]).save("tasks.safetensors")
+    capsys.readouterr()
     return tmp_path
 
 
@@ -44,56 +83,36 @@ def refused(capsys, words, said, code=1):
     assert code == 2 or err.count("\n") == 1
 
 
-@pytest.mark.parametrize(("content", "said"), CONTENTS, ids=[said[-25:] for _, said in CONTENTS])
-def test_what_cannot_be_learned(folder, content, said, capsys):
-    (folder / "t.csv").write_bytes(content)
-    refused(capsys, FIT, said)
-    assert not (folder / "m").exists()
-
-
-def test_a_target_of_names(folder, capsys):
-    rows = "".join(f"{i // 20},{i},name {i}\n" for i in range(200))
-    (folder / "t.csv").write_text(f"t,x,y\n{rows}")
-    refused(capsys, FIT, "the target 'y' of t.csv holds 20 different texts, such as 'name 0'")
-
-
-@pytest.fixture
-def model(folder, capsys):
-    sales(range(1, 4)).to_csv("sales.csv", index=False)
-    assert cli.main(["fit", "sales.csv", "--task", "month", "--target", "sales", "--out", "m"]) == 0
-    fl.TaskCollection([(np.eye(2), np.ones(2))]).save("tasks.safetensors")
-    capsys.readouterr()
-
-
-ON = ("fit", "sales.csv", "--task", "month", "--target", "sales", "--out", "n")
-WORDS = [
-    (("fit", "sales.csv", "--out", "n"), 2, "choose a column with --task: sales.csv has month, shop, price"),
-    (("fit", "sales.csv", "--task", "month", "--out", "n"), 2, "choose a column with --target"),
-    (ON[:-2], 2, "Missing option '--out'"),
-    ((*ON[:3], "Month", *ON[4:]), 1, "sales.csv has no column 'Month': did you mean 'month'?"),
-    ((*ON[:5], "sale", *ON[6:]), 1, "did you mean 'sales'?"),
-    ((*ON, "--drop", "prise"), 1, "no column 'prise': did you mean 'price'?"),
-    ((*ON[:5], "month", *ON[6:]), 1, "task and target must be different columns, got 'month' for both"),
-    (("fit", "missing.csv", *ON[2:]), 1, "there is no file missing.csv"),
-    (("fit", ".", *ON[2:]), 1, ". is a folder, device, pipe or broken link, not a file"),
-    (("fit", "m", *ON[2:]), 1, "m is no table: its name must end in .csv"),
-    ((*ON[:-1], "sales.csv"), 2, "--out and FILE are the same file, sales.csv"),
-    ((*ON[:-1], "no/where"), 2, "there is no folder"),
-    ((*ON, "--objective", "past"), 2, "'past' is not one of 'next', 'all'"),
-    (("fit", "sales.csv", "--from", "m", "--out", "n", "--drop", "price"), 2, "--drop belongs to the first fit"),
-    (("fit", "sales.csv", "--from", "sales.csv", "--out", "n"), 1, "sales.csv is a table, and the first argument"),
-    (("predict", "sales.csv", "m"), 1, "sales.csv is a table, and the first argument is the model"),
-    (("predict", "tasks.safetensors", "sales.csv"), 1, "holds TaskCollection, no model of tables"),
-    (("predict", "m", "missing.csv"), 1, "there is no file missing.csv"),
-    (("evaluate", "m", "sales.csv", "--target", "shop"), 1, "the target 'shop' must hold numbers, but holds"),
-    (("show", "sales.csv"), 1, "sales.csv is damaged or not a forgetless file"),
-    (("fitt", "sales.csv"), 2, "No such command 'fitt'"),
-]
-
-
-@pytest.mark.parametrize(("words", "code", "said"), WORDS, ids=[" ".join(words)[-40:] for words, _, _ in WORDS])
-def test_wrong_words(model, words, code, said, capsys):
+@pytest.mark.parametrize(("words", "code", "said", "content"), MISTAKES, ids=[said[:40] for _, _, said, _ in MISTAKES])
+def test_a_mistake_is_answered_by_a_sentence(folder, words, code, said, content, capsys):
+    (folder / "t.csv").write_text(content)
     refused(capsys, words, said, code)
+    assert not (folder / "n").exists()
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(folder, capsys):
+    with gzip.open("t.csv.gz", "wb") as file:
+        file.write(b"t,x,y\n1,2," + b"3" * 2**26)
+    refused(capsys, ("fit", "t.csv.gz", *FIT[2:]), "t.csv.gz has a line of more than 16,777,216 bytes")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_encodings_are_found(folder, capsys, encoding, packed):
+    content = sales(range(1, 4)).to_csv(index=False).encode(encoding)
+    path = folder / ("t.csv.gz" if packed else "t.csv")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    code, out, _ = run(capsys, "fit", path.name, *ON[2:])
+    assert code == 0
+    assert ("read as Windows text (cp1252)" in out) == (encoding == "cp1252")
+    assert "shop=Köln" in fl.load("n").encoder_.get_feature_names_out()
+
+
+def test_columns_that_a_file_lacks_are_warned_of(folder, capsys):
+    sales([4]).drop(columns=["shop"]).to_csv("t.csv", index=False)
+    code, out, err = run(capsys, "predict", "m", "t.csv")
+    assert (code, len(out.splitlines())) == (0, 41)
+    assert err == "Warning: taken for missing, as t.csv lacks them: shop\n"
 
 
 def test_a_broken_archive(folder, capsys):

@@ -155,7 +155,7 @@ def test_learning_is_all_or_nothing():
     [
         (lambda X, y: (X, y[:-1]), "one target a row"),
         (lambda X, y: (X, np.stack([y, y], axis=1)), "y must be of shape"),
-        (lambda X, y: (X, classes(y)), "held numbers so far and now holds classes"),
+        (lambda X, y: (X, classes(y)), "held numbers so far; give targets of the same kind"),
         (lambda X, y: (X[:0], y[:0]), "X has 0 rows"),
     ],
 )
@@ -204,6 +204,9 @@ def test_classes_and_their_probabilities():
     wrong = sum(r["error"] * r["rows"] for r in model.history_[1:])
     assert counted == pytest.approx(wrong)
     assert np.sum(model.calibration_[0]) == sum(r["rows"] for r in model.history_[1:])
+    rows, said, right = model.calibration_.sum(axis=1)
+    assert right == pytest.approx(rows - wrong)
+    assert said == pytest.approx(right, rel=0.1)
     with pytest.raises(ValueError, match="classes have predict_proba"):
         model.predict(X, return_std=True)
 

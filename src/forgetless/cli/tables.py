@@ -104,7 +104,10 @@ def _begin(file: Path, options: dict[str, Any]) -> tuple[Any, Any]:
     task, target, objective, number, drop = (options[name] for name in names)
     if options["previous"] is None:
         table = TableFile(file)
-        _check_named(table, task, target)
+        for name, value in {"--task": task, "--target": target}.items():
+            if value is None:
+                columns = ", ".join(printable(column, 40) for column in table.columns()[:30])
+                raise click.UsageError(f"choose a column with {name}: {file.name} has {columns}")
         check_columns(file.name, table.columns(), task, target, *number, *drop)
         model = TableModel(objective or "next", number=number, drop=drop)
         return model, Batches(table, task, target, options["classes"] or None)
@@ -112,18 +115,18 @@ def _begin(file: Path, options: dict[str, Any]) -> tuple[Any, Any]:
         if options[name]:
             raise click.UsageError(f"--{name} belongs to the first fit; leave it out with --from")
     model = _load(options["previous"])
+    return model, _batches(model, file, task, target)
+
+
+def _batches(model: Any, file: Path, task: str | None, target: str | None) -> Any:
+    """Return the tasks of another file, in columns as before unless others are named."""
+    from forgetless.tables.batches import Batches
+    from forgetless.tables.read import TableFile
+
+    table = TableFile(file, model.encoder_.text_columns)
     task = task or model.about_["task"]
     target = target or model.about_["target"]
-    table = TableFile(file, model.encoder_.text_columns)
-    return model, Batches(table, task, target, model.is_classifier)
-
-
-def _check_named(table: Any, task: str | None, target: str | None) -> None:
-    """Raise an error that lists the columns where task or target is not named."""
-    for name, value in {"--task": task, "--target": target}.items():
-        if value is None:
-            names = ", ".join(printable(column, 40) for column in table.columns()[:30])
-            raise click.UsageError(f"choose a column with {name}: {table.path.name} has {names}")
+    return Batches(table, task, target, model.is_classifier)
 
 
 def _notes(model: Any, again: list[str]) -> list[str]:
@@ -161,6 +164,9 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
     check_outputs({"MODEL": model, "FILE": file, "--out": out})
     fitted = _load(model)
     table = TableFile(file, fitted.encoder_.text_columns)
+    absent = ", ".join(sorted(fitted.encoder_.columns_.keys() - table.columns()))
+    if absent:
+        print_lines(f"Warning: taken for missing, as {file.name} lacks them: {absent}", err=True)
     if as_json:
         found = list(_predicted(fitted, table))
         print_json({name: [each for part in found for each in part[name]] for name in found[0]})
@@ -241,16 +247,9 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     learning.
     """
     from forgetless.tables import summary
-    from forgetless.tables.batches import Batches
-    from forgetless.tables.read import TableFile
 
     fitted = _load(model)
-    batches = Batches(
-        TableFile(file, fitted.encoder_.text_columns),
-        task or fitted.about_["task"],
-        target or fitted.about_["target"],
-        fitted.is_classifier,
-    )
+    batches = _batches(fitted, file, task, target)
     fitted.history_ = [fitted.judged(batch.X, batch.y, batch.task) for batch in batches]
     tasks = summary.tasks_table(fitted)
     changed = summary.changes_table(fitted.history_)

@@ -153,7 +153,8 @@ class Run:
 
     Attributes
     ----------
-    S : array of shape (states, Q, B, Q)
+    first, S : arrays of shape (states, Q, B, Q)
+        The moments before the first step, and now.
     marked : list of M arrays of shape (states, Q + r, B, Q + r), or None
         The moments of (U, δ), summed over the visits of each task.
     Q, size : int
@@ -176,7 +177,9 @@ class Run:
         self.size = len(U)
         check_states(problem, self.size, path)
         n_schedules = len(problem.filters)
-        self.S = np.repeat((U @ U.T)[None, :, None, :], n_schedules, axis=2)
+        moments = U @ U.T
+        self.first = np.repeat(moments[None, :, None, :], n_schedules, axis=2)
+        self.S = self.first
         self.marked: list[Floats] | None = None
         if path:
             # (U, δ) has a coordinate more for every singular vector of the task.
@@ -227,7 +230,8 @@ class Run:
     def _walked(self, S: Floats, G: Floats) -> Array:
         """Return S + E[G δ δᵀ Gᵀ; state]: δ is isotropic, and S[one, one] the probability."""
         one = self.coordinates.maps.one
-        return S + self.walk * np.einsum("sb,xy->sxby", S[:, one, :, one], G @ G.T)
+        probability = S[:, one, :, one]
+        return S + self.walk * np.einsum("sb,xy->sxby", probability, G @ G.T)
 
     def _step(self, moves: Moves, phi: Floats) -> Floats:
         """Return the moments of U after a step; those of the path are replaced."""
@@ -237,7 +241,8 @@ class Run:
         # S is the sum over the tasks of the step, which are followed one by one.
         total = np.zeros((moves.n_targets, *self.S.shape[1:]))
         for m, before in enumerate(self.marked):
-            X = self._averaged(carry(before, moves, self._extended(m), phi), self._outputs(m))
+            X = carry(before, moves, self._extended(m), phi)
+            X = self._averaged(X, self._outputs(m))
             own = moves.by_task.get(m)
             if own is not None:
                 # A visit: the change of outputs since then is zero.
@@ -263,7 +268,8 @@ class Run:
         maps = self.coordinates.maps
         if self.averaged:
             return maps  # δ follows the average, by its own map
-        return maps._replace(left=np.hstack([maps.left, maps.left @ self._outputs(m).T]))
+        changes = maps.left @ self._outputs(m).T
+        return maps._replace(left=np.hstack([maps.left, changes]))
 
 
 def readable_seconds(seconds: float) -> str:

@@ -29,7 +29,7 @@ from forgetless._progress import track
 from forgetless._validate import Array, Floats
 from forgetless.lab.chain import Run, carry, work_of
 from forgetless.lab.coordinates import Coordinates, Maps
-from forgetless.lab.powers import Powers, whole_periods
+from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem
 from forgetless.metrics import Metric
 from forgetless.orderings import Moves
@@ -49,6 +49,10 @@ def relative_errors(
     problem: Problem, metrics: Sequence[Metric], values: Mapping[str, Floats]
 ) -> dict[str, float]:
     """Return the largest relative errors, at most 1, of losses and their differences.
+
+    The error of the average loss is that of ``_Errors.recorded``, at every recorded step. That of
+    any other metric is at most M times the largest of these, at any step, the start among them: the
+    loss of one task is at most M times the average.
 
     Values are of shape (B, n_steps, …).
     """
@@ -73,7 +77,12 @@ def relative_errors(
 
 
 class _Errors:
-    """The sums E and F of B schedules beside their moments S."""
+    """The sums E and F of B schedules beside their moments S.
+
+    E holds the errors that the steps made, F those that uncertain data make in every step; both are
+    lanes of the same recursion, of which the second has the uncertainty (8) as label noise and
+    probability 1. Labels do not matter to either, so that their maps have none.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -86,11 +95,13 @@ class _Errors:
         right = maps.right.copy()
         right[:, self.c.q :] = 0.0
         self.linear = maps._replace(right=right)
-        self.sums = np.zeros((1, self.run.Q, 2 * self.B, self.run.Q))  # E, then F
+        Q = self.run.Q
+        self.sums = np.zeros((1, Q, 2 * self.B, Q))  # E, then F
         self.sums[0, maps.one, self.B :, maps.one] = 1.0
         # The largest losses of E and F at any step, for averages.
         self.largest = np.zeros((2, self.B))
-        self.floor = 0.5 * float(np.mean([np.sum(task.sizes**2) for task in self.tasks]))
+        squares = [np.sum(task.sizes**2) for task in self.tasks]
+        self.floor = 0.5 * float(np.mean(squares))
 
     def recorded(self) -> list[Floats]:
         """Return the absolute errors (B,) of the average loss at the recorded steps, and at the
@@ -103,10 +114,15 @@ class _Errors:
         if steps[-1] > _FOLLOWED:
             both = replace(self.problem, filters=2 * self.problem.filters)
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
-        stops = self.problem.stops(steps[-1], work_of(self.problem, self.run.size))
+        work = work_of(self.problem, self.run.size)
+        stops = self.problem.stops(steps[-1], work)
         for low, high in pairwise(track(stops, "errors")):
-            # Whole periods at once, after the first steps.
-            near, far = whole_periods(powers, max(low, _FOLLOWED), high)
+            near = high
+            far = high
+            if powers is not None:
+                # Whole periods at once, after the first steps.
+                near = min(high, -(-max(low, _FOLLOWED) // powers.period) * powers.period)
+                far = near + (high - near) // powers.period * powers.period
             self._follow(low, near)
             if powers is not None and far > near:
                 self._jump(powers, far - near)
@@ -168,7 +184,8 @@ class _Errors:
         q = self.c.q
         squares = np.einsum("sxbx->b", self.run.S[:, :q, :, :q])
         # ‖w‖ is at most that of the reference and of the coordinates around it.
-        size = np.sqrt(squares.max(initial=0.0)) + np.linalg.norm(self.c.reference)
+        around = np.sqrt(squares.max(initial=0.0))
+        size = around + np.linalg.norm(self.c.reference)
         ratios = (tasks.radii / tasks.singular_values)[:, None]
         unsure = EPS * ratios * (np.abs(tasks.targets) + size) + self.c.dropped
         rows = EPS * np.linalg.norm(tasks.sizes, axis=1) / tasks.singular_values
@@ -198,4 +215,5 @@ class _Errors:
     def _losses(self, S: Floats) -> Array:
         """Return |½⟨H, S⟩| of moments, or of those of the leading coordinates, of shape (B,)."""
         n = S.shape[1]
-        return np.abs(0.5 * np.einsum("xy,sxby->b", self.c.average_form[:n, :n], S))
+        form = self.c.average_form[:n, :n]
+        return np.abs(0.5 * np.einsum("xy,sxby->b", form, S))

@@ -145,8 +145,8 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
     teachers = np.zeros((*shape, tasks.n_features))
     teachers[:, :, 0] = 1.0  # if all tasks are zero, every teacher attains 0
     for i, step in enumerate(problem.steps.tolist() if c.q else []):
-        V = np.moveaxis(backward(problem, c, c.average_form, step)[0, : c.q, :, : c.q], 1, 0)
-        values, vectors = np.linalg.eigh(V)
+        V = backward(problem, c, c.average_form, step)
+        values, vectors = np.linalg.eigh(np.moveaxis(V[0, : c.q, :, : c.q], 1, 0))
         losses[:, i] = np.maximum(0.5 * values[:, -1], 0.0)
         directions = vectors[:, :, -1] @ c.basis.T
         # An eigenvector has no sign: its largest entry is positive.

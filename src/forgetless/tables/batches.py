@@ -49,8 +49,6 @@ class Batches:
     ----------
     notes : list of str
         What a user should know of the file.
-    rows : int
-        Rows read so far.
     """
 
     def __init__(
@@ -62,13 +60,14 @@ class Batches:
         self.target = target
         self.classes = classes
         self.notes = list(file.notes)
-        self.rows = 0
 
     def __iter__(self) -> Iterator[Batch]:
         done: dict[str, None] = {}
+        total = 0
         without = 0
         for name, rows in self._pieces(done):
             batch = self._batch(name, rows)
+            total += len(rows)
             without += len(rows) - len(batch.y)
             if len(batch.y):
                 yield batch
@@ -76,7 +75,7 @@ class Batches:
         if without:
             note = f"{without:,} rows without a value of {self.target!r} were left out"
             self.notes.append(note)
-        if without == self.rows:
+        if without == total:
             raise ValueError(f"{self.name} has no row with a value of the target {self.target!r}")
 
     def _pieces(self, done: dict[str, None]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -88,13 +87,12 @@ class Batches:
         last = ""
         for chunk in chunks:
             check_columns(self.name, chunk.columns, self.task, self.target)
-            self.rows += len(chunk)
             groups = chunk.groupby(self._labels(chunk), sort=False)
             for name, rows in track(groups, "tasks", groups.ngroups):
-                if held and name != last:
+                if held and (name != last or sum(map(len, held)) >= LARGEST):
                     yield last, pd.concat(held)
                     held = []
-                if not held and name in done:
+                if name != last and name in done:
                     line = self.file.line_of(int(rows.index[0]))
                     raise ValueError(
                         f"{self.name}, {line}: the task {name!r} comes again after others; a file"
@@ -103,10 +101,6 @@ class Batches:
                 last = str(name)
                 done[last] = None
                 held.append(rows)
-                if sum(map(len, held)) >= LARGEST:
-                    yield last, pd.concat(held)
-                    held = []
-                    del done[last]
         if held:
             yield last, pd.concat(held)
 

@@ -43,14 +43,14 @@ FEWEST = 8
 
 UNITS = {
     10.0: "",
-    100.0: " (percent and fractions, cents, centimetres)",
-    1000.0: " (thousands, grams, metres)",
+    100.0: " (percent, cents)",
+    1000.0: " (thousands, grams)",
     1e6: " (millions)",
-    60.0: " (minutes and hours)",
-    3600.0: " (seconds and hours)",
-    2.54: " (inches and centimetres)",
-    1.609: " (miles and kilometres)",
-    2.2046: " (pounds and kilograms)",
+    60.0: " (minutes)",
+    3600.0: " (seconds)",
+    2.54: " (inches)",
+    1.609: " (miles)",
+    2.2046: " (pounds)",
 }
 """Ratios of units that tables mix up."""
 
@@ -128,7 +128,7 @@ def _labels(column: Category, values: Values) -> Change | None:
 
 def _numbers(column: Number, present: Any) -> Change | None:
     """Return a change of mean or spread, with the ratio of units that would explain it."""
-    deviation = column.deviation
+    deviation = (column.squares / max(column.count, 1)) ** 0.5
     # What the rows so far say of a constant is a matter of rounding.
     if len(present) < FEWEST or deviation <= 1e-9 * abs(column.mean):
         return None
@@ -149,7 +149,7 @@ def _unit(mean: float, before: float, ratio: float) -> str:
             spreads = abs(np.log(ratio / times)) < 0.35
             means = before != 0 and abs(mean / before / times - 1.0) < 0.35
             if spreads and means:
-                return f"; another unit? {sign} {factor:g}{meaning}"
+                return f"; unit {sign} {factor:g}{meaning}"
     return ""
 
 

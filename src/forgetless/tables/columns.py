@@ -127,11 +127,6 @@ class Number(Column):
         self.identifiers: list[float] = []
         self.grow("")
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation so far."""
-        return float(np.sqrt(self.squares / max(self.count, 1)))
-
     def read(self, values: Values) -> Floats:
         return values.numbers
 

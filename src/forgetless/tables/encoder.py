@@ -23,7 +23,7 @@ from forgetless.tables.values import Columns, Values, columns_of, rows_of
 CHOICES = ("number", "categorical", "date", "drop")
 """Parameters that name columns."""
 
-KINDS: dict[str, type[Column]] = {each.kind: each for each in (Number, Category, Date)}
+KINDS = {each.kind: each for each in (Number, Category, Date)}
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -131,8 +131,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             known = self.columns_[name]
             self.notes_.append(note)
             if isinstance(known, Number):
-                known = Category.of_identifiers(known, self.max_categories, self.key_)
-                self.columns_[name] = known
+                most = self.max_categories
+                self.columns_[name] = Category.of_identifiers(known, most, self.key_)
             elif isinstance(known, Category):
                 known.waits = True
         declared = dict.fromkeys(self.number, "number") | dict.fromkeys(self.date, "date")

@@ -13,8 +13,6 @@ from forgetless.tables.encoder import CHOICES, TableEncoder
 from forgetless.tables.scores import BINS
 from forgetless.tables.stream import OBJECTIVES, TableModel
 
-KIND = "table-model"
-
 
 def save(model: TableModel, path: Any) -> None:
     """Write a model to a file."""
@@ -28,7 +26,7 @@ def save(model: TableModel, path: Any) -> None:
         "tasks": model.n_tasks_,
         "about": model.about_,
     }
-    io.write(path, KIND, {**document.header, "table": table}, document.arrays)
+    io.write(path, "table-model", {**document.header, "table": table}, document.arrays)
 
 
 def from_document(document: io.Document) -> TableModel:

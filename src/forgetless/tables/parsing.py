@@ -25,6 +25,9 @@ _SIGNS = "- -- --- – — . .. ... ? ?? * n.a. n/a na nan nil none null missing
 MISSING = {"", *_SIGNS.split()}
 """Signs for a missing value among numbers and dates, in lower case."""
 
+CODE = r"[-+]?0\d+"
+"""Digits with a zero in front: a ZIP code or a number of an article, not a quantity."""
+
 _NUMBER = r"[-+]?(?:\d[\d.,'\u00a0\u202f]*|\.\d+)(?:[eE][-+]?\d+)?"
 
 _THOUSANDS = r"(?<=\d)[,'](?=\d{3}(?:\D|$))"
@@ -117,4 +120,4 @@ def times_in(labels: NDArray[Any]) -> Floats:
 def seconds(times: Any) -> Floats:
     """Return the seconds since 1970 of a series of times."""
     elapsed = pd.to_datetime(times, utc=True) - pd.Timestamp(0, tz="UTC")
-    return np.asarray((elapsed / pd.Timedelta(seconds=1)).to_numpy(np.float64))
+    return np.asarray(elapsed / pd.Timedelta(seconds=1), dtype=np.float64)

@@ -23,6 +23,7 @@ import pandas as pd
 from forgetless._progress import track
 from forgetless._text import printable
 from forgetless.io import check_source
+from forgetless.tables.parsing import CODE
 
 CHUNK = 2**24
 """Bytes of text that are read at a time."""
@@ -44,13 +45,13 @@ KINDS = {
 
 _DECIMAL_COMMA = r"[-+]?\d+,\d+"
 _DECIMAL_POINT = r"[-+]?\d+\.\d+"
-_CODE = r"[-+]?0\d+"
 
 
 class Form(NamedTuple):
     """How a text file is written; of columns of codes cells are left as they are."""
 
     encoding: str
+    n_bytes: int
     delimiter: str
     decimal: str
     names: list[str]
@@ -110,13 +111,14 @@ class TableFile:
 
     def n_bytes(self) -> int:
         """Return about how many bytes of text the file has."""
-        size = self.path.stat().st_size
+        if self.form is not None:
+            return self.form.n_bytes
         if self.kind == "parquet":
             import pyarrow.parquet
 
             about = pyarrow.parquet.read_metadata(self.path)
             return int(8 * about.num_rows * about.num_columns)
-        return 8 * size if self.is_gz else size
+        return self.path.stat().st_size
 
     def line_of(self, row: int) -> str:
         """Return where a row stands, as "line 12"; also where cells hold line breaks."""
@@ -175,7 +177,7 @@ class TableFile:
         """Return how the file is written, decided by its first lines."""
         name = self.path.name
         with self._errors():
-            encoding = self._encoding()
+            encoding, n_bytes = self._encoding()
             with self._open(encoding) as file:
                 sample = file.read(SAMPLE)
         if "\0" in sample:
@@ -197,33 +199,37 @@ class TableFile:
         columns = dict(enumerate(zip_longest(*rows, fillvalue="")))
         table = pd.DataFrame(columns).melt(var_name="place")
         cells = table["value"].astype(str).str.strip()
-        places = table["place"][cells.str.fullmatch(_CODE)].unique()
+        places = table["place"][cells.str.fullmatch(CODE)].unique()
         codes = [names[i] for i in places if i < len(names)]
         commas = cells.str.fullmatch(_DECIMAL_COMMA).sum()
         points = cells.str.fullmatch(_DECIMAL_POINT).sum()
         decimal = "," if commas > points and delimiter != "," else "."
-        return Form(encoding, delimiter, decimal, names, codes, len(sample) / len(lines))
+        return Form(encoding, n_bytes, delimiter, decimal, names, codes, len(sample) / len(lines))
 
-    def _encoding(self) -> str:
-        """Return the encoding of all of the file, with a note where it is a guess."""
+    def _encoding(self) -> tuple[str, int]:
+        """Return the encoding of all of the file, and how many bytes of text it has."""
         with self._bytes() as file:
-            if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                return "utf-16"
-            file.seek(0)
-            decoder = codecs.getincrementaldecoder("utf-8")()
-            try:
-                while block := file.read(CHUNK):
-                    # Decoding is slow; an unfinished letter before ASCII is found at the end.
-                    if not block.isascii():
-                        decoder.decode(block)
-                decoder.decode(b"", final=True)
-            except UnicodeDecodeError:
-                self.notes.append(
-                    f"{self.path.name} is not written in UTF-8; read as Windows text (cp1252): look"
-                    " at names with accents"
-                )
-                return "cp1252"
-        return "utf-8-sig"
+            is_marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        encoding = "utf-16" if is_marked else "utf-8-sig"
+        decoder = codecs.getincrementaldecoder(encoding)()
+        n_bytes = 0
+        with self._bytes() as file:
+            while block := file.read(CHUNK):
+                n_bytes += len(block)
+                if len(block) == CHUNK and b"\n" not in block and b"\r" not in block:
+                    raise ValueError(f"{self.path.name} has a line of more than {CHUNK:,} bytes")
+                try:
+                    # Decoding is slow, and what is unfinished before ASCII is found later.
+                    if encoding != "cp1252" and not block.isascii():
+                        decoder.decode(block, final=len(block) < CHUNK)
+                except UnicodeDecodeError:
+                    encoding = "cp1252"
+        if encoding == "cp1252":
+            self.notes.append(
+                f"{self.path.name} is not written in UTF-8; read as Windows text (cp1252): look at"
+                " names with accents"
+            )
+        return encoding, n_bytes
 
     def _bytes(self) -> Any:
         return gzip.open(self.path, "rb") if self.is_gz else open(self.path, "rb")

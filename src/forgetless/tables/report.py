@@ -102,7 +102,8 @@ def figure(model: TableModel) -> Figure | None:
     ]
     alarmed = {alarm.task for alarm in model.alarms()}
     tasks = [(printable(each["task"], 30), each["task"] in alarmed) for each in records]
-    top = _round_up(max(max(line.values) for line in lines))
+    # Ridge may be far off, and is cut then.
+    top = _round_up(max(max(line.values) for line in lines[:2]))
     return Figure(what, tasks, lines, top)
 
 

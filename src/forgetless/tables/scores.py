@@ -108,7 +108,8 @@ def calibration(found: Found, y: Any, classes: Any) -> Floats:
     """
     probabilities = found["probabilities"]
     largest = probabilities.max(axis=1)
-    is_right = classes[probabilities.argmax(axis=1)] == y
+    # Booleans would not be added up.
+    is_right = (classes[probabilities.argmax(axis=1)] == y).astype(np.float64)
     return np.array(
         [
             np.histogram(largest, BINS, (0.0, 1.0), weights=each)[0]

@@ -119,8 +119,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "encoder_"):
             draft._start(y)
         if (y.dtype.kind == "f") is draft.is_classifier:
-            kinds = ("classes", "numbers") if draft.is_classifier else ("numbers", "classes")
-            raise ValueError(f"y held {kinds[0]} so far and now holds {kinds[1]}")
+            kind = "classes" if draft.is_classifier else "numbers"
+            raise ValueError(f"y held {kind} so far; give targets of the same kind")
         draft._learn(table, y, str(draft.n_tasks_ + 1 if task is None else task))
         # One assignment: an error above has changed nothing.
         self.__dict__ = draft.__dict__
@@ -162,8 +162,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self.estimator_ = estimator
         self.history_ = [*self.history_, record][-TASKS:]
         self.n_tasks_ += 1
-        is_small = len(y) <= IDENTIFIERS
-        self._first = (table, y, task) if self.n_tasks_ == 1 and is_small else None
+        is_first = self.n_tasks_ == 1 and len(y) <= IDENTIFIERS
+        self._first = (table, y, task) if is_first else None
 
     def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], scores.Found]:
         """Return the record of a task that is not learned yet, with its errors and changes, and
@@ -270,7 +270,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     @property
     def notes_(self) -> list[str]:
         """How columns were read, and other things to know."""
-        return list(self.encoder_.notes_)
+        return self.encoder_.notes_
 
     def alarms(self) -> list[Alarm]:
         """Return the alarms of the tasks learned."""

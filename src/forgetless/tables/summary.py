@@ -67,10 +67,10 @@ def _of_numbers(model: TableModel, late: Mapping[str, float]) -> str:
 
 
 def _compared(late: Mapping[str, float], other: str) -> str:
-    """Return how the root of the error compares with that of another; nothing if it is the same."""
+    """Return how the root of the error compares with that of another."""
     gain = 1.0 - math.sqrt(late["error"] / max(late[other], 1e-300))
     if late[other] <= 0.0 or abs(gain) < 0.005:
-        return ""
+        return "as large as "
     return f"{abs(gain):.0%} {'smaller' if gain > 0 else 'larger'} than "
 
 
@@ -169,8 +169,8 @@ def _how(column: Column, weights: list[float]) -> str:
         ends = sorted(labels, key=lambda part: weighted[part])[:: max(len(labels) - 1, 1)]
         shown = [f"{label(part[1:])} {weighted[part]:+.3g}" for part in ends]
         return " … ".join(shown) if len(shown) > 1 else ""
-    slope = f"{weighted[' trend']:+.3g} a year" if isinstance(column, Date) else ""
-    slope = slope or f"{weighted['']:+.3g} a unit"
+    part, unit = (" trend", "year") if isinstance(column, Date) else ("", "unit")
+    slope = f"{weighted[part]:+.3g} a {unit}"
     gaps = [part for part in (MISSING, PRESENT) if part in weighted]
     return "; ".join([slope, *(f"where {part[4:]} {weighted[part]:+.3g}" for part in gaps)])
 
@@ -202,7 +202,7 @@ def tasks_table(model: TableModel) -> Table:
 
 
 def _percent(share: float) -> Noted:
-    return Noted(100.0 * share, " %")
+    return Noted(round(100.0 * share, 1), " %")
 
 
 def confusion_table(model: TableModel) -> Table | None:

@@ -16,10 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forgetless._validate import Floats
-from forgetless.tables.parsing import is_sign, label_text, numbers_in, seconds, times_in
-
-_CODE = r"[-+]?0\d+"
-"""Digits with a zero in front: a ZIP code or a number of an article, not a quantity."""
+from forgetless.tables.parsing import CODE, is_sign, label_text, numbers_in, seconds, times_in
 
 _DATE = r"\d\s*[-./:, ]\s*\w|\w\s*[-./:, ]\s*\d"
 """What every date has: two parts with a separator."""
@@ -120,7 +117,7 @@ class Values:
             return "date"
         labels = self.coded[1]
         useful = pd.Series(labels[~is_sign(labels)], dtype=object)
-        if not len(useful) or pd.Series(labels).str.fullmatch(_CODE).any():
+        if not len(useful) or pd.Series(labels).str.fullmatch(CODE).any():
             return "category"
         looks_dated = useful.head(10).str.contains(_DATE).all()
         if looks_dated and not np.isnan(times_in(useful.to_numpy())).any():
