@@ -72,7 +72,11 @@ class Shape:
         return f"fl.schedules.{Named(made.name, given)!r}"
 
 
-def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
+def shapes(
+    tasks: TaskCollection,
+    k: int,
+    ordering: Ordering,
+) -> list[Shape]:
     """Return the shapes to compare on these tasks, simple ones first; scales are in units of R²."""
     square = tasks.radius**2
     weakest = 1.0
@@ -123,7 +127,9 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
 
 
 def own_shapes(
-    also: Mapping[str, ScheduleLike], standard: list[Shape], n_tasks: int
+    also: Mapping[str, ScheduleLike],
+    standard: list[Shape],
+    n_tasks: int,
 ) -> list[Shape]:
     """Return the user's schedules as shapes; ValueError if a title is among the standard ones."""
     if not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also):

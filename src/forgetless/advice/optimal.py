@@ -225,7 +225,12 @@ class _Descent:
         logs = np.minimum(np.log1p(coefficients / self.unit), self.highest)
         return np.maximum(np.diff(logs, prepend=0.0), 0.0) if self.monotone else logs
 
-    def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
+    def _descend(
+        self,
+        x: Floats,
+        softness: float,
+        iterations: int,
+    ) -> tuple[Floats, float]:
         """Return a local minimum near x and its value."""
         from scipy.optimize import minimize
 

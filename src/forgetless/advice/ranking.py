@@ -190,7 +190,12 @@ def name_of(goal: str | Metric) -> str:
     return goal if isinstance(goal, str) else goal.name
 
 
-def losses_on(tasks: TaskCollection, k: int, goal: str | Metric, ordering: Ordering) -> Losses:
+def losses_on(
+    tasks: TaskCollection,
+    k: int,
+    goal: str | Metric,
+    ordering: Ordering,
+) -> Losses:
     """Return the function from schedules to their exact objectives on these tasks."""
 
     def losses(schedules: Sequence[Any]) -> Floats:
