@@ -33,6 +33,14 @@ class Values:
     Parameters
     ----------
     column : series of pandas, or anything that makes one
+
+    Examples
+    --------
+    >>> values = Values(["1,5", "2,25", "n/a", None])
+    >>> values.kind, values.numbers.tolist()
+    ('number', [1.5, 2.25, nan, nan])
+    >>> Values(["07", "12"]).kind, Values(["E5", "E7"]).kind, Values(["3.1.2024"]).kind
+    ('category', 'category', 'date')
     """
 
     def __init__(self, column: Any) -> None:
@@ -153,6 +161,6 @@ def rows_of(table: Columns) -> int:
 
 def part_of(table: Columns, rows: slice) -> Columns:
     """Return some rows of a table; the table itself, whose labels are known, for all of them."""
-    if range(*rows.indices(rows_of(table))) == range(rows_of(table)):
+    if rows.stop - rows.start == rows_of(table):
         return table
     return {name: Values(values.column.iloc[rows]) for name, values in table.items()}
