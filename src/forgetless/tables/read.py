@@ -38,7 +38,6 @@ KINDS = {
     ".tsv": "csv",
     ".txt": "csv",
     ".parquet": "parquet",
-    ".pq": "parquet",
     ".xlsx": "excel",
 }
 """Kinds of files by their last suffix."""

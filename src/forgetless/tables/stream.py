@@ -129,8 +129,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "encoder_"):
             draft._start(y)
         if (y.dtype.kind == "f") is draft.is_classifier:
-            kind = "classes" if draft.is_classifier else "numbers"
-            raise ValueError(f"y held {kind} so far; give targets of the same kind")
+            raise ValueError("y held numbers so far and now holds classes, or the other way round")
         draft._learn(table, y, str(draft.n_tasks_ + 1 if task is None else task))
         # One assignment: an error above has changed nothing.
         self.__dict__ = draft.__dict__

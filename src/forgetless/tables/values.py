@@ -127,7 +127,8 @@ class Values:
         useful = pd.Series(labels[~is_sign(labels)], dtype=object)
         if not len(useful) or pd.Series(labels).str.fullmatch(CODE).any():
             return "category"
-        looks_dated = useful.head(10).str.contains(_DATE).all()
+        # 1,5 is a number rather than the first of May.
+        looks_dated = self.words().any() and useful.head(10).str.contains(_DATE).all()
         if looks_dated and not np.isnan(times_in(useful.to_numpy())).any():
             return "date"
         # A few cells of a column of numbers may be words, and half of them signs for missing ones.
