@@ -240,10 +240,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return self._by_block(X, lambda model, Z: model.predict(Z))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of ``classes_``, (n, k)."""
+        """Return the probabilities of ``classes_``, (n, k); AttributeError for numbers."""
         self._check_learned()
-        if not self.is_classifier:
-            raise AttributeError("the target holds numbers, which have no probabilities")
         return np.asarray(self._by_block(X, lambda model, Z: model.predict_proba(Z).T).T)
 
     def _by_block(self, X: Any, predict: Any) -> NDArray[Any]:
