@@ -7,7 +7,6 @@ import matplotlib as mpl
 import numpy as np
 
 import forgetless as fl
-from forgetless import reproduce
 
 mpl.use("svg")
 
@@ -15,8 +14,24 @@ STYLE = {"svg.hashsalt": "forgetless", "svg.fonttype": "none", "savefig.facecolo
 
 
 def shuffled(ax: Any) -> None:
-    """Draw bounds and losses on the next task, without replacement."""
-    fl.plots.plot_optimal(reproduce.optimal(), "without replacement", ax=ax)
+    """Draw (k+1) times bounds of the loss on the next task, without replacement."""
+    catalogue = fl.theory.catalogue
+    steps = 2 ** np.arange(2, 11)
+    lines = {
+        "paper's schedule, published": (":", lambda k: catalogue["increasing"].at(k)),
+        "paper's schedule, computed": ("--", lambda k: bound(fl.schedules.increasing(), k)),
+        "minimax schedule, proved": ("-", lambda k: catalogue["minimax, next task"].at(k, eta=1.0)),
+        "any algorithm, at least": ("-.", lambda k: catalogue["any algorithm, next task"].at(k)),
+    }
+
+    def bound(schedule: Any, k: int) -> float:
+        return fl.upper_bound(schedule, k, quantity="next_loss").value
+
+    for i, (name, (style, value)) in enumerate(lines.items()):
+        scaled = [(k + 1) * value(k) for k in steps.tolist()]
+        ax.plot(steps, scaled, label=name, color=fl.plots.COLOURS[i], linestyle=style, linewidth=3 - 0.6 * i)
+    ax.set(xscale="log", yscale="log", xlabel="number of steps k", ylabel="(k+1) · loss / R²D²", ylim=(0.3, 40))
+    ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.66))
 
 
 def advised(ax: Any) -> None:

@@ -269,6 +269,10 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
     several targets are runs of their own. Each of the other arguments may be None, and then its
     branches are not compiled:
 
+    The loop over groups of four runs is outside of that over steps, so that the weights of a group
+    stay in the cache for a whole block of steps. For tasks of one row a step is one inner product
+    and one sum of vectors. Otherwise all errors e = V w − t of the task come first.
+
     average : the average (n, d) of every run and the gains (T,) of its updates.
     visits : for metrics of the path, the number of visits of each task (n, M), and mean (n, Σr) and
         spread (n, M) of the outputs s ∘ (V w − t) right after, by Welford's updates.

@@ -72,22 +72,9 @@ def _may_show() -> bool:
 def _bar(text: str, total: int | None) -> Any:
     """Return a bar on standard error, which disappears when it is stopped."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import Progress
 
-    # Without markup, since the text may be a user's.
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = Progress(console=Console(stderr=True), transient=True)
     bar.add_task(text, total=total)
     bar.start()
     _settings["busy"] = True

@@ -19,7 +19,17 @@ _LARGEST = 2**62
 
 
 def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARGEST) -> int:
-    """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions."""
+    """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions.
+
+    Examples
+    --------
+    >>> integer("k", 3, 1, "ask for at least one step")
+    3
+    >>> integer("k", 0, 1, "ask for at least one step")
+    Traceback (most recent call last):
+        ...
+    ValueError: k must be at least 1, got 0; ask for at least one step
+    """
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(
             f"{name} must be an integer of at least {minimum}, got {value!r} of type"
@@ -35,7 +45,13 @@ def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARG
 
 
 def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float:
-    """Return ``value`` as a finite float that is nonnegative, or positive if asked."""
+    """Return ``value`` as a finite float that is nonnegative, or positive if asked.
+
+    Examples
+    --------
+    >>> number("radius", 2, "use tasks.radius", positive=True)
+    2.0
+    """
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(
             f"{name} must be a real number, got {value!r} of type {type(value).__name__}; {hint}"
@@ -53,11 +69,12 @@ def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float
 def numbers_per_step(
     name: str, value: Any, hint: str, *, positive: bool = False
 ) -> float | NDArray[np.float64]:
-    """Return one checked float, or a read-only vector with one checked float per step."""
+    """Return one checked float, or a read-only vector with one checked float per step.
+
+    Parameters of filters are of this kind: one value for all steps, or an array of length k.
+    """
     if np.ndim(value) == 0:
-        return number(
-            name, value.item() if hasattr(value, "item") else value, hint, positive=positive
-        )
+        return number(name, _scalar(value), hint, positive=positive)
     values = _vector(name, value, hint).astype(np.float64)
     bad = ~np.isfinite(values) | (values < 0) | ((values == 0) if positive else False)
     if bad.any():
@@ -74,7 +91,7 @@ def numbers_per_step(
 def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int64]:
     """Return one positive int, or a read-only vector with one positive int per step."""
     if np.ndim(value) == 0:
-        return integer(name, value.item() if hasattr(value, "item") else value, 1, hint)
+        return integer(name, _scalar(value), 1, hint)
     raw = _vector(name, value, hint)
     if not np.issubdtype(raw.dtype, np.integer):
         raise TypeError(f"{name} must hold integers of at least 1, got dtype {raw.dtype}; {hint}")
@@ -88,6 +105,10 @@ def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int6
     values = raw.astype(np.int64)
     values.flags.writeable = False
     return values
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
 
 
 def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:

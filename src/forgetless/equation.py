@@ -149,7 +149,8 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
     is_dual = n <= d
     if not SAFE * float(gram.trace()) <= strength < np.inf:
         U, s, V = spectrum(X.toarray() if sparse.issparse(X) else X)
-        return np.asarray(V.T @ ((filter.table(s**2)[0] / s)[:, None] * (U.T @ residual)))
+        gains = filter.table(s**2)[0] / s
+        return np.asarray(V.T @ (gains[:, None] * (U.T @ residual)))
     right = residual if is_dual else X.T @ residual
     if isinstance(filter, Ridge):
         gram.flat[:: len(gram) + 1] += strength

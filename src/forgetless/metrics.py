@@ -301,14 +301,3 @@ def resolve(metrics: Any) -> list[Metric]:
         raise _no_metrics(metrics, unknown, NAMED)
     found = [each if isinstance(each, Metric) else NAMED[each] for each in several]
     return list({each.name: each for each in found}.values())
-
-
-def check_metrics_of(metrics: list[Metric], tasks: TaskCollection) -> None:
-    """Raise ValueError for metrics that tasks with a walking teacher do not have."""
-    wrong = [each.name for each in metrics if each.name in ("drift", "task_drift")]
-    if tasks.walk and wrong:
-        raise ValueError(
-            f"metrics={', '.join(wrong)} compares outputs with earlier ones, and the walk of"
-            f" {tasks.walk:g} moves the labels meanwhile; ask for forgetting, seen_loss,"
-            " average_loss, next_loss, distance or task_losses"
-        )

@@ -1,11 +1,16 @@
 """The style of figures, and figures of results, which draw themselves by ``.plot()``.
 
+A result has the method, so that nobody needs these functions; they live here because a result must
+not import matplotlib. Every function takes axes, or makes new ones, and returns them, for titles
+and limits of your own.
+
 Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ
 in grey.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,28 +34,14 @@ MARKERS = ["o", "s", "^", "D", "v", "P", "x"]
 
 @contextmanager
 def publication() -> Iterator[Any]:
-    """Set fonts that embed as text, thin lines and small type for the figures made inside."""
+    """Set fonts that embed as text, thin lines and small type for the figures made inside.
+
+    Use it for a paper: ``with fl.plots.publication(): curves.plot().figure.savefig("losses.pdf")``.
+    The settings are in ``templates/publication.mplstyle``. Yields matplotlib.
+    """
     import matplotlib as mpl
 
-    settings: Any = {
-        "font.size": 8,
-        "axes.titlesize": 8,
-        "legend.fontsize": 7,
-        "xtick.labelsize": 7,
-        "ytick.labelsize": 7,
-        "lines.linewidth": 1.2,
-        "lines.markersize": 3,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "grid.linewidth": 0.3,
-        "grid.alpha": 0.6,
-        "pdf.fonttype": 42,
-        "ps.fonttype": 42,
-        "savefig.dpi": 200,
-        "figure.constrained_layout.use": True,
-    }
-    with mpl.rc_context(settings):
+    with mpl.rc_context(fname=Path(__file__).with_name("templates") / "publication.mplstyle"):
         yield mpl
 
 
@@ -76,6 +67,9 @@ def dots(i: int) -> dict[str, Any]:
 def plot_advice(advice: Any, ax: Any = None) -> Any:
     """Draw the objective against the scale for every shape of an ``Advice``, its best points and no
     regularization.
+
+    A flat curve says that the choice of the scale hardly matters. Losses above thirty times the
+    best are cut off.
     """
     ax = axes_of(ax, 1.4 * WIDTH, HEIGHT)
     for i, option in enumerate(advice.options):
@@ -100,7 +94,8 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
 def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     """Draw a metric of ``Curves``: lines over steps, or dots where one step was recorded.
 
-    Of runs the line is the mean, and the band behind it holds the middle 80 % of them.
+    Of runs the line is the mean, and the band behind it holds the middle 80 % of them. Both axes
+    are logarithmic where the values allow it.
     """
     steps = curves.steps
     values = curves.means(metric).reshape(-1, len(steps))
@@ -174,6 +169,9 @@ def _lines(labels: list[str], steps: Any, values: Any, name: str, ax: Any) -> An
 def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one
     of them as a dot.
+
+    An upper bound points to the left, as the loss is at most that; a lower bound, which some tasks
+    have, to the right. Colours are those of the three losses.
     """
     checks = [check for check in comparison.bounds if check.applies]
     checks.sort(key=lambda check: check.value)

@@ -47,22 +47,10 @@ def test_held_out_loss_against_all_orders(rng):
     assert option.loss == pytest.approx(expected, rel=1e-9)
 
 
-def test_without_replacement(rng):
-    advice = fl.advise(collection(rng, M=5), 5, ordering=fl.WithoutReplacement(), objective="worst_case")
-    assert advice.options[0].loss <= shape_losses(advice)["constant"]
-
-
 def test_both_minima_of_a_constant_are_tried():
     """At θ = π/16, k = 28 the loss has local minima at 6.15 and 11.3."""
     advice = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), 28, objective="worst_case")
     assert shape_losses(advice)["constant"] == pytest.approx(fl.theory.two_task_optimum(np.pi / 16, 28)[1], rel=1e-4)
-
-
-@pytest.mark.parametrize("family", ["plain", "non-realizable"])
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_few_steps(k, family, rng):
-    advice = fl.advise(collection(rng, family), k)
-    assert ("fixed, near-optimal" in shape_losses(advice)) == (k >= 3)
 
 
 @pytest.mark.parametrize("k", [1, 30])
@@ -192,7 +180,7 @@ BAD = [
     (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
     (lambda: fl.advise(TASKS, 5, objective=THREE), ValueError, r"objective must hold .* shape \(2,\).*got \(3,\)"),
     (lambda: fl.advise(TASKS, 5, objective=COLUMN), ValueError, r"got \(2, 1\); hold out rows"),
-    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "ordering must be an Ordering"),
+    (lambda: fl.advise(TASKS, 5, ordering=1), TypeError, "or an Ordering such as fl.Cyclic"),
     (lambda: fl.advise(TASKS, 5, ordering=Elsewhere()), TypeError, "no exact expectation"),
     (lambda: fl.advise(TASKS, 5, ordering=fl.WithoutReplacement()), ValueError, "k must be at most"),
 ]

@@ -11,32 +11,6 @@ import pytest
 from forgetless import _threads
 
 
-@pytest.mark.parametrize(("n_items", "chunk", "threads"), [(10, 5, 2), (11, 3, 4), (1, 1, 2), (7, 7, 1)])
-def test_every_item_is_worked_on_once(n_items, chunk, threads):
-    counts = [0] * n_items
-
-    def work(first, last):
-        for i in range(first, last):
-            counts[i] += 1
-
-    _threads.spread(work, n_items, chunk, threads)
-    assert counts == [1] * n_items
-
-
-def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
-    ended = []
-
-    def work(first, last):
-        if first in (0, 2):
-            raise ValueError(f"part {first}")
-        ended.append(first)
-
-    with pytest.raises(ValueError, match="part"):
-        _threads.spread(work, 4, 1, 2)
-    _threads.spread(lambda first, last: ended.append(-1), 1, 1, 1)
-    assert ended[-1] == -1
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_has_threads_of_its_own():
     _threads.spread(lambda first, last: None, 4, 1, 2)
@@ -48,16 +22,6 @@ def test_a_forked_process_has_threads_of_its_own():
         _threads.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
         os._exit(0 if len(seen) == 4 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_parts_may_spread_work_themselves():
-    done = []
-
-    def work(first, last):
-        _threads.spread(lambda a, b: done.append((a, b)), 4, 1, 2)
-
-    _threads.spread(work, 4, 1, 2)
-    assert sum(b - a for a, b in done) == 16
 
 
 SIMULATED = """

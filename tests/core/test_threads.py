@@ -9,7 +9,7 @@ import threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
-from forgetless._threads import few_threads, one_blas_thread
+from forgetless._threads import one_blas_thread
 
 
 def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
@@ -61,16 +61,3 @@ def test_engines_keep_every_blas_to_one_thread(name, rng):
         assert [each["num_threads"] for each in threadpoolctl.threadpool_info()] == at_most
     assert seen
     assert set(seen) == {1}
-
-
-def test_long_products_may_use_threads():
-    seen = []
-
-    @few_threads(lambda n: n * 1e9)
-    def call(n):
-        seen.append({each["num_threads"] for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"})
-        return n
-
-    with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        assert [call(0.9), call(1.0)] == [0.9, 1.0]
-    assert seen == [{1}, {2}]

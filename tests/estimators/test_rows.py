@@ -85,7 +85,7 @@ def test_solutions_solve_their_normal_equations(dense):
     rows = Rows.of(X, Y, dense=dense)
     A, B, s = X - X.mean(axis=0), Y - Y.mean(axis=0), X.std(axis=0)
     want = np.linalg.solve(A.T @ A + 3.0 * np.diag(s**2), A.T @ B)
-    for fit in (rows.solve(3.0), rows.by_evidence(strengths=[3.0])):
+    for fit in (rows.solve(3.0), rows.by_evidence(grid=np.array([3.0]))):
         np.testing.assert_allclose(fit.coef, want, rtol=1e-9)
         gap = B - A @ want
         penalty = 3.0 * np.sum((s[:, None] * want) ** 2, axis=0)

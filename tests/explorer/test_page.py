@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer import ASSETS, ENGINE, PAGE, constants, embedded, page, plain_schedule
+from forgetless.explorer import ASSETS, embedded, page, plain_schedule
 
 EXPORTED = json.loads(Path(__file__).with_name("exported.json").read_text(encoding="utf-8"))
 """Code that the page writes, by the state in its address; the browser's tests compare it with the page."""
@@ -48,13 +48,6 @@ def test_the_page_is_one_small_file_that_asks_for_nothing():
     assert "unsafe" not in policy
 
 
-def test_every_asset_is_in_the_page_and_the_wheel():
-    """All of them are files of the package, which the wheel takes whole."""
-    files = {str(path.relative_to(ASSETS)) for path in ASSETS.rglob("*") if path.is_file()}
-    scripts = {*(f"engine/{name}.js" for name in ENGINE), *(f"page/{name}.js" for name in PAGE)}
-    assert files == {*scripts, "index.html", "style.css"}
-
-
 @pytest.mark.parametrize(
     "words", ["</script><script>alert(1)</script>", "<!--", "]]>", "{{script}}", "\u2028", "\ud800", "&lt;"]
 )
@@ -62,10 +55,6 @@ def test_no_words_end_the_element_they_stand_in(words, tmp_path):
     tasks = fl.theory.constructions.two_tasks(1.0)
     assert data_of(tasks, k=5, source=words, tmp_path=tmp_path)["source"] == words
     assert not set("<>&") & set(embedded({"label": words}))
-
-
-def test_constants_are_those_of_the_catalogue():
-    assert constants() == {"paper": 20.0, "seen": 87.0, "ridge": 1.04, "size": 0.91}
 
 
 @pytest.mark.parametrize(("rows", "d"), [(3, 5), (9, 4), (3000, 4), (2, 200)])
@@ -119,22 +108,6 @@ def test_schedules_in_the_page_are_the_same_filters(schedule):
         np.testing.assert_allclose(
             np.broadcast_to(found.table(xi), (k,)), np.broadcast_to(want.table(xi), (k,)), rtol=1e-12
         )
-
-
-@pytest.mark.parametrize(
-    "schedule",
-    ["increasing", 2.0, "cyclic", fl.schedules.steady(fl.theory.constructions.two_tasks(np.pi / 8), 0.1, 0.1)],
-)
-def test_schedules_are_taken_as_by_other_verbs(schedule, tmp_path):
-    tasks = fl.theory.constructions.two_tasks(np.pi / 8)
-    assert fl.explore(tasks, schedule, k=9, out=tmp_path / "page.html", show=False).exists()
-
-
-def test_the_number_of_steps_is_that_of_the_coefficients(tmp_path):
-    tasks = fl.theory.constructions.two_tasks(np.pi / 8)
-    schedule = fl.schedules.from_coefficients([1.0, 2.0, 3.0])
-    path = fl.explore(tasks, schedule, out=tmp_path / "page.html", show=False)
-    assert '"k":3,' in path.read_text(encoding="utf-8")
 
 
 def test_it_is_written_and_opened(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -33,15 +32,6 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside(tmp_path, monkeypatch,
     assert names(tmp_path) == ["m"]
 
 
-def test_content_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
-    order = []
-    for name in ("fsync", "replace"):
-        real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda *args, real=real, name=name: (order.append(name), real(*args)))
-    io.replace_file(tmp_path / "m", NEW)
-    assert order == ["fsync", "replace", "fsync"]
-
-
 def test_a_killed_writer_leaves_a_whole_file(tmp_path):
     code = """
 import sys
@@ -60,22 +50,6 @@ while True:
         process.communicate()
         content = (tmp_path / "m").read_bytes()
         assert content in (b"a" * 3_000_000, b"b" * 3_000_000)
-
-
-def test_savers_at_once_leave_one_whole_file(tmp_path):
-    path, contents = tmp_path / "m", [bytes([65 + i]) * 20_000 for i in range(4)]
-
-    def save(content):
-        for _ in range(25):
-            io.replace_file(path, content)
-
-    threads = [threading.Thread(target=save, args=(content,)) for content in contents]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert path.read_bytes() in contents
-    assert names(tmp_path) == ["m"]
 
 
 def test_permissions(tmp_path):

@@ -1,12 +1,9 @@
 """Tasks and results in files: what is read is what was written; forged files raise FileError."""
 
-import json
-
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless import cli
 from forgetless.errors import FileError
 from forgetless.io import read, write
 from support.collections import random_pairs
@@ -52,17 +49,6 @@ def test_what_is_read_is_what_was_written(saved):
     same(result, loaded)
     loaded.save(path.with_name("again"))
     same(result, fl.load(path.with_name("again")))
-
-
-def test_show_prints_kind_and_summary(saved, capsys):
-    result, path = saved
-    kind = "tasks" if isinstance(result, fl.TaskCollection) else "curves"
-    assert cli.app.main(["show", str(path)]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"{kind}, written by forgetless {fl.__version__}, {path.stat().st_size:,} bytes\n")
-    assert repr(result).splitlines()[0] in shown
-    assert cli.app.main(["show", str(path), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == kind
 
 
 def test_forged_arrays_raise(saved):

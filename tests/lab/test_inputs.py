@@ -94,7 +94,10 @@ def test_cyclic_by_name_knows_the_tasks():
 def test_bounded_and_advised_by_name_too():
     assert fl.upper_bound("increasing", 16).constant == fl.upper_bound(fl.schedules.increasing(), 16).constant
     by_name = fl.advise(TASKS, 8, ordering="random-reshuffling", also={"mine": 0.7})
-    assert by_name.options == fl.advise(TASKS, 8, ordering=fl.RandomReshuffling(), also={"mine": fl.Ridge(0.7)}).options
+    by_object = fl.advise(TASKS, 8, ordering=fl.RandomReshuffling(), also={"mine": fl.Ridge(0.7)})
+    assert [(each.code, each.loss) for each in by_name.options] == [
+        (each.code, each.loss) for each in by_object.options
+    ]
     assert fl.loss_gradient(TASKS, 0.5, 4).loss == fl.loss_gradient(TASKS, fl.Ridge(0.5), 4).loss
 
 

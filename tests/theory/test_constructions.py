@@ -87,14 +87,6 @@ def test_bad_constructions():
             call()
 
 
-@pytest.mark.parametrize(("k", "n_rare", "n_tasks"), [(2, 1, 2), (2, 3, 4), (14, 1, 2), (35, 2, 5)])
-def test_rare_tasks_have_a_frequent_one_beside_them(k, n_rare, n_tasks):
-    tasks = fl.theory.constructions.rare_tasks(k, n_rare=n_rare)
-    assert tasks.n_tasks == n_tasks
-    assert tasks.span_dimension == n_rare + 1
-    assert np.linalg.norm(tasks.teacher()) == pytest.approx(1.0, rel=1e-12)
-
-
 @pytest.mark.parametrize("schedule", [fl.Projection(), fl.schedules.minimax(), fl.schedules.increasing_budget(2)])
 def test_orthonormal_rows_have_their_claim(schedule):
     tasks = fl.theory.constructions.orthonormal_rows(5)

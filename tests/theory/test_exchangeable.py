@@ -202,14 +202,3 @@ def test_seen_losses_may_exceed_average_losses():
 def test_bad_arguments(schedule, options, message):
     with pytest.raises(ValueError, match=message):
         next_bound(schedule, 3, **options)
-
-
-def test_what_is_accepted():
-    """One gradient step a task may have any sizes; projections may come first; own fixed filters work."""
-    assert next_bound(fl.GradientDescent(1, [0.1, 0.5, 0.3]), 3).value < 0.5
-    assert next_bound(fl.Ridge([0.0, *s.minimax()(9, 1.0).coefficient[1:]]), 9).value < 0.5
-    flow = next_bound(Flow(1.0), 5).value
-    kappa = -math.expm1(-1.0)
-    assert flow == pytest.approx(next_bound(fl.GradientDescent(1, kappa), 5).value, rel=1e-6)
-    with pytest.raises(TypeError, match="n_tasks must be an integer of at least 3, got None"):
-        fl.upper_bound(s.minimax(), 3, ordering="without-replacement")

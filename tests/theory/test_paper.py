@@ -13,36 +13,15 @@ from support.collections import random_pairs
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "paper.md").read_text()
 
-LABELS = [
-    "tab:comparison",
-    "def:train_loss",
-    "schm:regularized",
-    "schm:early_stopped",
-    "schm:igd",
-    "reduc:regularized_to_sgd",
-    "reduc:early_to_sgd",
-    "lem:reg_function_properties",
-    "fig:reductions",
-    "asm:realizability",
-    "def:random_ordering",
-    "lem:general_fixed_parameters",
-    "cor:near_optimal_fixed_parameters",
-    "rem:ext_to_wor",
-    "thm:optimal_scheduled_parameters",
-    "thm:relaxed_sgd",
-    "def:seen_loss",
-    "lem:regularized_scheme_seen_lb",
-    "fig:emp_fixed_schedule",
-    "thm:any_algorithm_lower_bound",
-    "lem:sherman_morrison",
-    "lem:general_reduction_properties",
-    "thm:relaxed_sgd_indexing",
-    "thm:timevarying_frenchmen",
-    "varsgd",
-    "lem:c_t",
-    "lem:wr_stability",
-    "eq:sm-re-bound",
-]
+SOURCE = """
+tab:comparison def:train_loss schm:regularized schm:early_stopped schm:igd reduc:regularized_to_sgd
+reduc:early_to_sgd lem:reg_function_properties fig:reductions asm:realizability def:random_ordering
+lem:general_fixed_parameters cor:near_optimal_fixed_parameters rem:ext_to_wor thm:optimal_scheduled_parameters
+thm:relaxed_sgd def:seen_loss lem:regularized_scheme_seen_lb fig:emp_fixed_schedule
+thm:any_algorithm_lower_bound lem:sherman_morrison lem:general_reduction_properties thm:relaxed_sgd_indexing
+thm:timevarying_frenchmen varsgd lem:c_t lem:wr_stability eq:sm-re-bound
+"""
+LABELS = SOURCE.split()
 """All labels of statements in the source of the paper."""
 
 LABEL = re.compile(r"\b(?:tab|def|schm|reduc|lem|fig|asm|cor|rem|thm):\w+")

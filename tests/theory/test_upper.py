@@ -148,28 +148,6 @@ def test_values_scale_and_are_capped():
     assert fl.upper_bound(fl.Ridge(1.0), 5, distance=0.0).value == 0.0
 
 
-def test_steps_that_hardly_regularize_are_not_used():
-    """Where λ varies its price is 1/λ: from 1e-12 R² down such steps are as those of λ = 0; no number overflows."""
-    free, tiny = (fl.upper_bound(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4) for lam in (0.0, 1e-200))
-    assert tiny.value == free.value < 0.5
-    for lam in (1e-11, 1e-6, 1e-3):
-        assert fl.upper_bound(fl.Ridge([lam, 4.0, 8.0, 9.0]), 4).value <= 1.001 * free.value
-    assert 0 < fl.upper_bound(fl.Ridge([1e-200, 4.0, 8.0, 9.0]), 4, quantity="seen_loss").value <= 0.5
-    assert fl.upper_bound(fl.Ridge([1.0, 1e140]), 2).value == pytest.approx(
-        fl.upper_bound(fl.Ridge([1.0, 1e14]), 2).value
-    )
-
-
-def test_it_says_what_it_rests_on():
-    text = repr(fl.upper_bound(first_free(13 / 3, 40), 40))
-    for words in ("of the first step it uses only", "Theorem 4", "every collection that one model fits", "R²D²/k"):
-        assert words in " ".join(text.split())
-    assert max(len(line) for line in text.splitlines()) <= 100
-    assert "it trusts the shape of the filter" in fl.upper_bound(Flow(0.5), 9).why
-    assert "Theorem 3" in fl.upper_bound(falling, 9).why
-    assert "Theorem 2" in fl.upper_bound(fl.Ridge(9.0), 9).why
-
-
 def test_digits_shown_are_rounded_upwards():
     for k in range(3, 40):
         found = fl.upper_bound(s.fixed(), k)
@@ -206,57 +184,3 @@ class Power(fl.Filter):
 def test_what_has_no_bound_is_refused_by_name(call, error, words):
     with pytest.raises(error, match=words):
         call()
-
-
-@dataclass(frozen=True, eq=False)
-class Nothing(fl.Filter):
-    """A filter that learns nothing."""
-
-    def factors(self, eigenvalues):
-        return 0.0 * eigenvalues
-
-
-def test_a_filter_that_learns_nothing_has_the_trivial_bound():
-    for quantity in ("average_loss", "seen_loss"):
-        assert fl.upper_bound(Nothing(), 5, quantity=quantity).value == 0.5
-    assert 0.49 < fl.upper_bound(fl.Ridge(1e140), 5).value <= 0.5
-
-
-@dataclass(frozen=True, eq=False)
-class Dip(fl.Filter):
-    """Concave wherever one happens to look, but not at ξ = 0.9651."""
-
-    rate: float
-
-    def factors(self, eigenvalues):
-        return self.rate * eigenvalues / (eigenvalues + 1) * np.where(np.abs(eigenvalues - 0.9651) < 0.01, 0.0, 1.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Slow(fl.Ridge):
-    """A class derived from ridge that is none."""
-
-    def factors(self, eigenvalues):
-        return 1e-3 * eigenvalues / (eigenvalues + self.coefficient)
-
-    def remaining(self, eigenvalues):
-        return 1 - self.factors(eigenvalues)
-
-
-def test_comparisons_look_at_a_filter_where_the_tasks_do():
-    row = np.sqrt(0.9651)
-    tasks = fl.TaskCollection([(3.0 * np.diag([1.0, row]), np.array([0.0, 3.0 * row]))])
-    checks = {check.name: check for check in fl.compare_bounds(tasks, Dip(1.0).scaled(9.0), 20).bounds}
-    for name in ("computed", "computed, seen tasks", "computed, next task"):
-        assert not checks[name].applies
-        assert "≤ φ(ξ) ≤ κ = φ(R²) on these tasks" in checks[name].reason
-    elsewhere = fl.compare_bounds(fl.theory.constructions.two_tasks(0.5), Flow(1.0), 20)
-    assert next(check for check in elsewhere.bounds if check.name == "computed").ratio >= 1
-
-
-def test_classes_derived_from_ours_are_taken_by_their_values():
-    tasks = fl.theory.constructions.two_tasks(0.5)
-    for schedule, some in ((Slow(0.1), True), (Slow(np.linspace(0.1, 1.0, 20)), False)):
-        checks = [check for check in fl.compare_bounds(tasks, schedule, 20).bounds if check.name.startswith("computed")]
-        assert any(check.applies for check in checks) is some
-        assert all(check.ratio >= 1 for check in checks if check.applies)

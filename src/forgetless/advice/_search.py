@@ -139,12 +139,12 @@ def _itself(schedule: Any, _: float) -> Any:
     return schedule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Option:
     """One shape of schedule, with its losses at the scales that were tried."""
 
-    family: Shape = field(repr=False)
-    points: dict[float, float] = field(default_factory=dict, repr=False)
+    family: Shape
+    points: dict[float, float] = field(default_factory=dict)
 
     @property
     def shape(self) -> str:
@@ -182,6 +182,9 @@ class Option:
     def code(self) -> str:
         """A Python expression for it; ``also[name]`` for one of your own."""
         return self.family.code(self.scale)
+
+    def __repr__(self) -> str:
+        return f"Option({self.code}, loss={self.loss:.4g})"
 
 
 def search(candidates: Sequence[Shape], losses: Losses) -> list[Option]:

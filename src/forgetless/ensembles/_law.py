@@ -13,8 +13,8 @@ a₂)⟨z, u⟩, and 2⟨z, u⟩ = ‖z‖² + ‖u‖² − ‖w_{t−1} − v_
 
     E_t[t] = (1 − 2a + a₂) E_{t−1}[t] + σ²ν.                                           (2)
 
-A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over the rows of a task is E‖X‖_F²/d·I,
-so that every metric is factor · E‖w − v_i‖² + floor, averaged over some teachers i.
+A fresh row x has the error xᵀ(w − v) − σε, and E xxᵀ summed over the rows of a task is E‖X‖_F²/d·I:
+the loss on a fresh task of teacher i is ½(E‖X‖_F²/d · E‖w − v_i‖² + nσ²).
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless import _validate as validate
 from forgetless._validate import Floats
@@ -49,14 +48,6 @@ class StepMoments(NamedTuple):
     squared: Floats  # a₂
     noise: Floats  # ν
     remaining: Floats  # 1 − 2a + a₂, a sum of squares, which does not cancel
-
-
-class Measured(NamedTuple):
-    """What a metric is: the mean of factor · ‖w − v_i‖² + floor over teachers i."""
-
-    teachers: NDArray[np.int64]
-    factor: float
-    floor: float
 
 
 class Law(ABC):
@@ -93,7 +84,11 @@ class Law(ABC):
         return float(left + (self.n_features - spectrum.rank)) / self.n_features
 
     def moments(self, filter_: Filter) -> StepMoments:
-        """Return the moments of the steps of a filter; ValueError where the nodes have no means."""
+        """Return the moments of the steps of a filter; ValueError where the nodes have no means.
+
+        With the singular values s and ξ = s², a = E Σφ(ξ)/d, a₂ = E Σφ(ξ)²/d and ν = E Σφ(ξ)²/ξ.
+        1 − 2a + a₂ is E Σ(1 − φ)²/d, plus the d − r dimensions that the task leaves alone.
+        """
         spectrum = self.spectrum
         xi = spectrum.singular_values**2
         factors = filter_.table(xi)
@@ -115,21 +110,22 @@ class Law(ABC):
             remaining=(remaining + (self.n_features - spectrum.rank)) / self.n_features,
         )
 
-    def measured(
+    def evaluate(
         self,
         metric: str,
         k: int,
         step: int,
-    ) -> Measured:
-        """Return what a metric is after a step of k."""
+        squares: Callable[[Any], Floats],
+    ) -> Floats:
+        """Return a metric after a step of k, from a function that takes i to ‖w − v_i‖²."""
         order = self.teachers.order(k + 1)
         # The distance is from the teacher of the last task, at step 0 of the first.
         one = {"next_loss": step, "distance": max(step, 1) - 1}.get(metric)
-        teachers = order[:k] if one is None else order[[one]]
-        if "loss" not in metric:
-            return Measured(teachers, 1.0, 0.0)
-        trace = float(self.spectrum.sum(self.spectrum.singular_values**2))
-        return Measured(teachers, trace / self.n_features / 2.0, self.n_rows * self.noise**2 / 2.0)
+        values = squares(order[:k] if one is None else order[[one]])
+        if "loss" in metric:
+            trace = float(self.spectrum.sum(self.spectrum.singular_values**2))
+            values = (trace / self.n_features * values + self.n_rows * self.noise**2) / 2.0
+        return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))
 
 
 def second_moments(
@@ -140,7 +136,8 @@ def second_moments(
 ) -> Floats:
     """Return E‖w_t − v_i‖² of shape (last + 1, P + 1) for t = 0..last, by the ensemble equation.
 
-    Column i = 0 is the distance to the start; the teachers are those of k tasks.
+    Column i = 0 is the distance to the start; the teachers are those of k tasks. A step takes a row
+    of P + 1 numbers to the next one, by equation (1); for its own teacher by equation (2).
     """
     order = law.teachers.order(k)
     n_points = int(order.max()) + 1
@@ -158,9 +155,8 @@ def second_moments(
             error = result[t, order[t]]
             moved = a * distances[order[t]] - (a - moments.squared[s]) * error
             result[t + 1] = (1.0 - a) * result[t] + moved + noise[s]  # (1)
-            result[t + 1, order[t]] = (
-                moments.remaining[s] * error + noise[s]
-            )  # (2): no cancellation
+            # (2), which does not cancel
+            result[t + 1, order[t]] = moments.remaining[s] * error + noise[s]
     return np.where(np.isnan(result), np.inf, np.maximum(result, 0.0))
 
 
@@ -190,14 +186,3 @@ class Problem:
         filters = [resolve(each, k, law.radius) for each in schedules]
         names = check_metrics(metrics, METRICS)
         return cls(law, filters, labels, k, recorded_steps(record, k).tolist(), names)
-
-    def values(
-        self,
-        metric: str,
-        step: int,
-        squares: Callable[[Any], Floats],
-    ) -> Floats:
-        """Return a metric after a step; ``squares`` takes m numbers i to ‖w − v_i‖² (..., m)."""
-        teachers, factor, floor = self.law.measured(metric, self.k, step)
-        values = factor * squares(teachers) + floor
-        return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))

@@ -2,7 +2,12 @@
 same tasks.
 
 A step of a trial is w ← w + Xᵀ g(XXᵀ)(y − Xw) = w + g(XᵀX) Xᵀ(y − Xw) with g(ξ) = φ(ξ)/ξ: the
-equation of ``equation.py`` on the smaller of both Gram matrices, for many tasks at once.
+equation of ``equation.py`` on the smaller of both Gram matrices, for many tasks at once. For a
+ridge step g(ξ) = 1/(ξ + λ), and for a projection 1/ξ: one linear system a trial. Any other filter
+needs the eigenvalues, which take four times as long.
+
+The order of draws, which a seed stands for: start and teachers of all tasks; then for every step X
+and the noise of its labels.
 """
 
 from collections.abc import Iterator
@@ -45,15 +50,21 @@ def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> 
         parts.append(list(_recorded(problem, rng, group)))
     values = {}
     for name in problem.metrics:
-        stacked = [np.stack([step[name] for step in part], axis=2) for part in parts]
-        values[name] = np.concatenate(stacked, axis=1)[:, :n_trials]
+        groups = []
+        for part in parts:
+            steps = [step[name] for step in part]
+            groups.append(np.stack(steps, axis=2))
+        values[name] = np.concatenate(groups, axis=1)[:, :n_trials]
     return values
 
 
 def _recorded(
     problem: Problem, rng: np.random.Generator, group: int
 ) -> Iterator[dict[str, Floats]]:
-    """Yield the metrics (B, N, …) of all schedules and N trials at every recorded step."""
+    """Yield the metrics (B, N, …) of all schedules and N trials at every recorded step.
+
+    The N trials of a group share the generator ``rng``; all schedules learn the same tasks.
+    """
     law = problem.law
     order = law.teachers.order(problem.k + 1)
 
@@ -66,7 +77,10 @@ def _recorded(
 
     def squares(numbers: Any) -> Floats:
         distinct, places = np.unique(numbers, return_inverse=True)
-        found = [np.sum((weights - points[:, i]) ** 2, axis=-1) for i in distinct]
+        found = []
+        for i in distinct:
+            differences = weights - points[:, i]
+            found.append(np.sum(differences**2, axis=-1))
         return np.stack(found, axis=-1)[..., places]
 
     done = 0
@@ -79,10 +93,11 @@ def _recorded(
             for b, filter_ in enumerate(problem.filters):
                 weights[b] = _stepped(weights[b], X, y, filter_[t], law.spectrum.rank)
         done = step
-        yield {
-            name: weights.copy() if name == "weights" else problem.values(name, step, squares)
-            for name in problem.metrics
-        }
+        found = {"weights": weights.copy()}
+        for name in problem.metrics:
+            if name != "weights":
+                found[name] = law.evaluate(name, problem.k, step, squares)
+        yield found
 
 
 def _stepped(
@@ -92,7 +107,16 @@ def _stepped(
     filter_: Filter,
     rank: int,
 ) -> Floats:
-    """Return the weights (N, d) after one step of every trial on its own task of some rank."""
+    """Return the weights (N, d) after one step of every trial on its own task of some rank.
+
+    Parameters
+    ----------
+    w, X, y : arrays of shape (N, d), (N, n, d) and (N, n)
+    filter_ : Filter
+        Of one step.
+    rank : int
+        Of X: below min(n, d) the smaller Gram matrix is singular.
+    """
     transposed = np.swapaxes(X, 1, 2)
     residual = y - _product(X, w)
     tall = X.shape[1] > X.shape[2]

@@ -1,4 +1,12 @@
-"""Ensembles: laws of fresh random tasks with verbs of their own."""
+"""Ensembles: laws of fresh random tasks with verbs of their own.
+
+The optimal ridge coefficients of one teacher: let e = E‖w_{t−1} − v‖². Along a direction with
+eigenvalue ξ the error after the step, (1 − φ)²e/d + φ²σ²/ξ, is least at φ = ξ/(ξ + dσ²/e): no
+spectral filter is better than a ridge step with λ_t = dσ²/e. The least error grows with e, so that
+nothing is gained by a larger error before, and this is optimal for every number of tasks at once.
+It is the recursion of ``schedules.steady``, also for a teacher that walks by q, where e + q² takes
+the place of e.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -6,23 +14,28 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from forgetless import _validate as validate
 from forgetless._linalg import spectrum
 from forgetless._validate import Floats
 from forgetless.advice.optimal import OptimalSchedule
 from forgetless.ensembles._law import Law, Problem, second_moments
-from forgetless.ensembles._optimum import optimal
 from forgetless.ensembles._trials import simulated
 from forgetless.ensembles.spectra import Spectrum, wishart
-from forgetless.ensembles.teachers import Normal, Teachers, matrix, one
+from forgetless.ensembles.teachers import Exchangeable, Normal, Teachers, Walk, matrix, one
+from forgetless.filters import Filter, Projection, Ridge
 from forgetless.lab.results import Curves
 from forgetless.metrics import quantity
 from forgetless.orderings.sampling import shared_seed
+from forgetless.schedules import steady
 from forgetless.schedules.named import Schedules
 
 _ERROR = 1e-14
 """Relative error of means over singular values: against closed forms it is below 1e-15."""
+
+_EQUAL = 1e-12
+"""Relative difference of losses that is rounding."""
 
 
 class Ensemble(Law):
@@ -67,10 +80,11 @@ class Ensemble(Law):
             raise ValueError("metrics of expect are numbers, got 'weights'; use simulate")
         curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
         for filter_ in problem.filters:
-            every = second_moments(self, self.moments(filter_), problem.k + 1, problem.steps[-1])
+            moments = self.moments(filter_)
+            every = second_moments(self, moments, problem.k + 1, problem.steps[-1])
             for name, curve in curves.items():
-                points = [problem.values(name, t, every[t].__getitem__) for t in problem.steps]
-                curve.append(points)
+                steps = problem.steps
+                curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
         values = {name: np.array(curve) for name, curve in curves.items()}
         error = _ERROR + 8.0 * problem.k * float(np.finfo(float).eps)
         errors = dict.fromkeys(values, error)
@@ -132,7 +146,7 @@ class Ensemble(Law):
         """
         steps = validate.integer("k", k, 1, "ask for at least one step")
         names = ("average_loss", "next_loss", "distance")
-        return optimal(self, steps, quantity("objective", objective, names))
+        return _optimal(self, steps, quantity("objective", objective, names))
 
     def __post_init__(self) -> None:
         validate.integer("n_features", self.n_features, 1, "a task is not empty")
@@ -212,8 +226,10 @@ class Rotated(Ensemble):
 
     def __post_init__(self) -> None:
         X = matrix("X", self.X)
-        for name, value in (("X", X), ("n_rows", X.shape[0]), ("n_features", X.shape[1])):
-            object.__setattr__(self, name, value)
+        n, d = X.shape
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "n_rows", n)
+        object.__setattr__(self, "n_features", d)
         super().__post_init__()
 
     @property
@@ -223,9 +239,60 @@ class Rotated(Ensemble):
     @cached_property
     def spectrum(self) -> Spectrum:
         values = spectrum(self.X)[1]
-        return Spectrum(values, np.ones(len(values)), float(np.sum(values**-2.0)))
+        mean_inverse = float(np.sum(values**-2.0))
+        return Spectrum(values, np.ones(len(values)), mean_inverse)
 
     def sample(self, normal: Normal) -> Floats:
         Q, R = np.linalg.qr(normal(self.n_features, self.n_features))
         # The signs of R make the law of Q uniform.
-        return np.asarray(self.X @ (Q * np.sign(np.einsum("tii->ti", R))[:, None, :]))
+        signs = np.sign(np.einsum("tii->ti", R))
+        uniform = Q * signs[:, None, :]
+        return np.asarray(self.X @ uniform)
+
+
+def _optimal(law: Law, k: int, name: str) -> OptimalSchedule:
+    """Return the schedule of least objective; ValueError where it has no closed form."""
+
+    def loss(filter_: Filter) -> float:
+        errors = second_moments(law, law.moments(filter_), k + 1, k)
+        return float(law.evaluate(name, k, k, errors[-1].__getitem__))
+
+    def of_constant(logarithm: float) -> float:
+        return loss(Ridge(math.exp(logarithm)))
+
+    steps = _steps(law, name)
+    square = law.radius**2 or 1.0
+    # From as good as no regularization to as good as no learning; the loss has one minimum.
+    low = math.log(1e-15 * square)
+    grid = np.arange(low, math.log(1e9 * k * square), 2.0)
+    near = min(grid, key=of_constant)
+    bounds = (max(near - 2.0, low), near + 2.0)
+    found = minimize_scalar(of_constant, bounds=bounds, options={"xatol": 1e-7})
+    constant: Filter = Ridge(math.exp(found.x))
+    if loss(Projection()) <= (1.0 + _EQUAL) * found.fun:
+        constant = Projection()
+    strengths = steady(law, law.noise, *steps)(k, law.radius).strength()
+    best_of_all = Ridge(np.array(np.broadcast_to(strengths, (k,))))
+    least = loss(constant)
+    return OptimalSchedule(
+        coefficients=tuple(np.ravel(best_of_all.coefficient).tolist()),
+        objective=name,
+        loss=min(loss(best_of_all), least),  # rounding may make the constant better
+        best_constant=constant,
+        best_constant_loss=least,
+        stationarity=0.0,
+        start="closed form",
+    )
+
+
+def _steps(law: Law, name: str) -> tuple[float, float]:
+    """Return the walk and the norm of a single teacher that the objective is about."""
+    teachers = law.teachers
+    if isinstance(teachers, Walk) and (name != "average_loss" or not teachers.step):
+        return teachers.step, teachers.norm
+    if isinstance(teachers, Exchangeable) and (teachers.similarity == 1 or teachers.turns == (1,)):
+        return 0.0, teachers.norm
+    raise ValueError(
+        f"the optimal schedule for {name} has a closed form for one teacher, or for one that walks"
+        f" and objective='distance', not for {teachers!r}; minimise expect(…) over schedules"
+    )

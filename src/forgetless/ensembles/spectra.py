@@ -110,10 +110,12 @@ def _quadrature(
     if rank % 2:
         # An odd antisymmetric matrix is singular; the border has the integrals of ψ.
         border = functions @ ds
-        matrix = np.block([[matrix, border[:, None]], [-border[None, :], np.zeros((1, 1))]])
+        column = border[:, None]
+        matrix = np.block([[matrix, column], [-column.T, np.zeros((1, 1))]])
     inverse = np.linalg.inv(matrix)
     # For f = 1 at one node and 0 at all others: Σ_ab paired_a A⁻¹_ab ψ_b at that node.
-    weights = np.sum((paired @ inverse[:rank, :rank]) * functions.T, axis=1)
+    left = paired @ inverse[:rank, :rank]
+    weights = np.sum(left * functions.T, axis=1)
     if rank % 2:
         weights -= (inverse[:rank, rank] @ functions) * ds
     return np.asarray(weights)
@@ -127,13 +129,16 @@ def _laguerre_functions(s: Floats, rank: int, gap: int) -> Floats:
     """
     alpha = gap - 0.5
     x = s * s
-    scale = gap * np.log(s) - x / 2.0 + (math.log(2.0) - math.lgamma(alpha + 1.0)) / 2.0
+    # The logarithm of p_0 s^gap exp(−s²/2), p_0² = 2/Γ(α + 1) being a constant.
+    constant = (math.log(2.0) - math.lgamma(alpha + 1.0)) / 2.0
+    scale = gap * np.log(s) - x / 2.0 + constant
     result = np.empty((rank, len(s)))
     previous = np.zeros_like(x)
     current = np.ones_like(x)
     for j in range(rank):
         result[j] = current * np.exp(scale)
-        following = (x - (2 * j + 1 + alpha)) * current - math.sqrt(j * (j + alpha)) * previous
+        following = (x - (2 * j + 1 + alpha)) * current
+        following -= math.sqrt(j * (j + alpha)) * previous
         following /= math.sqrt((j + 1) * (j + 1 + alpha))
         size = np.maximum(np.abs(following), np.abs(current))
         previous = current / size

@@ -44,6 +44,7 @@ class Before(NamedTuple):
 
     def plus(self, error: float, rows: float, learned: float) -> "Before":
         """Return the sums with a task of ``rows`` rows after ``learned`` rows."""
+        # n grows from ``learned`` to ``learned + rows``, and with it every earlier weight shrinks.
         left = (learned / (learned + rows)) ** 2
         return Before(
             self.error + error,
@@ -62,11 +63,11 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators. Two threads must not learn at the same time."""
 
     _state: Any = None
-    _cache: list[Any]
+    _cache: Any
     _n_seen: int = 0
-    _start: dict[str, Any]
+    _start: Any
     _y_shape: tuple[int, ...] = ()
-    _states: type
+    _n_groups: int | None = None
     _fixed: tuple[str, ...] = ()
     """Parameters that cannot change within a stream; ``_start`` are their values."""
 
@@ -83,6 +84,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Nonnegative weight of every row.
         """
+        # On a copy: a task that cannot be learned leaves the old model.
         blank = copy.copy(self)
         for name in ("_state", "_cache", "_n_seen", "_start", "_n_groups", "_y_shape", *_SEEN):
             blank.__dict__.pop(name, None)
@@ -172,6 +174,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         names : sequence of str, optional
             Their names, where features have names.
         """
+        # Statistics and weights of a column of zeros are zeros.
         state = self._fitted()
         validate.integer("count", count, 1, "pass the number of new features")
         draft = copy.copy(self)
@@ -189,8 +192,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
 
         Rows are not stored, but their statistics are: of a single row these are the row itself.
         """
-        document = files.to_document(self)
-        io.write(path, document.kind, document.header, document.arrays)
+        io.write(path, *files.to_document(self)[:3])
 
     def coefficients(self) -> Table:
         """Return a table of the coefficients by feature, one column for every target or class.
@@ -204,7 +206,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         labels = getattr(self, "classes_", [f"target {i}" for i in range(len(coef))])
         heads = ["coefficient"] if len(coef) == 1 else map(str, labels)
         columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
-        columns |= {head: row.tolist() for head, row in zip(heads, coef, strict=True)}
+        columns |= zip(heads, coef.tolist(), strict=True)
         columns |= {name: each.tolist() for name, each in self._beside_coefficients().items()}
         return Table("Coefficients", columns)
 
@@ -252,7 +254,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
-        if self._state is not None:
+        if self._state is not None:  # with the rows that wait, and without what can be computed
             state |= {"_cache": [], "_state": self._fitted()}
         return state
 

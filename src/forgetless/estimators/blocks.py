@@ -35,7 +35,7 @@ def rows_of(
     >>> rows.n, fl.StreamingRidge(1.0).partial_fit_rows(rows).n_features_in_
     (5.0, 3)
     """
-    if tasks.is_dask(X):
+    if hasattr(X, "__dask_graph__"):
         return _sum_of_dask(X, y, sample_weight, {"center": center, "dense": dense})
     # A bare estimator stands for a model before its first task.
     checked = tasks.task(BaseEstimator(), X, y, sample_weight)

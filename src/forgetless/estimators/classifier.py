@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Array, Floats
 from forgetless.estimators import records
 from forgetless.estimators.base import Before
@@ -62,7 +61,6 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
     ['a', 'c']
     """
 
-    _states = ClassState
     _fixed = ("rank", "standardize")
 
     def __init__(
@@ -78,7 +76,6 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         self.standardize = standardize
         self.guard = guard
 
-    @few_threads(lambda *call: gram_work(call[1].shape))
     def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> ClassState:
         state: ClassState | None = self._state
         options = self._options()
@@ -86,6 +83,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         before = Before()
         memory = None
         some = slice(None, None, -(-len(targets) // MOST))  # every row of small tasks
+        sample = targets[some]
         if state is not None:
             # Where each class was before; −1 for those that are new, whose targets were zero.
             at = np.searchsorted(state.classes, every)
@@ -95,16 +93,15 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
             scores = self._of(memory, every).predict(X)
             before = self._judged(scores, targets, weight, memory.rows.n)
             # Rows of new classes say nothing of the others.
-            known = targets[some] @ (memory.rows.target > 0) > 0
-            temperature = state.temperature.decayed().plus(
-                scores[some][known], targets[some][known], weight[some][known]
-            )
+            is_known = sample @ (memory.rows.target > 0)
+            temperature = state.temperature.decayed()
+            temperature = temperature.plus(scores[some], sample, weight[some] * is_known)
         memory = learned(memory, options.blocks(X, targets, weight), options)
         # A residual as if its row had been left out (GCV): divided by 1 − the mean leverage.
         left = 1.0 - min(memory.rows.mean_leverage(memory.fit), 0.9)
         after = self._of(memory, every).predict(X[some])
-        left_out = targets[some] - (targets[some] - after) / left
-        temperature = temperature.plus(left_out, targets[some], weight[some])
+        left_out = sample - (sample - after) / left
+        temperature = temperature.plus(left_out, sample, weight[some])
         return ClassState(every, memory, temperature, before)
 
     def _of(self, memory: Memory, classes: Array) -> Linear:

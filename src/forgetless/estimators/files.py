@@ -24,16 +24,11 @@ from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.schedules import Named
 from forgetless.schedules.named import MAKERS
 
-MODELS = {
-    "ContinualGD": "schemes",
-    "ContinualRidge": "schemes",
-    "StreamingLogistic": "logistic",
-    "StreamingRidge": "ridge",
-    "StreamingRidgeClassifier": "classifier",
-}
-PARTS = {
+MODULES = {
     "Before": "base",
     "ClassState": "classifier",
+    "ContinualGD": "schemes",
+    "ContinualRidge": "schemes",
     "Dense": "moments",
     "Fit": "rows",
     "LogisticState": "logistic",
@@ -43,9 +38,12 @@ PARTS = {
     "Rows": "rows",
     "SchemeState": "schemes",
     "State": "ridge",
+    "StreamingLogistic": "logistic",
+    "StreamingRidge": "ridge",
+    "StreamingRidgeClassifier": "classifier",
     "Temperature": "temperature",
 }
-"""Modules of the classes of models, and of what a state is made of."""
+"""Modules of the models, and of the classes that a state is made of."""
 
 SCHEDULES = {**MAKERS, **{kind.__name__: kind for kind in (GradientDescent, Projection, Ridge)}}
 """Filters and schedules that a file may name."""
@@ -61,7 +59,7 @@ def to_document(model: Any) -> io.Document:
         "model": type(model).__name__,
         "parameters": {name: flatten(value, arrays, name) for name, value in parameters.items()},
         "features": model.n_features_in_,
-        "names": [str(name) for name in getattr(model, "feature_names_in_", ())],
+        "names": list(getattr(model, "feature_names_in_", ())),
         "targets": list(model._y_shape),
         "tasks": model.n_tasks_seen_,
         "state": flatten(state, arrays),
@@ -74,8 +72,6 @@ def from_document(document: io.Document) -> Any:
     header = document.header
     fields = io.Fields(document.arrays)
     sizes: dict[str, int] = {}
-    if header["model"] not in MODELS:
-        raise ValueError(f"it holds no known model, but {header['model']!r}")
     plans = header["parameters"]
     parameters = {name: _built(plan, fields, sizes) for name, plan in plans.items()}
     model = _class(header["model"])(**parameters)
@@ -87,8 +83,9 @@ def from_document(document: io.Document) -> Any:
     names = header["names"]
     targets = header["targets"]
     has_targets = is_classifier(model) or targets in ([], [sizes["c"]])
-    if not (has_targets and type(model._state) is model._states and len(names) in (0, d)):
-        raise ValueError("its state, its targets or its names do not fit the model")
+    if not has_targets or len(names) not in (0, d):
+        raise ValueError("its targets or the names of its features do not fit its state")
+    # What a stream would have left beside the state.
     model._cache = []
     model._n_seen = int(header["tasks"])
     model._start = {name: parameters[name] for name in model._fixed}
@@ -122,7 +119,7 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
     else:
         items = {key: getattr(value, key) for key in getattr(value, "__annotations__", ())}
     plans = {key: flatten(part, arrays, f"{name}.{key}".lstrip(".")) for key, part in items.items()}
-    if kind in (*PARTS, "tuple"):
+    if kind in (*MODULES, "tuple"):
         return {"type": kind, "parts": list(plans.values())}
     if kind in SCHEDULES:
         return {"schedule": kind, "arguments": plans}
@@ -144,6 +141,7 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
     if "array" in plan:
         shape = None if axes is None else tuple(sizes.get(axis) for axis in axes)
         array = fields.array(plan["array"], "f", shape)
+        # All arrays of one model have as many targets as the first of them.
         if axes is not None and axes[-1] == "c":
             sizes["c"] = array.shape[-1]
         return array.astype(np.float64, copy=False)
@@ -155,6 +153,7 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
     parts = plan["parts"]
     if plan["type"] == "tuple":
         return tuple(_built(part, fields, sizes) for part in parts)
+    # The name of a field says which axes its array has.
     kind = _class(plan["type"])
     pairs = zip(kind.__annotations__, parts, strict=True)
     return kind(*(_built(part, fields, sizes, key) for key, part in pairs))
@@ -162,5 +161,4 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
 
 def _class(name: str) -> Any:
     """Return a class of a model or of a part of its state."""
-    module = {**MODELS, **PARTS}[name]
-    return getattr(import_module(f"forgetless.estimators.{module}"), name)
+    return getattr(import_module(f"forgetless.estimators.{MODULES[name]}"), name)

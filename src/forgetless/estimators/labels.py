@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Array, Floats, check_unmasked
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Streaming
@@ -52,7 +53,8 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
         draft._y_shape = (len(every),)
         targets = (labels[:, None] == every).astype(np.float64)
         weight = np.ones(len(targets)) if weight is None else weight
-        return self._commit(draft, self._learned(X, targets, weight, every))
+        learned = few_threads(lambda X, *_: gram_work(X.shape))(self._learned)
+        return self._commit(draft, learned(X, targets, weight, every))
 
     @abstractmethod
     def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> Any:

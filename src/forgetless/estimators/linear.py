@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import assert_all_finite
+from sklearn.utils import check_array
 
 from forgetless._validate import Array, Floats
 
 BLOCK = 2**21
 """Bytes of rows that are compared with their range and multiplied while they are in the cache."""
 
-LARGEST = float(np.finfo(np.float64).max)
+UNLIMITED = float(np.finfo(np.float64).max)
 """Limit of a model without a guard: only what is not finite lies outside."""
 
 
@@ -54,8 +54,8 @@ class Linear(NamedTuple):
 
     coef: Floats
     intercept: Floats
-    low: Any = -LARGEST
-    high: Any = LARGEST
+    low: Any = -UNLIMITED
+    high: Any = UNLIMITED
     classes: Any = None
 
     def guarded(self, rows: Any, slack: float | None) -> "Linear":
@@ -76,10 +76,10 @@ class Linear(NamedTuple):
         """Return X with every feature clipped to the range, X itself where nothing is clipped."""
         if self.allows(*column_range(X)):
             return X
-        assert_all_finite(X.data if sparse.issparse(X) else X, input_name="X")
+        X = check_array(X, accept_sparse="csr", copy=True, input_name="X")
+        # Zeros, which are not stored, stay where they are allowed.
         zero = np.zeros(1)
-        if sparse.issparse(X) and self.allows(zero, zero):  # what is not stored stays
-            X = X.tocsr(copy=True)
+        if sparse.issparse(X) and self.allows(zero, zero):
             X.data = np.clip(X.data, self.low[X.indices], self.high[X.indices])
             return X
         return np.clip(X.toarray() if sparse.issparse(X) else X, self.low, self.high)
@@ -89,7 +89,7 @@ class Linear(NamedTuple):
         n, d = X.shape
         # In blocks that are still in the cache when they are multiplied.
         step = max(BLOCK // (8 * d), 64)
-        if sparse.issparse(X) or n <= step:
+        if sparse.issparse(X):
             return self.held(X) @ self.coef + self.intercept
         values = np.empty((n, len(self.intercept)))
         for first in range(0, n, step):

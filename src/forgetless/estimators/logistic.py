@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Before
 from forgetless.estimators.labels import StreamingClassifier
@@ -84,14 +83,12 @@ class StreamingLogistic(StreamingClassifier):
     [0, 1]
     """
 
-    _states = LogisticState
     _fixed = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, *, guard: float | None = 1.0) -> None:
         self.alpha = alpha
         self.guard = guard
 
-    @few_threads(lambda *call: gram_work(call[1].shape))
     def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> LogisticState:
         state: LogisticState | None = self._state
         self._check(every, X.shape[1])
@@ -152,9 +149,7 @@ class StreamingLogistic(StreamingClassifier):
         return p / p.sum(axis=1, keepdims=True)
 
 
-def _newton(
-    task: tuple[Any, Floats, Floats], before: Memory | None, penalty: tuple[Floats, float]
-) -> Memory:
+def _newton(task: Any, before: Memory | None, penalty: Any) -> Memory:
     """Return the memory with the rows of a task as least squares rows at the solution.
 
     Parameters

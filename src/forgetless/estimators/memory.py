@@ -95,6 +95,7 @@ class Memory(NamedTuple):
         scale = options.scale(rows)
         if options.strength is not None:
             fit = rows.solve(options.strength, scale)
+        # An evidence costs ten solutions, and its λ hardly moves with a tenth more rows.
         elif before is None or rows.n >= GROWTH * before.n_chosen:
             fit = rows.by_evidence(scale)
         else:
@@ -105,7 +106,9 @@ class Memory(NamedTuple):
     def plus(self, block: Rows, options: Options) -> "Memory":
         """Return the memory after a block, solved again where it has grown enough."""
         rows = self.rows + block
-        grown = rows.n - self.fit.n  # rows that the solution does not know yet
+        # Rows that the solution does not know yet are left to later ones where they are few beside
+        # all others, or beside the features.
+        grown = rows.n - self.fit.n
         few = rows.n < GROWTH * self.fit.n and SLOW * grown < len(rows.mean)
         # A truncation needs the solution at once.
         if isinstance(rows.gram, Dense) and (rows.n < FRESH * self.fit.n or few):
@@ -124,14 +127,13 @@ class Memory(NamedTuple):
         return Memory.solved(rows, None, options)
 
 
-def learned(memory: Memory | None, blocks: Iterable[Rows], options: Options) -> Memory:
+def learned(memory: Any, blocks: Iterable[Rows], options: Options) -> Any:
     """Return the memory after the blocks of a task; the first task has none before it."""
     for block in blocks:
         if memory is None:
             memory = Memory.solved(block, None, options)
         else:
             memory = memory.plus(block, options)
-    assert memory is not None, "a task has rows"
     return memory
 
 
@@ -142,10 +144,6 @@ class Remembering(Streaming):
     rank: int | None
     fit_intercept: bool = True
     standardize: bool
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._options()
 
     def _options(self) -> Options:
         """Return how rows are kept and solved."""
@@ -160,12 +158,13 @@ class Remembering(Streaming):
         """Return the state with rows that wait, where there are any."""
         return self._state
 
-    def _solved(self) -> tuple[Any, Any]:
+    def _solved(self) -> Any:
         """Return the state with waiting rows, and the same with the solution on all rows, computed
         when first read.
         """
         check_is_fitted(self)
-        held = self.__dict__  # replaced as a whole by a thread that learns
+        # A thread that learns replaces the attributes as a whole: these belong together.
+        held = self.__dict__
         cache = held["_cache"]
         if not cache or cache[0][0] != held["alpha"]:
             reader = copy.copy(self)
@@ -173,9 +172,10 @@ class Remembering(Streaming):
             with one_blas_thread():
                 state = reader._merged()
                 memory = state.memory.current(reader._options())
-            cache[:] = [(held["alpha"], state, state._replace(memory=memory))]  # in every thread
-        _, state, current = cache[0]
-        return state, current
+            current = state._replace(memory=memory)
+            # Threads that meet here have computed the same.
+            cache[:] = [(held["alpha"], state, current)]
+        return cache[0][1:]
 
     def _fitted(self) -> Any:
         return self._solved()[0]

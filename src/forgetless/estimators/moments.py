@@ -100,9 +100,7 @@ class Dense:
         u = inverse_scale(scale)
         A = (g * np.outer(u, u)) * self.matrix
         A.flat[:: len(A) + 1] += 1.0 + g * strength
-        factor = lapack.dpotrf(A, lower=1)[0]
-        lower = lapack.dpotri(factor, lower=1)[0]  # LAPACK writes one half
-        inverse = np.tril(lower) + np.tril(lower, -1).T
+        inverse = np.linalg.inv(A)
         # G′ = (I − (I + g(G + λ))⁻¹)/g − λ′, where the diagonal part is λ′ + 1/(g(1 + gλ)) − 1/g.
         inverse.flat[:: len(A) + 1] -= 1.0 / (1.0 + g * strength)
         return Dense((-1.0 / g) * inverse * np.outer(scale, scale))

@@ -32,6 +32,7 @@ def widened(record: Any, d: int, count: int) -> Any:
 
     def wide(array: Array, axes: str) -> Array:
         for axis, letter in enumerate(axes):
+            # An intercept stays behind the features.
             if letter in "dw":
                 array = np.insert(array, np.full(count, d), 0.0, axis=axis)
         return array
@@ -54,6 +55,7 @@ def _mapped(value: Any, change: Callable[[Array, str], Array], name: str = "") -
     """Return a record with every array changed by a function of it and its axes."""
     if isinstance(value, np.ndarray):
         return change(value, AXES.get(name, ""))
+    # The fields of a NamedTuple or dataclass; tuples and numbers have none.
     names = getattr(type(value), "__annotations__", None)
     if names is None:
         return tuple(_mapped(part, change) for part in value) if type(value) is tuple else value

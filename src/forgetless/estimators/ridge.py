@@ -99,7 +99,6 @@ class StreamingRidge(StreamingRegressor, Remembering):
     ([1.0, 2.0, 3.0], 5.0)
     """
 
-    _states = State
     _fixed = ("adaptive", "rank", "fit_intercept", "standardize")
 
     def __init__(
@@ -132,7 +131,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
         sample_weight : array of shape (n,), optional
             Nonnegative weights; a weight of 2 is the same as the row twice.
         """
-        if not tasks.is_dask(X):
+        if not hasattr(X, "__dask_graph__"):
             return super().partial_fit(X, y, sample_weight)
         center = self.fit_intercept
         dense = self._options().dense
@@ -179,6 +178,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
     def _learned(self, X: Any, y: Floats, weight: Any) -> State:
         state: State | None = self._state
         if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
+            # Sums do not depend on when rows are added: a few of them beside many others wait.
             count = state.n_waiting + len(X)
             check_squares(X, X, y)
             if count <= min(WAITING, 0.01 * state.memory.rows.n):
@@ -219,13 +219,15 @@ class StreamingRidge(StreamingRegressor, Remembering):
         n = 0.0 if memory is None else memory.rows.n
         error = None
         if memory is not None and loss is not None:
+            # What was predicted, by all parts together, and then by each.
             error = float(loss(*self._model(state)[:2]).sum())
             if mixture is not None:
                 mixture = mixture.judged(memory, loss)
         if mixture is not None:
-            blocks = list(blocks)
+            blocks = list(blocks)  # every memory learns them
         memory = learned(memory, blocks, options)
         if mixture is not None:
+            # The parts compete with solutions on all rows.
             if memory.fit.n < memory.rows.n:
                 memory = Memory.solved(memory.rows, memory.fit, options)
             mixture = mixture.after(memory, blocks, options)
@@ -264,6 +266,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
         mean = self._shaped(model.predict(X))
         if not return_std:
             return mean
+        # A mixture has no posterior of its own: that of all rows, with the errors of late tasks.
         rows, fit = state.memory
         variances = rows.variances(model.held(X), fit, _noise(state.memory, state.before))
         return mean, self._shaped(np.sqrt(variances))
@@ -276,6 +279,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
         """
         state = self._read()
         rows, fit = state.memory
+        # The posterior variance of w_j is σ² times entry (j, j) of (G + λs²)⁻¹.
         leverages = rows.leverages(np.eye(len(fit.coef)), fit)
         errors = np.sqrt(leverages * _noise(state.memory, state.before)[0])
         return np.where(fit.scale > 0, errors, np.nan)
@@ -287,7 +291,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
         return errors | super()._beside_coefficients()
 
 
-def _noise(memory: Memory, before: Before) -> Floats:
+def _noise(memory: Memory, before: Before) -> Array:
     """Return the variance of the noise, (c,).
 
     Tasks differ more than rows do: errors of late tasks before they were learned are larger.
@@ -296,5 +300,5 @@ def _noise(memory: Memory, before: Before) -> Floats:
     if not before.recent_rows:
         return noise
     late = before.recent / before.recent_rows / len(noise)
-    typical = max(float(noise.mean()), 1e-300)
+    typical = max(noise.mean(), 1e-300)
     return noise * max(1.0, late / typical)

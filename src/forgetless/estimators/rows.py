@@ -121,9 +121,7 @@ class Rows:
             Y = root * Y
         return cls(n, mean, target, store.of(A), A.T @ Y, dots(Y, Y), low, high, center)
 
-    def __add__(self, other: Any) -> "Rows":
-        if not isinstance(other, Rows):
-            return NotImplemented
+    def __add__(self, other: "Rows") -> "Rows":
         n = self.n + other.n
         share = other.n / n  # n₂/n
         gap = other.mean - self.mean
@@ -148,7 +146,7 @@ class Rows:
         )
 
     def __radd__(self, other: Any) -> "Rows":
-        return self if isinstance(other, int) and other == 0 else NotImplemented  # sum() adds to 0
+        return self if other == 0 else NotImplemented  # sum() adds to 0
 
     def decayed(self, factor: float) -> "Rows":
         """Return the same rows with all weights multiplied by a factor."""
@@ -199,14 +197,13 @@ class Rows:
         standardized = self.gram.solve(u, strength, u[:, None] * self.cross)
         return self._fit(standardized, strength, scale)
 
-    def by_evidence(self, scale: Floats | None = None, strengths: Any = STRENGTHS) -> Fit:
-        """Return the solution with the λ of largest evidence, of those in ``strengths``."""
+    def by_evidence(self, scale: Floats | None = None, grid: Floats = STRENGTHS) -> Fit:
+        """Return the solution with the λ of largest evidence, of those in ``grid``."""
         scale = self.scale if scale is None else scale
         u = inverse_scale(scale)
         c = u[:, None] * self.cross
         system = self.gram.system(u)
         evidence = Evidence(system, c, self.squares, self.n)
-        grid = np.asarray(strengths)
         if self.near:
             strength = evidence.downhill(grid, self.near)
             return self._fit(system.solve(c, strength), strength, scale)

@@ -50,17 +50,14 @@ class Scheme(StreamingRegressor):
     """Base of the schemes: a stream of steps with the filters of a schedule."""
 
     schedule: Any
-    n_tasks: int | None
-    radius: float | None
-    average: float | None
+    n_tasks: Any
+    radius: Any
+    average: Any
     fit_intercept: bool
 
-    _states = SchemeState
     _fixed = ("average", "fit_intercept")
     _own: tuple[str, ...] = ()
     """Parameters that take the place of a schedule."""
-    _is_budget = False
-    """Whether filters are those of gradient descent."""
 
     @abstractmethod
     def _constant(self, radius: float) -> Filter:
@@ -74,16 +71,17 @@ class Scheme(StreamingRegressor):
         before = state.before
         if t > 1:
             # What the model would have said of the task before it is learned.
-            squares = np.sum((X @ state.average - y) ** 2, axis=1)
-            error = float(squares.sum() if weight is None else weight @ squares)
-            rows = float(len(y) if weight is None else weight.sum())
-            before = before.plus(error, rows, before.rows + rows)
+            errors = (X @ state.average - y) ** 2
+            weights = np.ones(len(y)) if weight is None else weight
+            rows = float(weights.sum())
+            before = before.plus(float((weights @ errors).sum()), rows, before.rows + rows)
         residual = y - X @ state.last  # the average answers, and the last weights learn
         if weight is not None:
             # Σ ω(y − xᵀw)² is the squared error of the rows √ω·x and √ω·y.
             root = np.sqrt(weight)[:, None]
             X = X.multiply(root).tocsr() if sparse.issparse(X) else root * X
             residual = root * residual
+        # R = max ‖X_t‖₂, from which schedules and step sizes are made.
         radius = state.radius
         if self._needs_radius:
             radius = self.radius if self.radius is not None else max(radius, norm(X))
@@ -99,7 +97,7 @@ class Scheme(StreamingRegressor):
         average = last
         if self.average is not None:
             # w̄ ← w̄ + (w − w̄)/Σ (i/t)^r
-            total = averages.next_total(state.total, float(self.average), t)
+            total = averages.next_total(state.total, self.average, t)
             average = state.average + (last - state.average) / total
         strength = float(filter_.strength())
         return SchemeState(last, average, total, radius, strength, before)
@@ -115,15 +113,17 @@ class Scheme(StreamingRegressor):
         schedule = as_schedule(self.schedule, self.n_tasks)
         # A filter with one value per step knows its number of tasks.
         listed = getattr(schedule, "horizon", None)
-        k = self.n_tasks or self.__dict__.get("_n_groups") or listed
+        # As far as it is known: a filter that is the same for all tasks needs none.
+        k = self.n_tasks or self._n_groups or listed
         if k is not None and t > k:
             raise ValueError(
                 f"task {t} is beyond the {k} tasks that the schedule was made for; set n_tasks to"
                 " their number, or use a constant"
             )
         filter_ = resolve(schedule, k or 1, radius)
-        if isinstance(filter_, GradientDescent) != self._is_budget:
-            allowed = "of gradient descent" if self._is_budget else "such as fl.Ridge"
+        is_budget = isinstance(self, ContinualGD)
+        if isinstance(filter_, GradientDescent) != is_budget:
+            allowed = "of gradient descent" if is_budget else "such as fl.Ridge"
             raise TypeError(
                 f"schedule of {type(self).__name__} must give a filter {allowed}, got {filter_!r};"
                 " budgets of gradient steps are for ContinualGD"
@@ -272,7 +272,6 @@ class ContinualGD(Scheme):
     """
 
     _own = ("n_steps", "step_size")
-    _is_budget = True
 
     def __init__(
         self,

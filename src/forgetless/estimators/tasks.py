@@ -11,18 +11,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from forgetless._validate import Floats, as_csr, check_unmasked, group_labels
 
-Task = tuple[Any, Any, Any]
-"""X, y, and the weights of the rows or None."""
 
-
-def is_dask(X: Any) -> bool:
-    """Return whether X is a dask collection."""
-    return hasattr(X, "__dask_graph__")
-
-
-def of_groups(X: Any, y: Any, weight: Any, groups: Any) -> list[Task]:
-    """Return the task of every group, in the order in which they first appear; all rows are one
-    without groups.
+def of_groups(X: Any, y: Any, weight: Any, groups: Any) -> list[Any]:
+    """Return X, y and weights of every group, a task each, in the order in which the groups first
+    appear; all rows are one without groups.
     """
     if groups is None:
         return [(X, y, weight)]
@@ -31,6 +23,7 @@ def of_groups(X: Any, y: Any, weight: Any, groups: Any) -> list[Task]:
         raise ValueError(f"groups must be of shape (n,), got {labels.shape}; one label a row")
     *columns, labels = indexable(array_of(X), y, weight, labels)
     found: list[Any] = []
+    # A dict keeps the order in which labels first appear.
     for label in dict.fromkeys(labels.tolist()):
         at = np.flatnonzero(labels == label)
         found.append([None if each is None else _safe_indexing(each, at) for each in columns])
@@ -52,7 +45,8 @@ def task(model: Any, X: Any, y: Any, weight: Any) -> tuple[Any, Floats, Any]:
         and y.dtype == np.float64
         and y.shape == (len(X), *model._y_shape)
     )
-    with np.errstate(all="ignore"):  # sums of numbers that are not finite are not
+    # A sum is finite where all its numbers are, unless they are huge: then the long way decides.
+    with np.errstate(all="ignore"):
         if not plain or not np.isfinite(X.sum() + y.sum()):
             X, y, weight = _checked(model, X, y, weight, first)
     return X, (y[:, None] if y.ndim == 1 else y), weight
@@ -73,6 +67,7 @@ def array_of(X: Any) -> Any:
     """
     check_unmasked("X", X)
     if sparse.issparse(X) and X.ndim == 2:
+        # SciPy reads memory outside of the matrix where indices are wrong.
         return as_csr("X", X)
     if hasattr(X, "__array__") and not hasattr(X, "columns"):
         return np.asarray(X)
@@ -91,12 +86,12 @@ def _is_plain(model: Any, X: Any) -> bool:
     )
 
 
-def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> Task:
+def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> tuple[Any, Any, Any]:
     check_unmasked("y", y)
     check_unmasked("sample_weight", weight)
     options = {"accept_sparse": "csr", "multi_output": True, "y_numeric": True, "dtype": np.float64}
     X, y = validate_data(model, array_of(X), y, reset=first, **options)
-    y = y.astype(np.float64)
+    y = y.astype(np.float64)  # scikit-learn leaves integers as they are
     if not first and y.shape[1:] != model._y_shape:
         raise ValueError(
             f"y must have targets of shape {model._y_shape} as in the first task, got"
@@ -116,4 +111,4 @@ def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> Task:
         raise ValueError(
             "sample_weight is zero for every row of a task: nothing to learn; leave the task out"
         )
-    return (X, y, weight) if len(kept) == len(weight) else (X[kept], y[kept], weight[kept])
+    return X[kept], y[kept], weight[kept]

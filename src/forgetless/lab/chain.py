@@ -122,12 +122,39 @@ def check_states(problem: Problem, size: int, path: bool = False) -> None:
     )
 
 
+def work_of(problem: Problem, size: int, path: bool = False) -> float:
+    """Return the multiplications of a step of moments in ``size`` coordinates, a call of a kernel
+    being counted as its time.
+    """
+    tasks = problem.tasks
+    n_moves = len(problem.ordering.moves(tasks.n_tasks, 0).task)
+    rows = len(tasks.singular_values) * n_moves / tasks.n_tasks
+    matrices = 1 + tasks.n_tasks if path else 1
+    return matrices * (4.0 * rows * len(problem.filters) * size**2 + _CALL)
+
+
+def announce(problem: Problem, size: int, path: bool = False) -> None:
+    """Warn of the time that the steps will take, where it is long."""
+    n_steps = int(problem.steps[-1])
+    seconds = work_of(problem, size, path) * n_steps / _SPEED
+    if seconds < _PATIENCE:
+        return
+    followed = f" for each of {problem.tasks.n_tasks:,} tasks" if path else ""
+    hint = "average_loss alone is faster" if path else "use simulate"
+    warnings.warn(
+        f"{n_steps:,} steps of moments in {size:,} coordinates{followed} will take some"
+        f" {readable_seconds(seconds)} here; {hint}",
+        stacklevel=4,
+    )
+
+
 class Run:
     """The moments of B schedules along one chain, with those of the path if asked for.
 
     Attributes
     ----------
-    S : array of shape (states, Q, B, Q)
+    first, S : arrays of shape (states, Q, B, Q)
+        The moments before the first step, and now.
     marked : list of M arrays of shape (states, Q + r, B, Q + r), or None
         The moments of (U, δ), summed over the visits of each task.
     Q, size : int
@@ -150,7 +177,9 @@ class Run:
         self.size = len(U)
         check_states(problem, self.size, path)
         n_schedules = len(problem.filters)
-        self.S = np.repeat((U @ U.T)[None, :, None, :], n_schedules, axis=2)
+        moments = U @ U.T
+        self.first = np.repeat(moments[None, :, None, :], n_schedules, axis=2)
+        self.S = self.first
         self.marked: list[Floats] | None = None
         if path:
             # (U, δ) has a coordinate more for every singular vector of the task.
@@ -163,27 +192,6 @@ class Run:
     def averaged(self) -> bool:
         """Whether the average of the iterates is among the coordinates."""
         return len(self.problem.gains) > 0
-
-    @property
-    def work(self) -> float:
-        """Multiplications of a step, each call of a kernel counted as its time."""
-        moves = self.problem.ordering.moves(self.tasks.n_tasks, self.done)
-        rows = len(self.tasks.singular_values) * len(moves.task) / self.tasks.n_tasks
-        matrices = 1 if self.marked is None else 1 + len(self.marked)
-        return float(matrices * (4.0 * rows * self.S[0].size + _CALL))
-
-    def announce(self) -> None:
-        """Warn of the time that the steps will take, where it is long."""
-        seconds = self.work * float(self.problem.steps[-1]) / _SPEED
-        if seconds < _PATIENCE:
-            return
-        path = "" if self.marked is None else f" for each of {len(self.marked):,} tasks"
-        hint = "use simulate" if self.marked is None else "average_loss alone is faster"
-        warnings.warn(
-            f"{self.problem.steps[-1]:,} steps of moments in {self.size:,} coordinates{path} will"
-            f" take some {readable_seconds(seconds)} here; {hint}",
-            stacklevel=4,
-        )
 
     def moves(self) -> Moves:
         """Return the moves of the next step, checked."""
@@ -222,7 +230,8 @@ class Run:
     def _walked(self, S: Floats, G: Floats) -> Array:
         """Return S + E[G δ δᵀ Gᵀ; state]: δ is isotropic, and S[one, one] the probability."""
         one = self.coordinates.maps.one
-        return S + self.walk * np.einsum("sb,xy->sxby", S[:, one, :, one], G @ G.T)
+        probability = S[:, one, :, one]
+        return S + self.walk * np.einsum("sb,xy->sxby", probability, G @ G.T)
 
     def _step(self, moves: Moves, phi: Floats) -> Floats:
         """Return the moments of U after a step; those of the path are replaced."""
@@ -232,7 +241,8 @@ class Run:
         # S is the sum over the tasks of the step, which are followed one by one.
         total = np.zeros((moves.n_targets, *self.S.shape[1:]))
         for m, before in enumerate(self.marked):
-            X = self._averaged(carry(before, moves, self._extended(m), phi), self._outputs(m))
+            X = carry(before, moves, self._extended(m), phi)
+            X = self._averaged(X, self._outputs(m))
             own = moves.by_task.get(m)
             if own is not None:
                 # A visit: the change of outputs since then is zero.
@@ -258,7 +268,8 @@ class Run:
         maps = self.coordinates.maps
         if self.averaged:
             return maps  # δ follows the average, by its own map
-        return maps._replace(left=np.hstack([maps.left, maps.left @ self._outputs(m).T]))
+        changes = maps.left @ self._outputs(m).T
+        return maps._replace(left=np.hstack([maps.left, changes]))
 
 
 def readable_seconds(seconds: float) -> str:

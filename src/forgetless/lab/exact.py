@@ -10,15 +10,15 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import Run
+from forgetless.lab.chain import Run, announce, work_of
 from forgetless.lab.coordinates import Coordinates
-from forgetless.lab.powers import Powers, whole_periods
+from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
 from forgetless.lab.rounding import relative_errors
 from forgetless.lab.snapshot import Snapshot
 from forgetless.lab.trials import followed
-from forgetless.metrics import Metric, check_metrics_of, resolve
+from forgetless.metrics import Metric
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
@@ -101,10 +101,7 @@ def expect(
     coefficient.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    wanted = resolve(metrics)
-    check_metrics_of(wanted, tasks)
-    if any(each.name == "next_loss" for each in wanted):
-        problem.check_next()
+    wanted = problem.resolved(metrics)
     values = expected(problem, wanted)
     return Curves.of(
         values,
@@ -136,8 +133,8 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     recorded = problem.steps.tolist()
     stops = recorded
     if powers is None:
-        run.announce()
-        stops = problem.stops(last, run.work)
+        announce(problem, run.size, path)
+        stops = problem.stops(last, work_of(problem, run.size, path))
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
         _advance(run, powers, stop)
@@ -148,14 +145,10 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     return {name: np.stack(values, axis=1) for name, values in curves.items()}
 
 
-def _advance(run: Run, powers: Powers | None, last: int) -> None:
-    """Make the steps up to ``last``: whole periods by powers, where there are some."""
-    problem = run.problem
-    first, end = whole_periods(powers, run.done, last)
-    if first > run.done:
-        run.advance(problem.factors(run.done, first))
+def _advance(run: Run, powers: Powers | None, stop: int) -> None:
+    """Make the steps up to ``stop``: whole periods from the start by powers, if there are some."""
     if powers is not None:
-        run.S = powers.advanced(run.S, end - first)
-        run.done = end
-    if last > end:
-        run.advance(problem.factors(end, last))
+        run.done = stop // powers.period * powers.period
+        run.S = powers.advanced(run.first, run.done)
+    if stop > run.done:
+        run.advance(run.problem.factors(run.done, stop))

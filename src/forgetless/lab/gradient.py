@@ -144,7 +144,10 @@ class Adjoint:
     @property
     def first(self) -> float:
         """Twice the loss at the start, less its floor; 1 for unit teachers."""
-        return 1.0 if self.worst else float(np.sum(self.form * (self.c.start @ self.c.start.T)))
+        if self.worst:
+            return 1.0
+        start = self.c.start
+        return float(np.sum(self.form * (start @ start.T)))
 
     def __call__(
         self, filter_: Filter, softness: float = 0.0
@@ -172,7 +175,8 @@ class Adjoint:
             values, vectors = np.linalg.eigh(V[: c.q, : c.q])
             # The derivative of λ_max is that of vᵀVv at its eigenvector v; softened, of several.
             # By Euler's theorem on homogeneous functions these moments have the softened loss.
-            S[: c.q, : c.q] = (vectors * _softened(values, softness)) @ vectors.T
+            weights = _softened(values, softness)
+            S[: c.q, : c.q] = (vectors * weights) @ vectors.T
             teacher = c.basis @ vectors[:, -1]
         loss, slopes = self._forwards(problem, forms, S)
         return max(0.0, loss) + self.floor, slopes, teacher
@@ -192,10 +196,12 @@ class Adjoint:
         slopes = np.empty(phi.shape[:2])
         for t, form in enumerate(track(forms[::-1], "steps")):
             run.move_teacher()
-            slopes[t] = self._of_step(run.S, form, run.moves(), phi[t, :, 0])
-            run.S = carry(run.S, run.moves(), self.c.maps, phi[t])
+            moves = run.moves()
+            slopes[t] = self._of_step(run.S, form, moves, phi[t, :, 0])
+            run.S = carry(run.S, moves, self.c.maps, phi[t])
             run.done += 1
-        return 0.5 * float(np.sum(self.form * run.S[:, :, 0].sum(0))), slopes
+        last = run.S[:, :, 0].sum(axis=0)
+        return 0.5 * float(np.sum(self.form * last)), slopes
 
     def _of_step(
         self,

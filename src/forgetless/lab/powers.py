@@ -123,13 +123,3 @@ class Powers:
         new[0, self.rows, :, self.columns] = x[:, :, 0].T
         new[0, self.columns, :, self.rows] = x[:, :, 0].T
         return new
-
-
-def whole_periods(powers: Powers | None, begin: int, end: int) -> tuple[int, int]:
-    """Return where the first whole period in begin..end begins and the last one ends; ``end`` twice
-    if there are none, or no powers.
-    """
-    if powers is None:
-        return end, end
-    first = min(end, -(-begin // powers.period) * powers.period)
-    return first, first + (end - first) // powers.period * powers.period

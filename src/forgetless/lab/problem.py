@@ -1,4 +1,10 @@
-"""The validated arguments of all verbs: tasks, filters, ordering, recorded steps."""
+"""The validated arguments of all verbs: tasks, filters, ordering, recorded steps.
+
+Everything that a user gives is checked here, once: ``Problem.of`` resolves schedules to filters of
+k steps, orderings and recorded steps by name, and refuses steps that make errors grow. The factors
+φ_t(s²) of the steps are computed from the filters in stretches that fit into memory, since k steps
+of Σr factors for B schedules may not. What a custom filter returns is checked there.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +18,8 @@ from forgetless import _validate as validate
 from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Floats
 from forgetless.filters import Filter
+from forgetless.metrics import Metric
+from forgetless.metrics import resolve as metrics_of
 from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import resolve
 from forgetless.schedules.named import Labels, several
@@ -90,7 +98,10 @@ class Problem:
         return all(filter_.horizon is None for filter_ in self.filters)
 
     def factors(self, first: int, last: int) -> Floats:
-        """Return φ of shape (last − first, Σr, B) of the steps numbered first..last − 1 from 0."""
+        """Return φ of shape (last − first, Σr, B) of the steps numbered first..last − 1 from 0.
+
+        The last axis is that of the schedules, as in ``_kernels.push``.
+        """
         singular_values = self.tasks.singular_values
         shape = (last - first, len(singular_values))
         tables = [checked_factors(each[first:last], singular_values) for each in self.filters]
@@ -107,7 +118,22 @@ class Problem:
         recorded = self.steps[self.steps < last].tolist()
         return sorted({*range(0, last, size), *recorded, last})
 
-    def check_next(self) -> None:
+    def resolved(self, metrics: Any) -> list[Metric]:
+        """Return the metrics that a user asks for; ValueError for those that are not defined."""
+        found = metrics_of(metrics)
+        names = [each.name for each in found]
+        wrong = [name for name in names if name in ("drift", "task_drift")]
+        if self.tasks.walk and wrong:
+            raise ValueError(
+                f"metrics={', '.join(wrong)} compares outputs with earlier ones, and the walk of"
+                f" {self.tasks.walk:g} moves the labels meanwhile; ask for forgetting, seen_loss,"
+                " average_loss, next_loss, distance or task_losses"
+            )
+        if "next_loss" in names:
+            self._check_next()
+        return found
+
+    def _check_next(self) -> None:
         """Raise ValueError unless there is a task after every recorded step."""
         step = int(self.steps[-1])
         try:
@@ -137,7 +163,10 @@ def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
 
 
 def checked_factors(part: Filter, singular_values: Floats) -> Floats:
-    """Return φ of shape (T or 1, Σr), validated: a custom filter may return anything."""
+    """Return φ of shape (T or 1, Σr), validated: a custom filter may return anything.
+
+    Between 0 and 2 a step does not increase the error along any singular vector: |1 − φ| ≤ 1.
+    """
     table = np.asarray(part.table(singular_values**2), dtype=np.float64)
     factors = np.ascontiguousarray(np.atleast_2d(table))
     if not np.isfinite(factors).all():

@@ -3,6 +3,8 @@
 ``expect``, ``simulate`` and ``worst_case`` return ``Curves``. An array has some of the axes
 "schedule", "trial", "step", "task", "feature" and "target", in this order; of the first three the
 coordinates are known: the labels of the schedules, the numbers of the trials, the recorded steps.
+One schedule has no axis "schedule", and an exact expectation none of trials, so that the most
+frequent results are vectors over the steps.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,6 +108,16 @@ class Curves(Printed):
         """Return the part at some coordinates, as in ``curves.sel(schedule="mine", step=[1, 10])``.
 
         One coordinate drops its axis, a list of them keeps it.
+
+        Examples
+        --------
+        >>> import forgetless as fl
+        >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [1.0])])
+        >>> runs = fl.simulate(tasks, [0.1, 1.0], k=9, n_trials=4, seed=0, record=[3, 9])
+        >>> runs.sel(schedule=1, step=9).average_loss.shape
+        (4,)
+        >>> runs.sel(schedule=1, trial=[0, 3]).average_loss.shape
+        (2, 2)
         """
         part = self
         for axis, wanted in coordinates.items():
@@ -161,6 +173,8 @@ class Curves(Printed):
     def to_frame(self) -> Any:
         """Return a tidy pandas data frame: one row per schedule, trial and step, one column per
         metric that is one number.
+
+        Metrics with a value for every task, feature or target are left out; they are in ``values``.
         """
         places = np.indices([len(each) for each in self.coordinates.values()])
         columns: dict[str, Any] = {}
@@ -176,7 +190,8 @@ class Curves(Printed):
         n = max(1, len(self.steps))
         rows = [n - 1]
         if not self.labels:
-            rows = np.unique(np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)).tolist()
+            spread = np.linspace(0, n - 1, min(n, _LINES))
+            rows = np.unique(spread.round().astype(int)).tolist()
         columns: dict[str, list[Any]] = {"schedule": list(self.labels)} if self.labels else {}
         if len(self.steps):
             columns["step"] = self.steps[rows].tolist() * max(1, len(self.labels))

@@ -27,9 +27,9 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Array, Floats
-from forgetless.lab.chain import Run, carry
+from forgetless.lab.chain import Run, carry, work_of
 from forgetless.lab.coordinates import Coordinates, Maps
-from forgetless.lab.powers import Powers, whole_periods
+from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem
 from forgetless.metrics import Metric
 from forgetless.orderings import Moves
@@ -50,29 +50,39 @@ def relative_errors(
 ) -> dict[str, float]:
     """Return the largest relative errors, at most 1, of losses and their differences.
 
+    The error of the average loss is that of ``_Errors.recorded``, at every recorded step. That of
+    any other metric is at most M times the largest of these, at any step, the start among them: the
+    loss of one task is at most M times the average.
+
     Values are of shape (B, n_steps, …).
     """
     with np.errstate(over="ignore", invalid="ignore"):  # tasks of size 1e150
-        *own, first = _Errors(problem).recorded()
-    of_average = np.stack(own, axis=1)
-    of_any = problem.tasks.n_tasks * np.maximum(of_average.max(1), first)[:, None]
+        *recorded, first = _Errors(problem).recorded()
+    of_average = np.stack(recorded, axis=1)
+    largest = np.maximum(of_average.max(axis=1), first)
+    of_any = problem.tasks.n_tasks * largest[:, None]
     errors = {}
     for each in metrics:
         if each.name not in _LOSSES:
             continue
-        value = np.abs(values[each.name])
         error = of_average if each.name == "average_loss" else of_any
         if each.axes:
             error = error[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            # An error of zero is exact, also of a loss of zero.
-            shares = np.where(error > 0, error / value, 0.0)
+            shares = error / np.abs(values[each.name])
+        # An error of zero is exact, also of a loss of zero.
+        shares = np.where(error > 0, shares, 0.0)
         errors[each.name] = float(min(1.0, np.nanmax(shares, initial=0.0)))
     return errors
 
 
 class _Errors:
-    """The sums E and F of B schedules beside their moments S."""
+    """The sums E and F of B schedules beside their moments S.
+
+    E holds the errors that the steps made, F those that uncertain data make in every step; both are
+    lanes of the same recursion, of which the second has the uncertainty (8) as label noise and
+    probability 1. Labels do not matter to either, so that their maps have none.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -85,11 +95,13 @@ class _Errors:
         right = maps.right.copy()
         right[:, self.c.q :] = 0.0
         self.linear = maps._replace(right=right)
-        self.sums = np.zeros((1, self.run.Q, 2 * self.B, self.run.Q))  # E, then F
+        Q = self.run.Q
+        self.sums = np.zeros((1, Q, 2 * self.B, Q))  # E, then F
         self.sums[0, maps.one, self.B :, maps.one] = 1.0
         # The largest losses of E and F at any step, for averages.
         self.largest = np.zeros((2, self.B))
-        self.floor = 0.5 * float(np.mean([np.sum(task.sizes**2) for task in self.tasks]))
+        squares = [np.sum(task.sizes**2) for task in self.tasks]
+        self.floor = 0.5 * float(np.mean(squares))
 
     def recorded(self) -> list[Floats]:
         """Return the absolute errors (B,) of the average loss at the recorded steps, and at the
@@ -102,10 +114,15 @@ class _Errors:
         if steps[-1] > _FOLLOWED:
             both = replace(self.problem, filters=2 * self.problem.filters)
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
-        stops = self.problem.stops(steps[-1], self.run.work)
+        work = work_of(self.problem, self.run.size)
+        stops = self.problem.stops(steps[-1], work)
         for low, high in pairwise(track(stops, "errors")):
-            # Whole periods at once, after the first steps.
-            near, far = whole_periods(powers, max(low, _FOLLOWED), high)
+            near = high
+            far = high
+            if powers is not None:
+                # Whole periods at once, after the first steps.
+                near = min(high, -(-max(low, _FOLLOWED) // powers.period) * powers.period)
+                far = near + (high - near) // powers.period * powers.period
             self._follow(low, near)
             if powers is not None and far > near:
                 self._jump(powers, far - near)
@@ -118,12 +135,12 @@ class _Errors:
         """Make the steps low..high − 1 one by one: E and F, then S, by equation (7)."""
         for phi in self.problem.factors(low, high) if high > low else ():
             moves = self.run.moves()
-            made = EPS * self._sizes(phi, moves)[moves.source] ** 2
-            self.sums = carry(self.sums, moves, self._noisy(), np.hstack([phi, phi]))
-            for x in range(self.run.Q):
-                # N_t is diagonal, and is made in the state where a move ends.
-                share = moves.probability[:, None] * made[:, :, x]
-                np.add.at(self.sums[:, x, : self.B, x], moves.target, share)
+            made = EPS * self._sizes(phi, moves) ** 2
+            both = np.hstack([phi, phi])
+            self.sums = carry(self.sums, moves, self._noisy(), both)
+            # N_t is diagonal, and is made in the state where a move ends.
+            shares = moves.probability[:, None, None] * made[moves.source]
+            np.add.at(self._diagonal(self.sums), moves.target, shares)
             self.run.advance(phi[None])
             if self.run.averaged:
                 # An average is a convex combination of iterates: their errors bound its own.
@@ -133,12 +150,15 @@ class _Errors:
         """Make many equal steps, the errors made in each period being those of its first step."""
         phi = self.problem.factors(0, 1)[0]
         # Sizes hardly change any more, so that N_t is the same at all of these steps.
-        made = EPS * self._sizes(phi, self.run.moves())[0] ** 2
+        made = EPS * self._sizes(phi, self.run.moves()) ** 2
         new = np.zeros_like(self.sums)
-        for x in range(self.run.Q):
-            new[0, x, : self.B, x] = powers.period * made[:, x]
+        self._diagonal(new)[:] = powers.period * made
         self.sums = powers.advanced(self.sums, n_steps) + powers.summed(new, n_steps)
         self.run.done += n_steps
+
+    def _diagonal(self, sums: Floats) -> Array:
+        """Return a view of the diagonals (states, B, Q) of E, the first of both sums."""
+        return np.einsum("sxbx->sbx", sums[:, :, : self.B])
 
     def _sizes(self, phi: Floats, moves: Moves) -> Array:
         """Return g of shape (states, B, Q): the terms of a step, in the mean over its tasks."""
@@ -147,9 +167,10 @@ class _Errors:
         squares = np.einsum("sxbx->sbx", self.run.S[:, :Q, :, :Q])
         r = np.sqrt(np.maximum(squares, 0.0))
         law = np.bincount(moves.task, moves.probability, self.tasks.n_tasks) / len(r)
+        # φ of every singular vector, times the probability of its task.
         shares = law[self.tasks.owners][:, None] * phi
-        along = np.einsum("jx,sbx->sbj", np.abs(maps.right), r) * shares.T
-        return r + along @ np.abs(maps.left)
+        errors = np.einsum("jx,sbx->sbj", np.abs(maps.right), r)
+        return r + (errors * shares.T) @ np.abs(maps.left)
 
     def _noisy(self) -> Maps:
         """Return the maps of E and F, with the uncertainty of the data as label noise."""
@@ -163,7 +184,8 @@ class _Errors:
         q = self.c.q
         squares = np.einsum("sxbx->b", self.run.S[:, :q, :, :q])
         # ‖w‖ is at most that of the reference and of the coordinates around it.
-        size = np.sqrt(squares.max(initial=0.0)) + np.linalg.norm(self.c.reference)
+        around = np.sqrt(squares.max(initial=0.0))
+        size = around + np.linalg.norm(self.c.reference)
         ratios = (tasks.radii / tasks.singular_values)[:, None]
         unsure = EPS * ratios * (np.abs(tasks.targets) + size) + self.c.dropped
         rows = EPS * np.linalg.norm(tasks.sizes, axis=1) / tasks.singular_values
@@ -193,4 +215,5 @@ class _Errors:
     def _losses(self, S: Floats) -> Array:
         """Return |½⟨H, S⟩| of moments, or of those of the leading coordinates, of shape (B,)."""
         n = S.shape[1]
-        return np.abs(0.5 * np.einsum("xy,sxby->b", self.c.average_form[:n, :n], S))
+        form = self.c.average_form[:n, :n]
+        return np.abs(0.5 * np.einsum("xy,sxby->b", form, S))

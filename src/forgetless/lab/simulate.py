@@ -8,7 +8,7 @@ from forgetless._validate import check_memory
 from forgetless.lab.problem import Problem
 from forgetless.lab.results import Curves
 from forgetless.lab.trials import followed
-from forgetless.metrics import METRICS, Metric, check_metrics_of, resolve
+from forgetless.metrics import METRICS, Metric
 from forgetless.orderings import OrderingLike
 from forgetless.orderings.sampling import shared_seed
 from forgetless.schedules.named import Schedules
@@ -77,10 +77,7 @@ def simulate(  # noqa: PLR0913
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
     # A walking teacher has no drift: the labels themselves move.
     default = [name for name in METRICS if name != "drift" or not tasks.walk]
-    wanted = resolve(default if metrics is None else metrics)
-    check_metrics_of(wanted, tasks)
-    if any(each.name == "next_loss" for each in wanted):
-        problem.check_next()
+    wanted = problem.resolved(default if metrics is None else metrics)
     _check_size(problem, n_trials, wanted)
     values = followed(problem, wanted, n_trials, shared_seed(seed))
     return Curves.of(values, problem.steps, problem.labels, n_trials)

@@ -1,4 +1,14 @@
-"""What metrics are made of in exact expectations; ``trials.Trials`` is the same for runs."""
+"""What metrics are made of in exact expectations; ``trials.Trials`` is the same for runs.
+
+With the moments S = E[U Uᵀ; state] of ``chain`` every quantity is a sum over states of forms
+F S Fᵀ. The error along the singular vectors is R U, so that
+
+    E L(w; m) = ½ Σ_j s_j² R_j S R_jᵀ + floor,         over the singular vectors j of the task,
+    E w = w_ref + B E[z·1],                            a column of S,
+    E‖A w − b‖² = ‖F U‖²,   F = [A B, A w_ref − b].
+
+The loss on the next task is a sum over the moves s → d of its law: p times the loss in state s.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -62,10 +72,14 @@ class Snapshot:
         c = self.coordinates
         A = np.eye(self.tasks.n_features) if A is None else np.asarray(A, dtype=np.float64)
         rows = c.rows(A, columns(b, self.tasks))
-        square = np.maximum(forms(rows, self.moments).sum((0, -1)), 0.0)
+        total = forms(rows, self.moments).sum(axis=(0, -1))
+        square = np.maximum(total, 0.0)
         # The walk outside the span is not followed, but its variance is known.
         walked = self.run.walk * max(0, self.n_steps - 1)
-        return square + (walked * np.sum((A - A @ c.basis @ c.basis.T) ** 2) if walked else 0.0)
+        if not walked:
+            return square
+        outside = A - A @ c.basis @ c.basis.T
+        return square + walked * np.sum(outside**2)
 
     @cached_property
     def _sums(self) -> Array:
@@ -80,7 +94,10 @@ class Snapshot:
     moved = property(lambda self: self._sums[3])
 
     def _of_visits(self, m: int) -> Floats:
-        """Return the visits of a task and the three sums over them, of shape (4, B)."""
+        """Return the visits of a task and the three sums over them, of shape (4, B).
+
+        X is the sum over visits of E[(U, δ)(U, δ)ᵀ], δ being the change of the outputs since then.
+        """
         assert self.run.marked is not None
         rows = slice(*self.tasks.offsets[m : m + 2])
         size = self.run.size
@@ -104,5 +121,6 @@ def forms(rows: Floats, S: Floats) -> Array:
     """Return F_j S F_jᵀ for every row of F, of shape (states, B, n)."""
     n, Q = rows.shape
     states, _, B, _ = S.shape
-    T = np.matmul(rows, S.reshape(states, Q, B * Q)).reshape(states, n, B, Q)
+    flat = S.reshape(states, Q, B * Q)
+    T = (rows @ flat).reshape(states, n, B, Q)
     return np.einsum("sjby,jy->sbj", T, rows)

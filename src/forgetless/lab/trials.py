@@ -2,6 +2,21 @@
 
 ``Trials`` is to simulated runs what ``snapshot.Snapshot`` is to exact expectations: what metrics
 are made of. ``_kernels.run_trials`` makes the steps.
+
+*Paths.* The sums over the visits of a task compare the output x now with the outputs x_t right
+after its n visits. With their mean x̄ and spread Σ ‖x_t − x̄‖² they are
+
+    Σ ‖x‖² − ‖x_t‖²  =  n (x − x̄)·(x + x̄) − spread,
+    Σ ‖x − x_t‖²     =  n ‖x − x̄‖² + spread,
+
+so that two arrays a task are enough for paths of any length, and nothing large is subtracted.
+Mean and spread are updated at every visit by Welford's rule, x̄ ← x̄ + (x − x̄)/n.
+
+*Label noise.* With y = X v + σε the target V X⁺y changes by σ s⁻¹ ∘ (Uᵀε), independent normal
+numbers of variance σ²/s² along the singular vectors: only those are drawn.
+
+*A walking teacher* moves all labels by X δ. Weights are kept relative to the walk, w − Σδ, since
+then every task stays as it is, and the walk is a step of the weights by −δ.
 """
 
 from collections.abc import Iterator
@@ -72,6 +87,15 @@ class Trials(Outputs):
 
     Every target is a run of its own: arrays of the kernel have n·c rows. The weights are relative
     to the walk of the teacher, so that errors are those of the present labels.
+
+    Attributes
+    ----------
+    w, average : arrays of shape (n·c, d), or (n·c, Σr) with ``gram``
+        Weights, and their running average where one is measured; with ``gram`` their products
+        V w with all singular vectors, which change by V Vᵀ in a step.
+    statistics : tuple of arrays, or None
+        Visits (n·c, M), mean outputs (n·c, Σr) and spreads (n·c, M).
+    disturbance : Disturbance
     """
 
     def __init__(

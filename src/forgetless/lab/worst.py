@@ -18,7 +18,15 @@ import numpy as np
 
 from forgetless._progress import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import averaging, carry, carry_often, check_states, conjugate
+from forgetless.lab.chain import (
+    announce,
+    averaging,
+    carry,
+    carry_often,
+    check_states,
+    conjugate,
+    work_of,
+)
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.exact import LANES, expected
 from forgetless.lab.powers import Powers
@@ -137,8 +145,8 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
     teachers = np.zeros((*shape, tasks.n_features))
     teachers[:, :, 0] = 1.0  # if all tasks are zero, every teacher attains 0
     for i, step in enumerate(problem.steps.tolist() if c.q else []):
-        V = np.moveaxis(backward(problem, c, c.average_form, step)[0, : c.q, :, : c.q], 1, 0)
-        values, vectors = np.linalg.eigh(V)
+        V = backward(problem, c, c.average_form, step)
+        values, vectors = np.linalg.eigh(np.moveaxis(V[0, : c.q, :, : c.q], 1, 0))
         losses[:, i] = np.maximum(0.5 * values[:, -1], 0.0)
         directions = vectors[:, :, -1] @ c.basis.T
         # An eigenvector has no sign: its largest entry is positive.
@@ -176,9 +184,12 @@ def backward(
     states = ordering.moves(n_tasks, last - 1).n_targets if last else 1
     V = np.tile(H[:, None, :], (states, 1, len(problem.filters), 1))
     powers = None if keep is not None else Powers.if_faster(problem, maps, last, back=True)
+    if powers is None:
+        announce(problem, len(H))
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
-    stops = [begin, *(stop for stop in problem.stops(last) if stop > begin)]
+    between = problem.stops(last, work_of(problem, len(H)))
+    stops = [begin, *(each for each in between if each > begin)]
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         phi = problem.factors(first, stop)[::-1]
         if ordering.stationary and not averaged and keep is None:

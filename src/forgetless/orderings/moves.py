@@ -55,7 +55,9 @@ class Moves:
 
     def check(self, n_sources: int, n_tasks: int) -> None:
         """Raise ValueError unless every one of the states before leads somewhere, to some task."""
-        if np.min(self.task, initial=0) < 0 or np.max(self.task, initial=0) >= n_tasks:
+        low = np.min(self.task, initial=0)
+        high = np.max(self.task, initial=0)
+        if low < 0 or high >= n_tasks:
             raise ValueError(f"moves must name tasks in 0..{n_tasks - 1}, got {self.task}")
         # The probabilities of all moves from a state; negative numbers of states have none.
         totals = np.bincount(np.maximum(self.source, 0), self.probability * (self.source >= 0))
@@ -93,9 +95,11 @@ class Moves:
         are made together.
         """
         # A run ends where a state changes, or where a task is left out.
-        new = (np.diff(self.source) != 0) | (np.diff(self.target) != 0) | (np.diff(self.task) != 1)
+        moved = (np.diff(self.source) != 0) | (np.diff(self.target) != 0)
+        new = moved | (np.diff(self.task) != 1)
         starts = np.concatenate([[0], np.flatnonzero(new) + 1, [len(self.source)]])
-        first = np.searchsorted(self.target[starts[:-1]], np.arange(self.n_targets + 1))
+        targets = self.target[starts[:-1]]
+        first = np.searchsorted(targets, np.arange(self.n_targets + 1))
         return first, starts, self.source, self.task, self.probability
 
 

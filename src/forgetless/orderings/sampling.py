@@ -86,7 +86,11 @@ def shared_seed(seed: Any) -> np.random.SeedSequence:
 def generators(
     seed: np.random.SeedSequence, n_trials: int, *stream: int
 ) -> list[np.random.Generator]:
-    """Return one generator for every ``TRIALS`` trials; other streams are independent of these."""
+    """Return one generator for every ``TRIALS`` trials; other streams are independent of these.
+
+    A generator always draws for all of its trials, so that trial i is the same whatever
+    ``n_trials`` is; those of orders have the key (group,), those of noise one number more.
+    """
     found = []
     for group in range(-(-n_trials // TRIALS)):
         # Children are built by number: spawn() would change the caller's SeedSequence.

@@ -1,5 +1,12 @@
-"""The paper's figure and table from exact computations, as tables of numbers; ``plots`` draws
-them.
+"""The paper's figure and table from exact computations, as tables of numbers.
+
+``optimum`` is Figure 2 (``fig:emp_fixed_schedule``): the best fixed coefficient of two tasks.
+``rates`` and ``slopes`` are Table 1 (``tab:comparison``), measured: the exact worst-case loss of
+seven families of tasks at k = 4..1024, and the slope of its logarithm. ``reduction`` is Figure 1
+(``fig:reductions``) in numbers. ``unregularized`` answers the open question of Section 6 beside
+them. ``figures`` draws the tables, ``page`` writes them into one report.
+
+Everything is computed, nothing is sampled, so that a second run gives the same numbers.
 """
 
 from collections.abc import Callable
@@ -33,6 +40,17 @@ _ANGLES = (64, 32, 16, 8, 4)
 def optimum(k_max: int = 1024) -> Table:
     """Return λ⋆(k; θ), the best fixed coefficient of the two-task problem by exact global
     search.
+
+    Parameters
+    ----------
+    k_max : int, default 1024
+        Every k from 1 on, for five angles.
+
+    Returns
+    -------
+    Table
+        With the columns angle, theta, k, coefficient (λ⋆), loss (at λ⋆, of the worst unit teacher)
+        and linear (k / ln cot(θ/2), which λ⋆ follows while kθ² ≲ 1). Its facts say where λ⋆ drops.
     """
     divisor, k = (grid.ravel() for grid in np.meshgrid(_ANGLES, range(1, k_max + 1), indexing="ij"))
     theta = np.pi / divisor
@@ -59,6 +77,7 @@ def optimum(k_max: int = 1024) -> Table:
     return Table("Best fixed coefficient of two tasks", columns, tuple(drops))
 
 
+# The schedules of Table 1, and what the catalogue calls their published bounds
 SCHEDULES: dict[str, Any] = {
     "none": Projection(),
     "fixed": schedules.fixed(),
@@ -76,6 +95,7 @@ _PUBLISHED = {
 }
 
 
+# Tasks of norm at most 1 with labels that do not matter: the teacher is the worst one.
 def _random(d: int, M: int, r: int, spread: float = 1.0) -> TaskCollection:
     rng = np.random.default_rng([d, M, r])
     rows = [rng.standard_normal((r, d)) * np.geomspace(1.0, spread, d) for _ in range(M)]
@@ -96,6 +116,17 @@ FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
 def rates(exponents: range = range(2, 11)) -> Table:
     """Return the exact worst-case loss over R² against k, for every family and schedule, beside the
     published bound.
+
+    Parameters
+    ----------
+    exponents : range, default 2..10
+        k is two to these powers.
+
+    Returns
+    -------
+    Table
+        With the columns family, schedule, k, loss (½λ_max of the expected form) and bound (the
+        smaller of the published bound and the trivial ½).
     """
     rows: list[dict[str, Any]] = []
     for family in track(FAMILIES, "families of tasks"):
@@ -112,6 +143,19 @@ def rates(exponents: range = range(2, 11)) -> Table:
 def slopes(measured: Table, last: int = 4) -> Table:
     """Return fitted slopes of log loss against log k, over the last points, beside the published
     bounds and those computed here.
+
+    Parameters
+    ----------
+    measured : Table
+        As of ``rates``.
+    last : int, default 4
+        Number of points of every fit.
+
+    Returns
+    -------
+    Table
+        One row for every family and schedule. Its facts say which schedule had the smallest loss at
+        which k.
     """
     end = int(max(measured.columns["k"]))
     proved = {name: upper_bound(schedule, end).constant for name, schedule in SCHEDULES.items()}
@@ -154,7 +198,18 @@ def _winners(part: Table) -> str:
 
 
 def reduction(k: int = 12) -> Table:
-    """Return iterates of both schemes, and of gradient descent on their surrogates, in 2-D."""
+    """Return iterates of both schemes, and of gradient descent on their surrogates, in 2-D.
+
+    Three tasks of one row and one solution, (1, −0.6), in one random order of k steps. Scheme 1
+    and Scheme 2 run through their filters, Scheme 3 with ``theory.descend`` on the surrogates of
+    Reductions 1 and 2.
+
+    Returns
+    -------
+    Table
+        With the columns scheme, t, w1 and w2 (the learner), descent1 and descent2. Its facts are
+        the largest deviations, which are rounding.
+    """
     rng = np.random.default_rng(5)
     teacher = np.array([1.0, -0.6])
     rows_of = [np.array([[np.cos(a), np.sin(a)]]) for a in (0.2, 1.1, 2.3)]
@@ -167,6 +222,7 @@ def reduction(k: int = 12) -> Table:
     }
     rows = []
     deviations = []
+    # η_t = 1.5(k−t+2)/((k+1)R²) on surrogates of smoothness φ_t(R²)/η_t
     for scheme, schedule in schemes.items():
         filter_ = schedule(k, tasks.radius)
 
@@ -188,6 +244,14 @@ def reduction(k: int = 12) -> Table:
 def unregularized(exponents: range = range(2, 11)) -> Table:
     """Return k·loss/(R²D²) for tasks drawn with replacement: what is proved for every collection,
     and what some collections have.
+
+    Returns
+    -------
+    Table
+        With k in the first column. Four columns are upper bounds: the published one of the paper's
+        schedule, and those of ``upper_bound`` for an increasing strength of scale 1, for none and
+        for λ = 3R²/7. Two are losses of explicit tasks: the worst jump chain of at most five
+        levels, and a row that was never drawn.
     """
     free = Projection()
     lines: dict[str, Callable[[int], float]] = {

@@ -1,4 +1,16 @@
-"""Figures of the reproduction, drawn from its tables. Each function returns the axes."""
+"""Figures of the reproduction, drawn from its tables.
+
+Each function takes the table of the same name in ``forgetless.reproduce`` and, if wanted, axes to
+draw on; it returns the axes.
+
+Examples
+--------
+>>> from forgetless import reproduce
+>>> from forgetless.reproduce import figures
+>>> ax = figures.plot_optimum(reproduce.optimum(64))
+>>> ax.get_xlabel(), len(ax.get_legend().get_texts())
+('number of steps k', 5)
+"""
 
 from typing import Any
 

@@ -83,7 +83,10 @@ class Section:
 
 
 def sections(parts: Iterable[str]) -> list[Section]:
-    """Return the computed parts of the reproduction."""
+    """Return the computed parts of the reproduction, in the order that was asked for.
+
+    ``rates`` is computed once, whether one or two parts need it.
+    """
     rates = functools.cache(reproduce.rates)
     tables: dict[str, Callable[[], Table]] = {
         "figure": reproduce.optimum,
@@ -98,6 +101,15 @@ def sections(parts: Iterable[str]) -> list[Section]:
 def write(parts: Iterable[Section], folder: Path) -> Path:
     """Write everything into ``folder``, replacing it as a whole, and return the path of the
     page.
+
+    A folder that holds anything but a report is left alone (FileExistsError). A run that is
+    interrupted leaves the old report.
+
+    Parameters
+    ----------
+    parts : iterable of Section
+    folder : Path
+        Gets report.html, and for every part NAME.csv, NAME.json and its figures as PNG and PDF.
     """
     folder = check_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)

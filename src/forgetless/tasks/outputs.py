@@ -1,4 +1,12 @@
-"""The outputs of weights on all tasks, and the losses and changes that follow from them."""
+"""The outputs of weights on all tasks, and the losses and changes that follow from them.
+
+With the singular value decomposition X = U diag(s) V of a task its loss is ½‖x‖² + floor, where
+
+    x = s ∘ (V w − V X⁺y)
+
+are the *outputs* along its singular vectors, less the targets. The outputs of all tasks are one
+vector of length Σr: losses, forgetting and drift are sums over its parts.
+"""
 
 from functools import cached_property
 from typing import Any

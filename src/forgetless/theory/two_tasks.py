@@ -106,7 +106,7 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     theta : float or array
         Angle in (0, π).
     k : int or array
-        Number of steps, at least 1; broadcasts against ``theta``.
+        Number of steps; broadcasts against ``theta``.
 
     Returns
     -------

@@ -53,6 +53,8 @@ def test_gradients_are_those_of_gradient(run):
     }
     for case, found in zip(cases, run(cases), strict=True):
         tasks, filter_, _ = in_python(case)
+        if fl.expect(tasks, filter_, case["k"]).errors["average_loss"] == 1:
+            continue  # a loss that is all rounding has no digits to agree in
         (slope,) = fl.loss_gradient(tasks, filter_, case["k"]).parameters.values()
         # Below 1e-280 the engine in JavaScript calls it zero.
         assert np.max(np.abs(slope - found["slope"])) <= 1e-8 * np.max(np.abs(slope)) + 1e-250, case

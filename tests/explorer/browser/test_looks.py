@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer import ASSETS
 
 STATES = [(320, ""), (390, "kind=rare&scheme=budget&order=one"), (760, "kind=two&scheme=size"), (1200, "kind=random")]
 
@@ -34,33 +33,6 @@ def test_nothing_is_cut_off_or_wider_than_the_screen(opened):
                })"""
         )
         assert outside == []
-
-
-def test_words_of_a_chart_do_not_overlap(opened):
-    for width in (390, 1200):
-        for state in (
-            "",
-            "kind=random&k=500",
-            "kind=random&k=5000&log=1",
-            "k=3",
-            "scheme=budget&k=37",
-            "metric=forgetting&k=40",
-        ):
-            page = opened(state, width=width)
-            overlapping = page.tab.evaluate(
-                """() => [...document.querySelectorAll('svg.chart')].flatMap(svg => {
-                     const shown = t => t.textContent && getComputedStyle(t).visibility === 'visible';
-                     const texts = [...svg.querySelectorAll('text')].filter(shown);
-                     const boxes = texts.map(t => t.getBoundingClientRect()), found = [];
-                     for (let i = 0; i < boxes.length; i++) for (let j = 0; j < i; j++) {
-                       const [a, b] = [boxes[i], boxes[j]];
-                       if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3)
-                         found.push(`${texts[i].textContent} / ${texts[j].textContent}`);
-                     }
-                     return found;
-                   })"""
-            )
-            assert overlapping == [], state
 
 
 def brightness(colour):
@@ -140,38 +112,3 @@ def test_the_first_view_makes_the_case_for_increasing_and_says_when_it_does_not_
     assert none <= min(constant, page.loss(), page.tab.evaluate(FINAL, "theorem"))
     page.changed(lambda: page.tab.click("[data-name=none]"))
     assert page.loss() == none
-
-
-def test_links_do_not_depend_on_the_first_view(opened):
-    page = opened("k=31&p=none")
-    assert page.tab.evaluate("[App.state.kind, App.state.noise]") == ["two", 0]
-    page = opened()
-    page.changed(lambda: page.tab.select_option("#kind", "two"))
-    assert page.tab.evaluate("App.state.noise") == 0  # other tasks are shown without noise
-
-
-NUMBERS = {
-    "35010.7": "35\u202f010",
-    "1234567": "1\u202f235\u202f000",
-    "2.5e7": "2.500·10⁷",
-    "9876": "9876",
-    "0.00022676": "0.0002268",
-    "0.00002": "2.000·10⁻⁵",
-    "-35010": "-35\u202f010",
-    "0": "0",
-}
-
-
-def test_numbers_are_for_people(opened):
-    script = (ASSETS / "page" / "plot.js").read_text(encoding="utf-8")
-    shown = f"values => (() => {{ {script}; return values.map(x => Plot.shown(Number(x))); }})()"
-    assert opened().tab.evaluate(shown, list(NUMBERS)) == list(NUMBERS.values())
-
-
-def test_axes_count_whole_tasks(opened):
-    for k in (1, 2, 3, 7, 50):
-        labels = opened(f"k={k}&p=none").tab.evaluate(
-            "[...document.querySelectorAll('.axes text[text-anchor=middle]')].map((n) => n.textContent)"
-        )
-        assert labels
-        assert all(label.isdecimal() for label in labels)

@@ -42,19 +42,6 @@ def test_the_code_that_make_test_runs_is_that_of_the_page(opened):
     assert found == stored, json.dumps(found, indent=1)
 
 
-def test_the_code_of_a_drawn_schedule_does_too(opened):
-    for scheme in ("ridge", "size", "budget"):
-        page = opened(f"kind=random&d=3&M=3&k=17&scheme={scheme}&p=constant")
-        page.tab.focus("#draw")
-        for key in ("End", "]", "]", "]", "ArrowUp", "ArrowUp", "Home", "PageDown", "0"):
-            page.tab.keyboard.press(key)
-        page.tab.wait_for_timeout(150)
-        assert page.tab.evaluate("App.state.schedule.preset") == "drawn"
-        scope = {}
-        exec(page.code(), scope)
-        assert scope["result"].average_loss[0] == pytest.approx(page.loss(), rel=1e-10)
-
-
 def test_a_link_restores_everything(opened):
     for state in (STATES[0], STATES[5], STATES[9], "k=5000&kind=random&p=constant"):
         page = opened(state)
@@ -105,16 +92,3 @@ def test_numbers_are_saved(opened, tmp_path):
     assert float(rows[-1]["loss_yours"]) == page.loss()
     assert float(rows[3]["strength"]) == page.tab.evaluate("App.now.heights[2]")
     assert float(rows[3]["gradient"]) == page.tab.evaluate("App.now.slope[2]")
-
-
-def test_another_link_in_the_same_page_is_followed(opened):
-    page = opened("k=20")
-    page.changed(lambda: page.tab.evaluate("location.hash = 'k=31&angle=50&p=none'"))
-    assert page.tab.evaluate("[App.state.k, App.state.angle, App.state.schedule.preset]") == [31, 50, "none"]
-
-
-def test_steps_that_would_take_long_are_not_computed_here(opened):
-    page = opened("kind=random&d=20&M=20&rows=12&k=5000&metric=forgetting&p=increasing")
-    most = page.tab.evaluate("App.state.k")
-    assert 5 < most < 200
-    assert f"Only {most} steps" in page.tab.inner_text("#status")

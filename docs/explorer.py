@@ -1,4 +1,4 @@
-"""Makes docs/explorer.png: the page after a few strokes. Run it by hand, with the Python of .venv-browser."""
+"""Makes docs/explorer.png: the page after a few strokes. ``.venv-browser/bin/python docs/explorer.py``."""
 
 import io
 import os
@@ -11,11 +11,12 @@ from playwright.sync_api import sync_playwright
 
 import forgetless as fl
 
-TARGET = Path(__file__).parents[3] / "docs" / "explorer.png"
+TARGET = Path(__file__).with_name("explorer.png")
 STROKES = [(0.07, 0.16), (0.16, 0.45), (0.35, 0.52), (0.62, 0.5), (0.82, 0.42), (0.93, 0.25), (0.98, 0.17)]
 
 
-def main():
+def main() -> None:
+    """Draw, wait until everything is computed, and save the page as a picture."""
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         file = fl.explore(out=Path(folder) / "explorer.html", show=False)
@@ -35,7 +36,6 @@ def main():
         # A few dozen colours and what lies between them: a third of the bytes.
         picture.convert("RGB").quantize(224).save(TARGET, optimize=True)
         browser.close()
-    print(f"{TARGET.name}: {TARGET.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
