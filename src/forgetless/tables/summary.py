@@ -164,7 +164,7 @@ def effects(model: TableModel) -> Table:
         # moments G of all n rows.
         own = np.where(names == name, coef, 0.0)
         variances = np.sum(own * rows.gram.dot(own.T).T, axis=1) / rows.n
-        which = int(variances.argmax())
+        which = variances.argmax()
         how = _how(model.encoder_.columns_[name], coef[which, names == name].tolist())
         size = math.sqrt(max(variances[which], 0.0))
         lines.append({"column": name, "effect": size, "how": how})
