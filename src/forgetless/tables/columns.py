@@ -87,7 +87,8 @@ class Column:
         unread = values.unread(found)
         if len(unread) > self.unread * (~values.missing).sum():
             raise ValueError(
-                f"column {self.name!r} held {self.kind}s so far and now holds {unread[0][:40]!r}"
+                f"column {self.name!r} held {self.kind}s so far and now holds {unread[0]!r:.40};"
+                " correct the file, or --drop the column"
             )
         return np.isnan(found)
 
