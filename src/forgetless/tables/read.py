@@ -233,7 +233,7 @@ class TableFile:
     def _bytes(self) -> Any:
         return gzip.open(self.path, "rb") if self.is_gz else open(self.path, "rb")
 
-    def _open(self, encoding: str) -> io.TextIOWrapper:
+    def _open(self, encoding: str) -> Any:
         return io.TextIOWrapper(self._bytes(), encoding, errors="replace", newline="")
 
     @contextlib.contextmanager
