@@ -176,13 +176,11 @@ def test_a_missing_group_label_is_no_task_of_its_own(groups):
 
 def test_noise_and_walk_belong_to_every_collection_made_of_another(tmp_path):
     tasks = fl.TaskCollection.from_arrays(np.eye(3), np.ones(3), [0, 1, 1], noise=0.5, walk=0.25)
-    table = {"month": [1, 2], "size": [1.0, 2.0], "sales": [2.0, 4.0]}
     tasks.save(tmp_path / "tasks")
     for each in (
         tasks[1:],
         tasks.shifted(np.ones(3)),
         fl.load(tmp_path / "tasks"),
-        fl.TaskCollection.from_table(table, "month", "sales", noise=0.5, walk=0.25),
     ):
         assert (each.noise, each.walk) == (0.5, 0.25)
         assert repr(each).endswith(", noise=0.5, walk=0.25)")

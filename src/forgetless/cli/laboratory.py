@@ -122,14 +122,13 @@ def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
                 f"choose a column with {name}: {file.name} has {', '.join(table.columns[:30])}"
             )
     check_columns(file.name, table.columns, task, target)
-    encoder = fl.tables.TableEncoder()
-    tasks = fl.TaskCollection.from_table(table, str(task), str(target), encoder=encoder)
+    X = fl.tables.TableEncoder().fit_transform(table.drop(columns=[task, target]))
     source = (
         f"table = fl.tables.read_table({str(file)!r})\n"
-        f"tasks = fl.TaskCollection.from_table(table, {task!r}, {target!r},"
-        " encoder=fl.tables.TableEncoder())"
+        f"X = fl.tables.TableEncoder().fit_transform(table.drop(columns={[task, target]!r}))\n"
+        f"tasks = fl.TaskCollection.from_arrays(X, table[{target!r}], table[{task!r}])"
     )
-    return tasks, source
+    return fl.TaskCollection.from_arrays(X, table[target], table[task]), source
 
 
 PARTS = ("all", "figure", "table", "rates", "unregularized", "reduction")

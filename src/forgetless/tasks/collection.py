@@ -16,7 +16,6 @@ from forgetless import _linalg as linalg
 from forgetless import _validate as validate
 from forgetless._validate import Array, Floats, as_float, group_labels
 from forgetless.io import write
-from forgetless.tasks.rows import arrays_of
 from forgetless.tasks.task import Task, as_task, check_alike
 
 _ROUNDING = 16 * float(np.finfo(np.float64).eps)
@@ -132,6 +131,8 @@ class TaskCollection:
             order of their labels.
         noise, walk : float, default 0
 
+        For a table ``X`` may come from ``fl.tables.TableEncoder``, and ``groups`` is a column.
+
         Examples
         --------
         >>> import forgetless as fl
@@ -150,42 +151,6 @@ class TaskCollection:
         names, codes = np.unique(labels, return_inverse=True)
         members = [codes == code for code in range(len(names))]
         return cls([(X[rows], y[rows]) for rows in members], noise=noise, walk=walk)
-
-    @classmethod
-    def from_table(
-        cls,
-        frame: Any,
-        task: str,
-        target: str | Sequence[str],
-        *,
-        encoder: Any = None,
-        noise: float = 0.0,
-        walk: float = 0.0,
-    ) -> "TaskCollection":
-        """Split a table into tasks by one of its columns.
-
-        Parameters
-        ----------
-        frame : table
-            Of pandas, polars or pyarrow, or a dict of lists.
-        task : str
-            The column with the task of each row. Tasks are in sorted order of its values.
-        target : str or sequence of str
-            The column, or columns, of y.
-        encoder : transformer, optional
-            A transformer of all other columns to numbers, e.g. ``fl.tables.TableEncoder()``, fitted
-            on all rows. If omitted they must be numbers.
-        noise, walk : float, default 0
-
-        Examples
-        --------
-        >>> import forgetless as fl
-        >>> table = {"month": [1, 1, 2], "size": [1.0, 2.0, 3.0], "sales": [2.0, 4.0, 6.0]}
-        >>> fl.TaskCollection.from_table(table, "month", "sales")
-        TaskCollection(n_tasks=2, n_features=1, rows=1..2, ranks=1, radius=3)
-        """
-        X, y, groups = arrays_of(frame, task, target, encoder)
-        return cls.from_arrays(X, y, groups, noise=noise, walk=walk)
 
     def shifted(self, start: Any) -> "TaskCollection":
         """Return the tasks as they look from ``start``; use it to begin learning elsewhere.
