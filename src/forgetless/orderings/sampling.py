@@ -27,13 +27,11 @@ _NUMBERS = 2048
 """Largest number whose digits are tasks: its table stays in the cache."""
 
 
-def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
+def index_dtype(n_tasks: int) -> np.dtype[Any]:
     """Return the smallest unsigned type for task indices (compiled loops are several times faster
     on unsigned).
     """
-    if n_tasks <= 2**8:
-        return np.uint8
-    return np.uint16 if n_tasks <= 2**16 else np.uint32
+    return np.min_scalar_type(n_tasks - 1)
 
 
 def block_sizes(k: int) -> Iterator[int]:
@@ -114,10 +112,8 @@ def uniform(
     if digits is None:
         return rng.integers(n_tasks, size=(n_trials, size), dtype=index_dtype(n_tasks))
     count, p = digits.shape
-    shape = (n_trials, -(-size // p))
-    numbers = rng.integers(count, size=shape, dtype=np.uint16)
-    tasks = np.take(digits, numbers, axis=0)
-    return tasks.reshape(n_trials, -1)[:, :size]
+    numbers = rng.integers(count, size=(n_trials, -(-size // p)), dtype=np.uint16)
+    return np.take(digits, numbers, axis=0).reshape(n_trials, -1)[:, :size]
 
 
 @functools.cache
@@ -130,9 +126,3 @@ def _digits(n_tasks: int) -> Indices | None:
         return None
     digits = np.indices((n_tasks,) * p, dtype=index_dtype(n_tasks))
     return digits.reshape(p, -1).T.copy()
-
-
-def shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
-    """Return ``n_rows`` random permutations of the tasks."""
-    tasks = np.arange(n_tasks, dtype=index_dtype(n_tasks))
-    return rng.permuted(np.tile(tasks, (n_rows, 1)), axis=1)
