@@ -152,7 +152,7 @@ class WithoutReplacement(Ordering):
         tasks = np.arange(n_tasks, dtype=index_dtype(n_tasks))
         pending = np.empty((n_trials, 0), tasks.dtype)
         for size in block_sizes(k):
-            missing = max(0, -(-(size - pending.shape[1]) // n_tasks))
+            missing = -(-(size - pending.shape[1]) // n_tasks)
             epochs = rng.permuted(np.tile(tasks, (n_trials * missing, 1)), axis=1)
             pending = np.concatenate([pending, epochs.reshape(n_trials, -1)], axis=1)
             yield pending[:, :size]
