@@ -243,7 +243,8 @@ class FixedOrder(_OneOrder):
         values = np.asarray(indices)
         if values.ndim != 1 or values.size == 0:
             raise ValueError(
-                f"indices must be a non-empty vector of task indices, got shape {values.shape}"
+                "indices must be a non-empty vector with one task index per step, got shape"
+                f" {values.shape}"
             )
         if values.dtype.kind not in "iu":
             raise TypeError(

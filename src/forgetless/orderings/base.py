@@ -142,7 +142,7 @@ class Ordering(ABC):
         n_tasks = validate.integer("n_tasks", n_tasks, 1, "an ordering needs at least one task")
         k = validate.integer("k", k, 1, "ask for at least one step")
         if n_trials is None:
-            return self.sample(n_tasks, k, seed, 1)[0]
+            return np.ravel(self.sample(n_tasks, k, seed, 1))
         n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
         return np.concatenate(list(draws(self, n_tasks, k, n_trials, seed)), axis=1)
