@@ -128,7 +128,7 @@ def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
     Section 4.1, upper.
     """
     _at_least(k, 3, "fixed_budget", "1/ln k > 1 below; use schedules.constant")
-    return _gradient_steps(n_steps, -math.expm1(math.log1p(-1 / math.log(k)) / n_steps), square)
+    return _budget(n_steps, 1 / math.log(k), square)
 
 
 @schedule(n_steps=counts, scale=amount(_SCALE, positive=True))
@@ -164,7 +164,7 @@ def increasing_budget(
             f"n_steps={counts[t]} with scale={scale} makes the step size at step {t + 1}"
             f" {relative[t]:.3g}/R², which must be below 1/R²; use n_steps of at least {least}"
         )
-    return _gradient_steps(counts, relative, square)
+    return GradientDescent(counts, relative / (square or 1.0))
 
 
 @schedule(eta=_ETA, noise=_NOISE)
@@ -217,10 +217,8 @@ def minimax_budget(
     >>> fl.schedules.minimax_budget()(3, radius=1.0).step_size.tolist()
     [0.75, 0.5, 0.25]
     """
-    sizes = eta / (1 + noise * math.sqrt(k + 1)) * (np.arange(k, 0, -1) / (k + 1))
-    if n_steps > 1:
-        sizes = -np.expm1(np.log1p(-sizes) / n_steps)
-    return _gradient_steps(n_steps, sizes, square)
+    eta = eta / (1 + noise * math.sqrt(k + 1))
+    return _budget(n_steps, eta * (np.arange(k, 0, -1) / (k + 1)), square)
 
 
 @schedule(n_tasks=count("give the number of tasks in one cycle"))
@@ -293,15 +291,16 @@ def steady(
     coefficients = np.zeros(k)
     if noise == 0:
         return Ridge(coefficients)
+    sizes = np.array([distance, walk])
     with np.errstate(all="ignore"):
-        unit = max(1, tasks.span_dimension) * np.square(np.float64(noise))  # dσ²
-        inverse = np.square(np.float64(distance)) / unit
-        moved = np.square(np.float64(walk)) / unit
-    if not (0 < inverse < math.inf and moved < math.inf and (moved > 0) == (walk > 0)):
+        # D²/(dσ²) and q²/(dσ²)
+        ratios = np.square(sizes) / (max(1, tasks.span_dimension) * np.square(noise))
+    if not np.isfinite(ratios).all() or np.any((ratios > 0) != (sizes > 0)):
         raise ValueError(
             "noise, walk and distance must have ratios of squares that are floats, got"
             f" noise={noise!r}, walk={walk!r}, distance={distance!r}; rescale the data towards 1"
         )
+    inverse, moved = ratios
     for t in range(k):
         coefficients[t] = 1.0 / inverse
         inverse = tasks.mean_remaining(coefficients[t]) * inverse + moved
@@ -340,8 +339,11 @@ def _decay(k: int) -> Floats:
     return np.arange(k + 1, 1, -1) / (k + 1)
 
 
-def _gradient_steps(n_steps: Any, relative: Any, square: float) -> GradientDescent:
-    """Return N steps of size γ from N and γR²; at R = 0, where all steps are the same, γ is γR²."""
+def _budget(n_steps: int, share: Any, square: float) -> GradientDescent:
+    """Return N steps with the factor κ at the radius, 1 − (1 − γR²)^N = ``share``; at R = 0, where
+    all steps are the same, γ is γR².
+    """
+    relative = share if n_steps == 1 else -np.expm1(np.log1p(-share) / n_steps)
     return GradientDescent(n_steps, relative / (square or 1.0))
 
 

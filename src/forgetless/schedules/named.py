@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 import numpy as np
 
@@ -82,9 +82,6 @@ class Named:
         filter_ = self.arguments.get("filter")
         return None if filter_ is None else filter_.horizon
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MAKERS[self.name], tuple(self.arguments.values())
-
     def __repr__(self) -> str:
         values = (f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.name}({', '.join(values)})"
@@ -93,18 +90,15 @@ class Named:
 MAKERS: dict[str, Any] = {}
 """The functions of ``schedules`` by their names."""
 
-P = ParamSpec("P")
 Check = Callable[[str, Any], Any]
 """A function (name, value of an argument) → checked value."""
 
 
-def schedule(
-    **checks: Check,
-) -> Callable[[Callable[Concatenate[int, float, P], Filter]], Callable[P, Named]]:
+def schedule(**checks: Check) -> Callable[[Callable[..., Filter]], Callable[..., Named]]:
     """Return the decorator that turns a formula into a function of its further arguments.
 
-    Every one of them needs a check, by its name. The function checks its arguments at once and
-    returns the schedule; the formula runs when the schedule is called.
+    Every one of them needs a check, by its name and in their order. The function checks its
+    arguments at once and returns the schedule; the formula runs when the schedule is called.
 
     Examples
     --------
@@ -119,19 +113,20 @@ def schedule(
     >>> del MAKERS["growing"]
     """
 
-    def decorator(formula: Callable[Concatenate[int, float, P], Filter]) -> Callable[P, Named]:
+    def decorator(formula: Callable[..., Filter]) -> Callable[..., Named]:
         # What remains to be given: all arguments but k and R².
-        whole = inspect.signature(formula)
-        signature = whole.replace(
-            parameters=list(whole.parameters.values())[2:], return_annotation=Named
-        )
+        _, _, *others = inspect.signature(formula).parameters.values()
+        signature = inspect.Signature(others, return_annotation=Named)
 
         @functools.wraps(formula)
-        def make(*args: P.args, **kwargs: P.kwargs) -> Named:
+        def make(*args: Any, **kwargs: Any) -> Named:
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
-            arguments = {name: checks[name](name, each) for name, each in given.arguments.items()}
-            return Named(formula.__name__, arguments)
+            values = given.arguments
+            return Named(
+                formula.__name__,
+                {name: check(name, values[name]) for name, check in checks.items()},
+            )
 
         make.__signature__ = signature  # type: ignore[attr-defined]
         MAKERS[formula.__name__] = make
@@ -226,9 +221,6 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
         )
     if isinstance(value, numbers.Real | np.ndarray) and not isinstance(value, bool | np.bool_):
         return Ridge(float(value))
-    if inspect.isclass(value) or any(value is make for make in MAKERS.values()):
-        name = value.__name__
-        raise TypeError(f"schedule is {name} itself; make one by calling it: {name}(…)")
     if isinstance(value, Filter | Named):
         return value
     if hasattr(value, "mean_remaining"):
@@ -241,6 +233,9 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
             "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"
             f" {value!r}"
         )
+    if inspect.isclass(value) or value in MAKERS.values():
+        name = value.__name__
+        raise TypeError(f"schedule is {name} itself; make one by calling it: {name}(…)")
     try:
         inspect.signature(value).bind(1, 1.0)
     except TypeError as error:
@@ -287,8 +282,7 @@ def several(value: Any, k: int) -> tuple[list[Any], Labels]:
     elif isinstance(value, list | tuple):
         labels = tuple(range(len(value)))
         items = list(value)
-        plain = [isinstance(each, numbers.Real) and not isinstance(each, bool) for each in items]
-        if len(items) == k != 1 and all(plain):
+        if len(items) == k != 1 and all(isinstance(each, numbers.Real) for each in items):
             raise TypeError(
                 f"schedule is a list of {k} numbers, as many as steps: for λ_1..λ_k use"
                 " fl.schedules.from_coefficients(numbers), and for several schedules of one λ each"
