@@ -44,15 +44,10 @@ __all__ = [
     "task_losses",
 ]
 
-# Every quantity has one name in Python, tables, JSON and on the command line; the text is that of
-# reports.
+# The objectives of ``fl.advise`` in words.
 QUANTITIES = {
     "average_loss": "expected loss over all tasks",
     "seen_loss": "expected loss over the tasks seen",
-    "forgetting": "expected loss degradation since each task was learned",
-    "drift": "expected squared change of outputs since each task was learned",
-    "next_loss": "expected loss on the next task",
-    "distance": "expected squared distance of the weights from the teacher",
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }
@@ -140,11 +135,11 @@ class Given(Outputs):
         self.tasks = tasks
         # Weights of any leading shape; one axis for targets at the end.
         w = as_float("w", weights)
-        tail = (tasks.n_features, *tasks.target_shape)
-        if w.shape[w.ndim - len(tail) :] != tail:
+        tail = tasks.weights_shape
+        n_leading = w.ndim - len(tail)
+        if w.shape[n_leading:] != tail:
             raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
-        leading = w.shape[: w.ndim - len(tail)]
-        self.weights = w.reshape(*leading, tasks.n_features, tasks.n_targets)
+        self.weights = w.reshape(*w.shape[:n_leading], tasks.n_features, tasks.n_targets)
         self.rows = np.swapaxes(self.weights, -1, -2)
         if indices is not None:
             order = FixedOrder(indices)
@@ -196,19 +191,18 @@ def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
         The name among the values of a result.
     """
     # ½‖A w − b‖² is the mean of ½‖s ∘ (V w − V X⁺y)‖² over these tasks.
-    scale = 1 / np.sqrt(tasks.n_tasks)
-    A = scale * tasks.singular_values[:, None] * tasks.singular_vectors
-    b = scale * tasks.singular_values[:, None] * tasks.targets
+    scales = tasks.singular_values[:, None] / np.sqrt(tasks.n_tasks)
+    A = scales * tasks.singular_vectors
+    b = scales * tasks.targets
     # What no weights avoid is added.
     floor = float(tasks.floors.mean())
-    shape = (tasks.n_features, *tasks.target_shape)
 
     def evaluate(now: Any) -> Floats:
-        learned = (now.tasks.n_features, *now.tasks.target_shape)
-        if shape != learned:
+        learned = now.tasks.weights_shape
+        if tasks.weights_shape != learned:
             raise ValueError(
                 f"loss_on must hold tasks with weights of shape {learned}, as those learned, got"
-                f" {shape}; use the same features and targets"
+                f" {tasks.weights_shape}; use the same features and targets"
             )
         return np.asarray(0.5 * now.square(A, b) + floor)
 
@@ -222,9 +216,9 @@ def _mean(sums: Floats, now: Any) -> Floats:
 
 def _per_visit(sums: Floats, visits: Floats) -> Floats:
     """Return means over the visits of each task; NaN before the first."""
-    # Before the first visit there is nothing to compare with.
-    seen = visits > 0
-    return np.where(seen, sums / np.where(seen, visits, 1.0), np.nan)
+    # Before the first visit there is nothing to compare with: 0/0.
+    with np.errstate(invalid="ignore"):
+        return sums / visits
 
 
 # The lambdas are linear in the snapshot, so that expectations pass through.

@@ -288,7 +288,7 @@ def as_ordering(value: Any) -> Ordering:
     """Return the ordering for an ordering or name; draws with replacement for None."""
     if value is None:
         return WithReplacement()
-    known = NAMES.get(value.replace("_", "-")) if isinstance(value, str) else value
+    known = NAMES.get(str(value).replace("_", "-"), value)
     if isinstance(known, Ordering):
         return known
     if inspect.isclass(value) and issubclass(value, Ordering):

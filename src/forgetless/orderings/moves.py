@@ -57,9 +57,7 @@ class Moves:
 
     def check(self, n_sources: int, n_tasks: int) -> None:
         """Raise ValueError unless every one of the states before leads somewhere, to some task."""
-        low = np.min(self.task, initial=0)
-        high = np.max(self.task, initial=0)
-        if low < 0 or high >= n_tasks:
+        if not np.all((self.task >= 0) & (self.task < n_tasks)):
             raise ValueError(f"moves must name tasks in 0..{n_tasks - 1}, got {self.task}")
         # The probabilities of all moves from a state; negative numbers of states have none.
         totals = np.bincount(np.maximum(self.source, 0), self.probability * (self.source >= 0))

@@ -54,19 +54,15 @@ def draws(
     own = generators(shared_seed(seed), n_trials)
     streams = [ordering.blocks(n_tasks, k, TRIALS, rng) for rng in own]
     for size in block_sizes(k):
-        block = np.empty((len(streams) * TRIALS, size), index_dtype(n_tasks))
-        for rows, stream in zip(np.split(block, len(streams)), streams, strict=True):
-            part = np.asarray(next(stream, ()))
-            # Other types would be cut off when they are copied: −1 to 255.
-            whole = part.dtype.kind in "iu" and part.shape == rows.shape
-            if not whole or part.min() < 0 or part.max() >= n_tasks:
-                raise ValueError(
-                    f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
-                    f" {rows.shape}, got dtype {part.dtype} and shape {part.shape} with values up"
-                    f" to {part.max(initial=0)}"
-                )
-            rows[:] = part
-        yield block[:n_trials]
+        block = np.stack([next(stream, ()) for stream in streams])
+        whole = block.dtype.kind in "iu" and block.shape[1:] == (TRIALS, size)
+        if not whole or block.min() < 0 or block.max() >= n_tasks:
+            raise ValueError(
+                f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
+                f" {(TRIALS, size)}, got dtype {block.dtype} and shape {block.shape[1:]} with"
+                f" values up to {block.max(initial=0)}"
+            )
+        yield block.reshape(-1, size)[:n_trials].astype(index_dtype(n_tasks), copy=False)
 
 
 def shared_seed(seed: Any) -> np.random.SeedSequence:

@@ -19,6 +19,7 @@ Wherever a schedule is expected, a filter stands for itself at every step, a num
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,9 @@ from forgetless.schedules.named import (
     Schedule,
     ScheduleLike,
     amount,
-    count,
     counts,
-    filter_itself,
     resolve,
     schedule,
-    tasks_or_ensemble,
 )
 
 __all__ = [
@@ -59,13 +57,7 @@ __all__ = [
 ]
 
 
-_SCALE = "the theorem uses 13/3; smaller values regularize less"
-_STEPS = count("give a whole number of gradient steps")
-_ETA = amount("1 is for labels that one model fits; noise needs less", positive=True, most=1)
-_NOISE = amount("σ√(k+1) is the ratio of the two terms that η balances; 0 if one model fits")
-
-
-@schedule()
+@schedule
 def fixed(k: int, square: float) -> Filter:
     """λ = R²(ln k − 1) at every step: expected loss at most 5 R²D² ln k / k in k ≥ 3 steps.
 
@@ -84,7 +76,7 @@ def fixed(k: int, square: float) -> Filter:
     return Ridge(square * (math.log(k) - 1))
 
 
-@schedule(scale=amount(_SCALE))
+@schedule
 def increasing(k: int, square: float, scale: float = 13 / 3) -> Filter:
     """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3, k ≥ 2.
 
@@ -108,7 +100,7 @@ def increasing(k: int, square: float, scale: float = 13 / 3) -> Filter:
     return Ridge(scale * square / _decay(k))
 
 
-@schedule(n_steps=_STEPS)
+@schedule
 def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
     """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the guarantee of ``fixed``.
 
@@ -131,7 +123,7 @@ def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
     return _budget(n_steps, 1 / math.log(k), square)
 
 
-@schedule(n_steps=counts, scale=amount(_SCALE, positive=True))
+@partial(schedule, n_steps=counts, scale=amount("smaller values regularize less", positive=True))
 def increasing_budget(
     k: int, square: float, n_steps: int | Sequence[int] = 1, scale: float = 13 / 3
 ) -> Filter:
@@ -167,7 +159,7 @@ def increasing_budget(
     return GradientDescent(counts, relative / (square or 1.0))
 
 
-@schedule(eta=_ETA, noise=_NOISE)
+@schedule
 def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filter:
     """λ_t = R²((k+1)/(η(k+1−t)) − 1), with η = 1 λ_t = R²t/(k+1−t): the optimal worst case.
 
@@ -204,7 +196,7 @@ def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filt
     return Ridge(relative * square)
 
 
-@schedule(n_steps=_STEPS, eta=_ETA, noise=_NOISE)
+@schedule
 def minimax_budget(
     k: int, square: float, n_steps: int = 1, eta: float = 1.0, noise: float = 0.0
 ) -> Filter:
@@ -221,7 +213,7 @@ def minimax_budget(
     return _budget(n_steps, eta * (np.arange(k, 0, -1) / (k + 1)), square)
 
 
-@schedule(n_tasks=count("give the number of tasks in one cycle"))
+@schedule
 def cyclic(k: int, square: float, n_tasks: int) -> Filter:
     """λ = 2MR²√ln(k/M) at every step, for M = ``n_tasks`` in a fixed cyclic order and k > M steps.
 
@@ -240,10 +232,7 @@ def cyclic(k: int, square: float, n_tasks: int) -> Filter:
     return Ridge(2 * n_tasks * square * math.sqrt(math.log(k / n_tasks)))
 
 
-@schedule(
-    length=amount("give a part of the steps, such as 1/8", positive=True, most=1),
-    scale=amount("1 averages the tail; 0 has no ramp"),
-)
+@schedule
 def end_ramp(k: int, square: float, length: float = 1 / 8, scale: float = 1.0) -> Filter:
     """λ_t = 0 first, then scale · R² · j at the j-th of the last ``length`` · k steps.
 
@@ -261,12 +250,7 @@ def end_ramp(k: int, square: float, length: float = 1 / 8, scale: float = 1.0) -
     return Ridge(scale * square * np.maximum(0.0, np.arange(1, k + 1) - before))
 
 
-@schedule(
-    tasks=tasks_or_ensemble,
-    noise=amount("0 is for labels without noise"),
-    walk=amount("0 is for a solution that stays"),
-    distance=amount("it is that of the start from the solution", positive=True),
-)
+@schedule
 def steady(
     k: int, _square: float, tasks: Any, noise: float, walk: float = 0.0, distance: float = 1.0
 ) -> Filter:
@@ -307,7 +291,7 @@ def steady(
     return Ridge(coefficients)
 
 
-@schedule(filter=filter_itself)
+@schedule
 def constant(_k: int, _square: float, filter: Filter) -> Filter:
     """φ_t = φ, one filter for every k and R.
 

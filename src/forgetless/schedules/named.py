@@ -94,45 +94,39 @@ Check = Callable[[str, Any], Any]
 """A function (name, value of an argument) → checked value."""
 
 
-def schedule(**checks: Check) -> Callable[[Callable[..., Filter]], Callable[..., Named]]:
-    """Return the decorator that turns a formula into a function of its further arguments.
+def schedule(formula: Callable[..., Filter], **own: Check) -> Callable[..., Named]:
+    """Return the function of the further arguments of a formula that returns the schedule.
 
-    Every one of them needs a check, by its name and in their order. The function checks its
-    arguments at once and returns the schedule; the formula runs when the schedule is called.
+    Every one of them needs a check, by its name: in ``CHECKS``, or its ``own``. The function checks
+    its arguments at once; the formula runs when the schedule is called.
 
     Examples
     --------
     >>> from forgetless import Ridge
-    >>> @schedule(power=amount("1 is a linear schedule"))
-    ... def growing(k, square, power=1.0):
-    ...     return Ridge(square * np.arange(1, k + 1) ** power)
+    >>> @schedule
+    ... def growing(k, square, scale=1.0):
+    ...     return Ridge(scale * square * np.arange(1, k + 1))
     >>> growing(2)
-    growing(power=2.0)
+    growing(scale=2.0)
     >>> growing(2)(3, radius=2.0).coefficient.tolist()
-    [4.0, 16.0, 36.0]
+    [8.0, 16.0, 24.0]
     >>> del MAKERS["growing"]
     """
+    checks = CHECKS | own
+    # What remains to be given: all arguments but k and R².
+    _, _, *others = inspect.signature(formula).parameters.values()
+    signature = inspect.Signature(others, return_annotation=Named)
 
-    def decorator(formula: Callable[..., Filter]) -> Callable[..., Named]:
-        # What remains to be given: all arguments but k and R².
-        _, _, *others = inspect.signature(formula).parameters.values()
-        signature = inspect.Signature(others, return_annotation=Named)
+    @functools.wraps(formula)
+    def make(*args: Any, **kwargs: Any) -> Named:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        arguments = {name: checks[name](name, each) for name, each in given.arguments.items()}
+        return Named(formula.__name__, arguments)
 
-        @functools.wraps(formula)
-        def make(*args: Any, **kwargs: Any) -> Named:
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            values = given.arguments
-            return Named(
-                formula.__name__,
-                {name: check(name, values[name]) for name, check in checks.items()},
-            )
-
-        make.__signature__ = signature  # type: ignore[attr-defined]
-        MAKERS[formula.__name__] = make
-        return make
-
-    return decorator
+    make.__signature__ = signature  # type: ignore[attr-defined]
+    MAKERS[formula.__name__] = make
+    return make
 
 
 def amount(hint: str, *, positive: bool = False, most: float = math.inf) -> Check:
@@ -172,6 +166,21 @@ def tasks_or_ensemble(name: str, value: Any) -> Any:
     if not hasattr(value, "mean_remaining"):
         raise TypeError(f"{name} must be a TaskCollection or an ensemble, got {value!r}")
     return value
+
+
+CHECKS: dict[str, Check] = {
+    "distance": amount("it is that of the start from the solution", positive=True),
+    "eta": amount("1 is for labels that one model fits; noise needs less", positive=True, most=1),
+    "filter": filter_itself,
+    "length": amount("give a part of the steps, such as 1/8", positive=True, most=1),
+    "n_steps": count("give a whole number of gradient steps"),
+    "n_tasks": count("give the number of tasks in one cycle"),
+    "noise": amount("0 is for labels without noise"),
+    "scale": amount("smaller values regularize less, 0 not at all"),
+    "tasks": tasks_or_ensemble,
+    "walk": amount("0 is for a solution that stays"),
+}
+"""The checks of arguments by their names."""
 
 
 def _of_length(filter_: Filter, k: int) -> Filter:

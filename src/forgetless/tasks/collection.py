@@ -47,7 +47,9 @@ class TaskCollection:
     n_tasks, n_features : int
         M and d.
     target_shape : tuple
-        () for y of shape (n,), (c,) for y of shape (n, c); weights have shape (d,) + target_shape.
+        () for y of shape (n,), (c,) for y of shape (n, c).
+    weights_shape : tuple
+        (d,) or (d, c).
     n_targets : int
         c; 1 for y of shape (n,).
     singular_vectors : array of shape (Σr, d)
@@ -99,6 +101,7 @@ class TaskCollection:
         self.n_tasks = len(self._tasks)
         self.n_features = X.shape[1]
         self.target_shape: tuple[int, ...] = y.shape[1:]
+        self.weights_shape = (self.n_features, *self.target_shape)
         self.n_targets = math.prod(self.target_shape)
         self.ranks = np.array([task.rank for task in self])
         self.offsets = np.append(0, np.cumsum(self.ranks))
@@ -172,10 +175,10 @@ class TaskCollection:
         [0.0, 1.0]
         """
         w = as_float("start", start)
-        shape = (self.n_features, *self.target_shape)
-        if w.shape != shape:
+        if w.shape != self.weights_shape:
             raise ValueError(
-                f"start must have shape {shape}, like the weights of these tasks, got {w.shape}"
+                f"start must have shape {self.weights_shape}, like the weights of these tasks, got"
+                f" {w.shape}"
             )
         return self._like(task.shifted(w) for task in self)
 
@@ -230,7 +233,7 @@ class TaskCollection:
     @cached_property
     def _least_norm(self) -> Floats:
         z = linalg.joint_solution(self.span_vectors, self.targets, self.singular_values, self.radii)
-        return np.reshape(self.span @ z, (self.n_features, *self.target_shape))
+        return np.reshape(self.span @ z, self.weights_shape)
 
     @cached_property
     def residual(self) -> float:
@@ -265,12 +268,10 @@ class TaskCollection:
         """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
         ``.safetensors``.
         """
-        arrays = {
-            "X": np.concatenate([X for X, _ in self]),
-            "y": np.concatenate([y for _, y in self]),
-            "rows": np.array([len(X) for X, _ in self], dtype=np.int64),
-        }
-        write(path, "tasks", {"noise": self.noise, "walk": self.walk}, arrays)
+        X, y = map(np.concatenate, zip(*self, strict=True))
+        rows = np.array([len(task.X) for task in self])
+        disturbance = {"noise": self.noise, "walk": self.walk}
+        write(path, "tasks", disturbance, {"X": X, "y": y, "rows": rows})
 
     def __len__(self) -> int:
         return self.n_tasks
