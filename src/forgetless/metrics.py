@@ -250,8 +250,8 @@ weights = Metric(
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 """The metrics that ``simulate`` records by default."""
 
-_ALL = (average_loss, seen_loss, forgetting, drift, next_loss, distance)
-NAMED = {each.name: each for each in (*_ALL, task_losses, task_forgetting, task_drift, weights)}
+_WHOLE = (average_loss, seen_loss, forgetting, drift, next_loss, distance, weights)
+NAMED = {each.name: each for each in (*_WHOLE, task_losses, task_forgetting, task_drift)}
 """All metrics that can be asked for by name."""
 
 

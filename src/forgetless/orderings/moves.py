@@ -49,9 +49,8 @@ class Moves:
             )
         # Moves to the same state lie together, as the compiled loops need them.
         order = np.argsort(target, kind="stable")
-        self.source = np.asarray(source, dtype=np.int64)[order]
-        self.target = np.asarray(target, dtype=np.int64)[order]
-        self.task = np.asarray(task, dtype=np.int64)[order]
+        indices = np.array([source, target, task], dtype=np.int64)
+        self.source, self.target, self.task = np.take(indices, order, axis=1)
         self.probability = np.asarray(probability, dtype=np.float64)[order]
         self.n_targets = max(n_targets, int(np.max(self.target, initial=-1)) + 1)
 

@@ -146,10 +146,10 @@ def count(hint: str) -> Check:
     return lambda name, value: validate.integer(name, value, 1, hint)
 
 
-def counts(name: str, value: Any) -> int | list[int]:
-    """Return one positive integer, or one per step."""
+def counts(name: str, value: Any) -> Any:
+    """Return one positive integer, or a list of one per step."""
     checked = validate.integers_per_step(name, value, "give whole numbers of gradient steps")
-    return checked if isinstance(checked, int) else checked.tolist()
+    return np.array(checked).tolist()
 
 
 def filter_itself(name: str, value: Any) -> Filter:

@@ -284,19 +284,14 @@ class TaskCollection:
         return self._like(found) if isinstance(found, tuple) else found
 
     def __repr__(self) -> str:
-        parts = {
-            "n_tasks": self.n_tasks,
-            "n_features": self.n_features,
-            "n_targets": self.n_targets if self.target_shape else 0,
-            "rows": _range([len(X) for X, _ in self]),
-            "ranks": _range(self.ranks),
-            "radius": f"{self.radius:.4g}",
-            "noise": self.noise,
-            "walk": self.walk,
-        }
-        # What is zero is left out.
-        shown = ", ".join(f"{name}={value}" for name, value in parts.items() if value)
-        return f"TaskCollection({shown})"
+        shape = f"n_tasks={self.n_tasks}, n_features={self.n_features}"
+        targets = f", n_targets={self.n_targets}" if self.target_shape else ""
+        rows = _range([len(X) for X, _ in self])
+        about = f"{shape}{targets}, rows={rows}, ranks={_range(self.ranks)}"
+        # What disturbs the labels, if anything does.
+        noise = f", noise={self.noise:g}" if self.noise else ""
+        walk = f", walk={self.walk:g}" if self.walk else ""
+        return f"TaskCollection({about}, radius={self.radius:.4g}{noise}{walk})"
 
 
 def _range(counts: Any) -> str:

@@ -126,11 +126,10 @@ def _check_pair(X: Floats, y: Floats, name: str) -> None:
             f"X and y of {name} must have the same number of rows, got {len(X)} and {len(y)}; give"
             " one target row per row of X"
         )
-    for letter, array in (("X", X), ("y", y)):
-        if 0 in array.shape[1:]:
-            raise ValueError(
-                f"{letter} of {name} must have at least one column, got shape {array.shape}"
-            )
+    if 0 in X.shape[1:] + y.shape[1:]:
+        raise ValueError(
+            f"X and y of {name} must have at least one column, got shapes {X.shape} and {y.shape}"
+        )
 
 
 def as_task(pair: Any, m: int) -> Task:
