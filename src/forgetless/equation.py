@@ -122,7 +122,7 @@ def _step_once(
 
 
 @few_threads(lambda X, *_: gram_work(X.shape))
-def change(X: Any, residual: Floats, filter: Filter) -> Floats:
+def change(X: Any, residual: Floats, filter: Filter) -> Array:
     """Return g(XᵀX) Xᵀ r, the change of the weights by one step on one task, of shape (d, c).
 
     The smaller Gram matrix is factorized where the filter is strong enough to hide its rounding,
@@ -150,7 +150,7 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
     if not SAFE * float(gram.trace()) <= strength < np.inf:
         U, s, V = spectrum(X.toarray() if sparse.issparse(X) else X)
         gains = filter.table(s**2)[0] / s
-        return np.asarray(V.T @ (gains[:, None] * (U.T @ residual)))
+        return V.T @ (gains[:, None] * (U.T @ residual))
     right = residual if is_dual else X.T @ residual
     if isinstance(filter, Ridge):
         gram.flat[:: len(gram) + 1] += strength
@@ -166,7 +166,7 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
         slope = np.full(len(xi), 1.0 / strength)
         np.divide(filter.table(xi)[0], xi, out=slope, where=xi > 0)
         solved = Q @ (slope[:, None] * (Q.T @ right))
-    return np.asarray(X.T @ solved if is_dual else solved)
+    return X.T @ solved if is_dual else solved
 
 
 @few_threads(lambda X: gram_work(X.shape))

@@ -219,7 +219,7 @@ class Ridge(Filter):
     Levinstein et al. (2025), Algorithm 1 (regularized continual linear regression).
     """
 
-    coefficient: float | NDArray[np.float64]
+    coefficient: float | Floats
 
     def __post_init__(self) -> None:
         hint = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
@@ -267,7 +267,7 @@ class GradientDescent(Filter):
     """
 
     n_steps: int | NDArray[np.int64]
-    step_size: float | NDArray[np.float64]
+    step_size: float | Floats
 
     def __post_init__(self) -> None:
         hint = "round the budget to a whole number of gradient steps"

@@ -197,21 +197,21 @@ def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
     # What no weights avoid is added.
     floor = float(tasks.floors.mean())
 
-    def evaluate(now: Any) -> Floats:
+    def evaluate(now: Any) -> Array:
         learned = now.tasks.weights_shape
         if tasks.weights_shape != learned:
             raise ValueError(
                 f"loss_on must hold tasks with weights of shape {learned}, as those learned, got"
                 f" {tasks.weights_shape}; use the same features and targets"
             )
-        return np.asarray(0.5 * now.square(A, b) + floor)
+        return 0.5 * now.square(A, b) + floor
 
     return Metric(name, evaluate, affine=True)
 
 
-def _mean(sums: Floats, now: Any) -> Floats:
+def _mean(sums: Floats, now: Any) -> Array:
     """Return the mean over all steps; NaN before the first."""
-    return np.asarray(sums.sum(-1) / (now.n_steps or np.nan))
+    return sums.sum(-1) / (now.n_steps or np.nan)
 
 
 def _per_visit(sums: Floats, visits: Floats) -> Floats:

@@ -130,7 +130,7 @@ def _added(n_tasks: int, size: int) -> Moves:
 
 
 @functools.lru_cache(maxsize=2)
-def _sets(n_tasks: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _sets(n_tasks: int, size: int) -> tuple[NDArray[Any], ...]:
     """Return all sets of ``size`` tasks, a row each, and the number of the set that each of them is
     without each of its tasks.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from forgetless import _validate as validate
@@ -65,39 +66,34 @@ def draws(
         yield block.reshape(-1, size)[:n_trials].astype(index_dtype(n_tasks), copy=False)
 
 
-def shared_seed(seed: Any) -> np.random.SeedSequence:
+def shared_seed(seed: Any) -> SeedSequence:
     """Return the seed of all orders and all noise of a call; a Generator is advanced by a draw."""
-    if isinstance(seed, np.random.SeedSequence):
+    if isinstance(seed, SeedSequence):
         return seed
-    if isinstance(seed, np.random.Generator):
+    if isinstance(seed, Generator):
         seed = int(seed.integers(2**63))
     if seed is not None:
         seed = validate.integer("seed", seed, 0, "use None for another one in every call", math.inf)
-    return np.random.SeedSequence(seed)
+    return SeedSequence(seed)
 
 
-def generators(
-    seed: np.random.SeedSequence, n_trials: int, *stream: int
-) -> list[np.random.Generator]:
+def generators(seed: SeedSequence, n_trials: int, *stream: int) -> list[Generator]:
     """Return one generator for every ``TRIALS`` trials; other streams are independent of these.
 
     A generator always draws for all of its trials, so that trial i is the same whatever
     ``n_trials`` is; those of orders have the key (group,), those of noise one number more.
     """
-    found = []
-    for group in range(-(-n_trials // TRIALS)):
-        # Children are built by number: spawn() would change the caller's SeedSequence.
-        key = (*seed.spawn_key, group, *stream)
-        child = np.random.SeedSequence(seed.entropy, spawn_key=key)
-        found.append(np.random.Generator(np.random.PCG64(child)))
-    return found
+    # Children are built by number: spawn() would change the caller's SeedSequence.
+    keys = [(*seed.spawn_key, group, *stream) for group in range(-(-n_trials // TRIALS))]
+    children = [SeedSequence(seed.entropy, spawn_key=key) for key in keys]
+    return [Generator(PCG64(child)) for child in children]
 
 
 def uniform(
     n_tasks: int,
     n_trials: int,
     size: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Indices:
     """Return uniform indices of shape (n_trials, size).
 

@@ -187,9 +187,9 @@ class TaskCollection:
         return TaskCollection(tasks, noise=self.noise, walk=self.walk)
 
     @cached_property
-    def gram(self) -> Floats:
+    def gram(self) -> Array:
         """Inner products of all singular vectors, of shape (Σr, Σr)."""
-        return np.asarray(self.singular_vectors @ self.singular_vectors.T)
+        return self.singular_vectors @ self.singular_vectors.T
 
     @cached_property
     def span(self) -> Floats:
@@ -202,10 +202,10 @@ class TaskCollection:
         return int(self.span.shape[1])
 
     @cached_property
-    def span_vectors(self) -> Floats:
+    def span_vectors(self) -> Array:
         """The singular vectors in coordinates of the joint span, of shape (Σr, q)."""
-        everything = self.span_dimension == self.n_features
-        return self.singular_vectors if everything else self.singular_vectors @ self.span
+        whole = self.span_dimension == self.n_features
+        return self.singular_vectors if whole else self.singular_vectors @ self.span
 
     def by_task(self, values: Floats) -> Floats:
         """Return sums of values (..., Σr) over the singular vectors of each task: (..., M)."""
