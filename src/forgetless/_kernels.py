@@ -1,12 +1,10 @@
-"""The compiled loops: ``push`` carries second moments along a chain, ``run_trials`` makes random
-runs.
+"""Compiled loops: ``push`` carries moments along a chain of tasks, ``run_trials`` makes runs.
 
-What takes time happens here; the rest is NumPy on small arrays. numba compiles the functions at
-their first call and keeps the result on disk. Where it cannot be imported the same functions run as
-they are, a hundred times slower, after one warning (none if FORGETLESS_NUMBA=never is set). All
-release the GIL, so that ``in_threads`` may use several processors. The loops are long on purpose: a
-call within them, or a view of a row that gets a name, costs reference counts of 5 to 10 ns each,
-where a step takes 10 to 200.
+numba compiles the functions at their first call and keeps the result on disk. Where it cannot be
+imported they run as they are, a hundred times slower, after one warning (none if
+FORGETLESS_NUMBA=never is set). All release the GIL, so that ``in_threads`` may use several
+processors. The loops are long on purpose: a call within them, or a view of a row that gets a name,
+costs reference counts of 5 to 10 ns each, where a step takes 10 to 200.
 """
 
 import os
@@ -24,6 +22,7 @@ _SMALL = 1500
 
 _WORTH_THREADS = 1e5
 """Multiplications from which on a second thread gains more than it costs to wake it."""
+
 _OPTIONS: Any = {"fastmath": {"reassoc", "contract"}, "nogil": True, "error_model": "numpy"}
 """Of numba: sums may be reordered, but infinities stay what they are."""
 
@@ -102,14 +101,12 @@ def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twi
 
     since A + Aᵀ = Lᵀφ T + Tᵀφ L − Lᵀφ K φ L. Only one triangle of it is kept and then mirrored: an
     antisymmetric rounding error would never be contracted. Label noise of variance n_j along
-    singular vector j adds n_j to K_jj, times the probability of the state, which is the entry
-    ``one`` of S.
+    singular vector j adds n_j to K_jj, times the probability of the state, the entry ``one`` of S.
 
     S (states, Q, B, Q) holds the moments of B schedules, with the schedules *in the middle*: both
     large products are then single products of Q × BQ matrices, and the small ones run over
     contiguous rows. Consecutive moves between the same two states form one run, whose tasks share
-    these products (``Moves.table``). L and R may have fewer columns than S: they act on the leading
-    coordinates.
+    these products (``Moves.table``). L and R may have fewer columns than S: the leading ones.
     """
     runs_of, starts, source, task, probability, offsets = moves
     Q = S.shape[1]
@@ -266,12 +263,8 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
     """Make the steps of ``order`` (n, T) on the weights w (n, d) of runs low..high − 1, in place.
 
     One step is w ← w − Vᵀ φ ∘ (V w − t); t of run i is column i modulo c of ``targets``, so that
-    several targets are runs of their own. Each of the other arguments may be None, and then its
-    branches are not compiled:
-
-    The loop over groups of four runs is outside of that over steps, so that the weights of a group
-    stay in the cache for a whole block of steps. For tasks of one row a step is one inner product
-    and one sum of vectors. Otherwise all errors e = V w − t of the task come first.
+    several targets are runs of their own. Groups of four runs make all steps, then the next four.
+    Each of the other arguments may be None, and then its branches are not compiled:
 
     average : the average (n, d) of every run and the gains (T,) of its updates.
     visits : for metrics of the path, the number of visits of each task (n, M), and mean (n, Σr) and

@@ -109,7 +109,9 @@ def _step_once(
     else:
         X = as_float("X", X)
     y = as_float("y", y)
-    if X.ndim != 2 or y.shape != (X.shape[0], *w.shape[1:]) or w.shape[:1] != X.shape[1:]:
+    targets = w.shape[1:]
+    fits = X.ndim == 2 and w.shape[:1] == X.shape[1:]
+    if not fits or y.shape != (X.shape[0], *targets):
         raise ValueError(
             "X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes"
             f" {tuple(X.shape)}, {y.shape} and {w.shape}"
@@ -154,8 +156,11 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
     right = residual if is_dual else X.T @ residual
     if isinstance(filter, Ridge):
         gram.flat[:: len(gram) + 1] += strength
-        # One row or feature is one division, without the rounding of a square root.
-        solved = right / gram if len(gram) == 1 else lapack.dposv(gram, right, lower=1)[1]
+        if len(gram) == 1:
+            # One row or feature is one division, without the rounding of a square root.
+            solved = right / gram
+        else:
+            solved = lapack.dposv(gram, right, lower=1)[1]
     else:
         xi, Q = np.linalg.eigh(gram)
         xi = np.maximum(xi, 0.0)
@@ -171,7 +176,9 @@ def norm(X: Any) -> float:
     """Return ‖X‖₂, the largest singular value of one task."""
     if _is_large(X):
         return float(svds(X, k=1, return_singular_vectors=False)[0])
-    largest = float(np.linalg.eigvalsh(_gram(X))[-1]) if min(X.shape) else 0.0
+    if not min(X.shape):
+        return 0.0
+    largest = float(np.linalg.eigvalsh(_gram(X))[-1])
     return float(np.sqrt(max(largest, 0.0)))
 
 

@@ -20,6 +20,7 @@ Im f(x + iε)/ε is f'(x) without cancellation, exact to rounding for ε = 1e-10
 import copy
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -73,11 +74,12 @@ class Filter(ABC):
 
     def derivatives(self, eigenvalues: Array) -> dict[str, Array]:
         """Return ∂φ(ξ)/∂θ elementwise, by the name of each field θ that is a number."""
-        real = {name: value for name, value in self.parameters.items() if _is_real(value)}
         slopes = {}
-        for name, value in real.items():
-            moved = self.replaced(**{name: np.asarray(value) + 1j * _EPSILON})
-            slopes[name] = self._imaginary(moved.factors(eigenvalues))
+        for name, value in self.parameters.items():
+            numbers = np.asarray(value)
+            if numbers.dtype.kind in "iuf":
+                moved = self.replaced(**{name: numbers + 1j * _EPSILON})
+                slopes[name] = self._imaginary(moved.factors(eigenvalues))
         return slopes
 
     def strength(self) -> float | Floats:
@@ -115,9 +117,7 @@ class Filter(ABC):
     def broadcast(self, eigenvalues: Array) -> Self:
         """Return the filter whose methods take ``eigenvalues`` to one row of values per step."""
         shape = (-1,) + (1,) * np.ndim(eigenvalues)
-        return self.replaced(
-            **{name: np.reshape(value, shape) for name, value in self._per_step().items()}
-        )
+        return self._changed(lambda value: np.reshape(value, shape))
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -142,7 +142,12 @@ class Filter(ABC):
 
     def __getitem__(self, steps: int | slice) -> Self:
         """Return the filter of one step, counted from 0, or of a range of steps."""
-        return self.replaced(**{name: value[steps] for name, value in self._per_step().items()})
+        return self._changed(lambda value: value[steps])
+
+    def _changed(self, change: Callable[[Any], Any]) -> Self:
+        """Return the filter with a change of every field that has a value per step."""
+        changed = {name: change(value) for name, value in self._per_step().items()}
+        return self.replaced(**changed)
 
     def replaced(self, **values: Any) -> Self:
         """Return the filter with other values of some fields, which are not checked."""
@@ -155,7 +160,8 @@ class Filter(ABC):
         if type(other) is not type(self):
             return NotImplemented
         theirs = other.parameters
-        return all(np.array_equal(value, theirs[name]) for name, value in self.parameters.items())
+        mine = self.parameters
+        return all(np.array_equal(value, theirs[name]) for name, value in mine.items())
 
     def __hash__(self) -> int:
         return hash(type(self))
@@ -171,10 +177,6 @@ class Filter(ABC):
                 " differentiated; override strength and derivatives for any other formula"
             )
         return np.asarray(values.imag / _EPSILON, dtype=np.float64)
-
-
-def _is_real(value: Any) -> bool:
-    return not isinstance(value, bool) and np.asarray(value).dtype.kind in "iuf"
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +289,8 @@ class GradientDescent(Filter):
     def remaining(self, eigenvalues: Array) -> Array:
         u = np.asarray(self.step_size * np.asarray(eigenvalues))
         with np.errstate(all="ignore"):
-            return np.where(u < 1, np.exp(self.n_steps * np.log1p(-u)), (1.0 - u) ** self.n_steps)
+            contracting = np.exp(self.n_steps * np.log1p(-u))
+            return np.where(u < 1, contracting, (1.0 - u) ** self.n_steps)
 
     def derivatives(self, eigenvalues: Array) -> dict[str, Array]:
         # Not by N, which is a whole number: ∂φ/∂γ = Nξ(1 − γξ)^{N−1}

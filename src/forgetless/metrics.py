@@ -142,12 +142,10 @@ class Given(Outputs):
         tail = (tasks.n_features, *tasks.target_shape)
         if w.shape[w.ndim - len(tail) :] != tail:
             raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
-        self.weights = w.reshape(*w.shape[: w.ndim - len(tail)], *tail[:1], tasks.n_targets)
-        # x = s ∘ (V w − V X⁺y), from which all losses follow.
+        leading = w.shape[: w.ndim - len(tail)]
+        self.weights = w.reshape(*leading, tasks.n_features, tasks.n_targets)
         self.rows = np.swapaxes(self.weights, -1, -2)
-        errors = np.swapaxes(tasks.singular_vectors @ self.weights - tasks.targets, -1, -2)
-        self.path = errors * tasks.singular_values
-        self.outputs = self.path
+        self.path = self.outputs
         if indices is not None:
             self.order = _order(tasks, indices)
             self.n_steps = len(self.order)
@@ -179,8 +177,9 @@ class Given(Outputs):
             rows = slice(*self.tasks.offsets[m : m + 2])
             # Mean and spread of the outputs right after the visits of the task.
             visits = self.path[self.order == m][..., rows]
-            self.means[:, rows] = visits.mean(0)
-            self.spreads[m] = ((visits - visits.mean(0)) ** 2).sum()
+            mean = visits.mean(axis=0)
+            self.means[:, rows] = mean
+            self.spreads[m] = np.sum((visits - mean) ** 2)
 
 
 def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> NDArray[np.int64]:

@@ -93,9 +93,11 @@ def _recorded(
             for b, filter_ in enumerate(problem.filters):
                 weights[b] = _stepped(weights[b], X, y, filter_[t], law.spectrum.rank)
         done = step
-        found = {"weights": weights.copy()}
+        found = {}
         for name in problem.metrics:
-            if name != "weights":
+            if name == "weights":
+                found[name] = weights.copy()
+            else:
                 found[name] = law.evaluate(name, problem.k, step, squares)
         yield found
 

@@ -83,8 +83,11 @@ class Ensemble(Law):
             moments = self.moments(filter_)
             every = second_moments(self, moments, problem.k + 1, problem.steps[-1])
             for name, curve in curves.items():
-                steps = problem.steps
-                curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
+                points = []
+                for step in problem.steps:
+                    squares = every[step].__getitem__
+                    points.append(self.evaluate(name, problem.k, step, squares))
+                curve.append(points)
         values = {name: np.array(curve) for name, curve in curves.items()}
         error = _ERROR + 8.0 * problem.k * float(np.finfo(float).eps)
         errors = dict.fromkeys(values, error)
@@ -267,7 +270,8 @@ def _optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     grid = np.arange(low, math.log(1e9 * k * square), 2.0)
     near = min(grid, key=of_constant)
     bounds = (max(near - 2.0, low), near + 2.0)
-    found = minimize_scalar(of_constant, bounds=bounds, options={"xatol": 1e-7})
+    options = {"xatol": 1e-7}
+    found = minimize_scalar(of_constant, bounds=bounds, method="bounded", options=options)
     constant: Filter = Ridge(math.exp(found.x))
     if loss(Projection()) <= (1.0 + _EQUAL) * found.fun:
         constant = Projection()

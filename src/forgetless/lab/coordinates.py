@@ -112,11 +112,11 @@ class Coordinates:
     def _missing(self) -> Floats:
         """Return e of the reference w⋆: exactly zero if one model fits all tasks up to rounding."""
         tasks = self.tasks
-        missing = tasks.targets - tasks.singular_vectors @ self.reference
+        missing = tasks.missing(self.reference)
         size = np.abs(tasks.targets) + np.linalg.norm(self.reference, axis=0)
         rounding = _FITS * (tasks.radii[:, None] * size + tasks.sizes)
         if np.any(np.abs(missing) > rounding / tasks.singular_values[:, None]):
-            return np.asarray(missing)
+            return missing
         # Stated errors count what is taken for rounding here.
         self.dropped = np.abs(missing)
         return np.zeros_like(missing)

@@ -15,6 +15,9 @@ from forgetless.lab.coordinates import Maps
 from forgetless.lab.problem import Problem
 from forgetless.orderings import Moves
 
+_REPEATED = 6
+"""Squares that are not made: a product of matrices takes as long as some 60 with a vector."""
+
 
 class Powers:
     """P^(2^i) of the matrices P of B schedules, each of shape (B, n, n).
@@ -39,12 +42,14 @@ class Powers:
         n = len(self.rows)
         # The basis matrices e_x e_yᵀ + e_y e_xᵀ, one in every lane: column j of P is the image of
         # the one in lane j.
-        basis = self._matrices(np.eye(n)[:, :, None], np.zeros((1, Q, n, Q)))
+        entries = np.eye(n)[:, :, None]
+        basis = self._matrices(entries, np.zeros((1, Q, n, Q)))
         images = []
         for factors in phi.T:
             S = basis
             for each in moves:
-                S = carry(S, each, maps, np.repeat(factors[:, None], n, axis=1))
+                lanes = np.repeat(factors[:, None], n, axis=1)
+                S = carry(S, each, maps, lanes)
             images.append(S[0, self.rows, :, self.columns])
         self.squares = [np.stack(images)]
 
@@ -72,7 +77,8 @@ class Powers:
         # Multiplications of the squarings and of the first period, against those of all steps.
         states = ordering.n_states(tasks.n_tasks, k)
         step = 3.0 * states * (len(maps.left) * Q * Q / period + 1000)
-        if n**3 * np.log2(k / period + 2) + n * period * step > k * step:
+        squarings = n**3 * np.log2(k / period + 2)
+        if squarings + n * period * step > k * step:
             return None
         moves = [ordering.moves(tasks.n_tasks, t) for t in range(period)]
         if back:
@@ -81,7 +87,8 @@ class Powers:
 
     def advanced(self, S: Floats, n_steps: int) -> Floats:
         """Return the moments S (1, Q, B, Q) after some periods of ``n_steps`` in all."""
-        return self._matrices(self._power(self._entries(S), n_steps // self.period), S)
+        n_periods = n_steps // self.period
+        return self._matrices(self._power(self._entries(S), n_periods), S)
 
     def summed(self, N: Floats, n_steps: int) -> Floats:
         """Return (I + P + … + P^(n − 1)) N for n periods, for errors that are made in each.
@@ -101,10 +108,13 @@ class Powers:
         return self._matrices(total, N)
 
     def _power(self, x: Floats, n: int) -> Floats:
-        """Return Pⁿ x."""
-        for bit in range(n.bit_length()):
+        """Return Pⁿ x: the last squares would cost more than so many products with x."""
+        top = max(0, n.bit_length() - _REPEATED)
+        for bit in range(top):
             if n >> bit & 1:
                 x = self._square(bit) @ x
+        for _ in range(n >> top):
+            x = self._square(top) @ x
         return x
 
     def _square(self, bit: int) -> Floats:

@@ -81,7 +81,8 @@ class Curves(Printed):
         axes = {}
         for name, value in values.items():
             own = NAMED[name].axes if name in NAMED else ()
-            own = own or (("task",) if name.startswith("task") else ("feature", "target"))
+            if not own:
+                own = ("task",) if name.startswith("task") else ("feature", "target")
             axes[name] = (*coordinates, *own)[: value.ndim]
         return cls(values, axes, coordinates, estimate)
 
@@ -163,7 +164,9 @@ class Curves(Printed):
         """Return a metric with the axis of trials first; of length 1 if there is none."""
         value: Floats = getattr(self, metric)
         axes = self.axes[metric]
-        return np.moveaxis(value, axes.index("trial"), 0) if "trial" in axes else value[None]
+        if "trial" not in axes:
+            return value[None]
+        return np.moveaxis(value, axes.index("trial"), 0)
 
     @property
     def scalars(self) -> list[str]:
@@ -179,8 +182,8 @@ class Curves(Printed):
         places = np.indices([len(each) for each in self.coordinates.values()])
         columns: dict[str, Any] = {}
         for (axis, known), at in zip(self.coordinates.items(), places, strict=True):
-            labels = np.array(known, dtype=object if isinstance(known[0], str) else None)
-            columns[axis] = labels[at]
+            kind = object if isinstance(known[0], str) else None
+            columns[axis] = np.array(known, dtype=kind)[at]
         return frame(columns | {name: self.values[name] for name in self.scalars})
 
     def table(self) -> Table:
@@ -192,15 +195,17 @@ class Curves(Printed):
         if not self.labels:
             spread = np.linspace(0, n - 1, min(n, _LINES))
             rows = np.unique(spread.round().astype(int)).tolist()
-        columns: dict[str, list[Any]] = {"schedule": list(self.labels)} if self.labels else {}
+        columns: dict[str, list[Any]] = {}
+        if self.labels:
+            columns["schedule"] = list(self.labels)
         if len(self.steps):
             columns["step"] = self.steps[rows].tolist() * max(1, len(self.labels))
         for name in self.scalars:
-            means = self.means(name).reshape(-1, n)[:, rows].ravel()
-            errors = self.standard_errors(name).reshape(-1, n)[:, rows].ravel()
+            means = self.means(name).reshape(-1, n)
+            errors = self.standard_errors(name).reshape(-1, n)
+            pairs = zip(means[:, rows].ravel(), errors[:, rows].ravel(), strict=True)
             columns[name.replace("worst_case", "worst-case loss")] = [
-                Noted(float(mean), f" ± {error:.1g}" if error > 0 else "")
-                for mean, error in zip(means, errors, strict=True)
+                Noted(float(mean), f" ± {error:.1g}" if error > 0 else "") for mean, error in pairs
             ]
         return Table(f"Curves: {', '.join(self._title())}", columns)
 
@@ -276,7 +281,8 @@ def from_document(document: Document) -> Curves:
         values[name] = fields.array(name, "f", shape, finite=False)
         sizes |= dict(zip(own, values[name].shape, strict=True))
     fields.end()
-    if not values or 0 in sizes.values() or not coordinates.keys() <= set().union(*axes.values()):
+    used = set().union(*axes.values())
+    if not values or 0 in sizes.values() or not coordinates.keys() <= used:
         raise ValueError("it has no metrics, or empty ones")
     errors = {str(name): float(error) for name, error in header["errors"].items()}
     result = Curves(values, axes, coordinates, lambda: errors)

@@ -121,7 +121,8 @@ class _Errors:
             far = high
             if powers is not None:
                 # Whole periods at once, after the first steps.
-                near = min(high, -(-max(low, _FOLLOWED) // powers.period) * powers.period)
+                least = -(-max(low, _FOLLOWED) // powers.period)
+                near = min(high, least * powers.period)
                 far = near + (high - near) // powers.period * powers.period
             self._follow(low, near)
             if powers is not None and far > near:
@@ -153,7 +154,8 @@ class _Errors:
         made = EPS * self._sizes(phi, self.run.moves()) ** 2
         new = np.zeros_like(self.sums)
         self._diagonal(new)[:] = powers.period * made
-        self.sums = powers.advanced(self.sums, n_steps) + powers.summed(new, n_steps)
+        carried = powers.advanced(self.sums, n_steps)
+        self.sums = carried + powers.summed(new, n_steps)
         self.run.done += n_steps
 
     def _diagonal(self, sums: Floats) -> Array:
@@ -166,7 +168,8 @@ class _Errors:
         Q = self.run.Q
         squares = np.einsum("sxbx->sbx", self.run.S[:, :Q, :, :Q])
         r = np.sqrt(np.maximum(squares, 0.0))
-        law = np.bincount(moves.task, moves.probability, self.tasks.n_tasks) / len(r)
+        totals = np.bincount(moves.task, moves.probability, self.tasks.n_tasks)
+        law = totals / len(r)
         # φ of every singular vector, times the probability of its task.
         shares = law[self.tasks.owners][:, None] * phi
         errors = np.einsum("jx,sbx->sbj", np.abs(maps.right), r)
@@ -202,14 +205,16 @@ class _Errors:
         products = 0.5 * Q * np.einsum("xx,sxbx->b", self.c.average_form, S)
         rounded = of_steps + EPS * (products + k * loss + self.floor)
         # Errors of the data are the same at every visit: they add up before they are squared.
-        of_rows = np.sum((self.tasks.singular_values * self._unsure()) ** 2)
+        unsure = self.tasks.singular_values * self._unsure()
+        of_rows = np.sum(unsure**2)
         shifted = of_data * k + of_rows / (2 * self.tasks.n_tasks)
         return SAFETY * (rounded + 2 * np.sqrt(loss * shifted) + shifted)
 
     def _of_sums(self) -> Floats:
         """Return the losses of E and of F, of shape (2, B)."""
         E = self.sums[:, :, : self.B]
-        F = self.sums[:, : self.c.q, self.B :, : self.c.q]  # the rest are probabilities
+        q = self.c.q  # the rest of F are probabilities
+        F = self.sums[:, :q, self.B :, :q]
         return np.stack([self._losses(E), self._losses(F)])
 
     def _losses(self, S: Floats) -> Array:

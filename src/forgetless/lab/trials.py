@@ -20,7 +20,6 @@ then every task stays as it is, and the walk is a step of the weights by −δ.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -166,7 +165,7 @@ class Trials(Outputs):
         order = np.repeat(indices, tasks.n_targets, axis=0)
         gains = self.problem.gains[self.n_steps : self.n_steps + n_steps]
         average = None if self.average is None else (self.average, gains)
-        noise, walk = self.disturbance.drawn(indices, self.n_steps)
+        noise, walk = self.disturbance.drawn(self.n_steps, n_steps)
 
         def work(low: int, high: int) -> None:
             _kernels.run_trials(
@@ -204,16 +203,9 @@ class Trials(Outputs):
         """The weights of shape (n, d, c)."""
         return np.swapaxes(self.rows + self.disturbance.walked, 1, 2)
 
-    @cached_property
-    def outputs(self) -> Array:  # type: ignore[override]
-        """S ∘ (V w − t), of shape (n, c, Σr)."""
-        tasks = self.tasks
-        products = self.rows
-        if self.gram is None:
-            # One product for all runs: a product for each of them would read V as often.
-            flat = products.reshape(-1, tasks.n_features) @ tasks.singular_vectors.T
-            products = self._by_trial(flat)
-        return (products - tasks.targets.T) * tasks.singular_values
+    def _times(self, A: Any) -> Array:
+        # Products with all singular vectors are followed themselves.
+        return super()._times(A) if self.gram is None else self.rows
 
     @property
     def spreads(self) -> Floats:  # type: ignore[override]
@@ -245,15 +237,8 @@ class Disturbance:
         self.n_trials = n_trials
         self.active = bool(tasks.noise or tasks.walk)
         self.generators = generators(shared_seed(seed), n_trials, _STREAM) if self.active else []
-        # LAPACK's versions differ in the signs of singular vectors; a seed should give the same
-        # noise with all of them. Tasks of smaller rank ignore the rest of their row.
+        # Tasks of smaller rank ignore the rest of their noise.
         self.width = int(np.max(tasks.ranks, initial=0))
-        vectors = tasks.singular_vectors
-        largest = np.argmax(np.abs(vectors), axis=1)
-        signs = np.sign(vectors[np.arange(len(vectors)), largest])
-        self.signs = np.zeros((tasks.n_tasks, self.width))
-        position = np.arange(len(vectors)) - tasks.offsets[tasks.owners]
-        self.signs[tasks.owners, position] = signs
         self.walked = np.zeros((n_trials, tasks.n_targets, tasks.n_features))
 
     @property
@@ -263,13 +248,12 @@ class Disturbance:
         numbers = self.n_trials * tasks.n_targets * (self.width + tasks.n_features)
         return max(1, _NORMALS // max(1, numbers)) if self.active else BLOCK
 
-    def drawn(self, indices: Indices, done: int) -> tuple[Floats | None, Floats | None]:
-        """Return noise (n·c, T, width) of labels and steps (n·c, T, d) of the teacher; None for
-        none.
+    def drawn(self, done: int, n_steps: int) -> tuple[Floats | None, Floats | None]:
+        """Return noise (n·c, T, width) of labels and steps (n·c, T, d) of the teacher after some
+        steps; None for none.
         """
         tasks = self.tasks
         c = tasks.n_targets
-        n_steps = indices.shape[1]
         rows = self.n_trials * c
         noise = np.zeros((rows, n_steps, self.width)) if tasks.noise else None
         walk = np.zeros((rows, n_steps, tasks.n_features)) if tasks.walk else None
@@ -281,9 +265,8 @@ class Disturbance:
                 self.walked = self.walked + change
                 walk[:, t] = change.reshape(rows, -1)
             if noise is not None:
-                own = self.signs[indices[:, t].astype(np.int64)]
                 normals = tasks.noise * self._normals(c, self.width)
-                noise[:, t] = (normals * own[:, None, :]).reshape(rows, -1)
+                noise[:, t] = normals.reshape(rows, -1)
         return noise, walk
 
     def _normals(self, *shape: int) -> Floats:

@@ -37,6 +37,7 @@ from forgetless.metrics import average_loss
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
+from forgetless.tasks.task import signs
 
 
 @with_few_threads
@@ -146,12 +147,11 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
     teachers[:, :, 0] = 1.0  # if all tasks are zero, every teacher attains 0
     for i, step in enumerate(problem.steps.tolist() if c.q else []):
         V = backward(problem, c, c.average_form, step)
-        values, vectors = np.linalg.eigh(np.moveaxis(V[0, : c.q, :, : c.q], 1, 0))
+        forms = np.moveaxis(V[0, : c.q, :, : c.q], 1, 0)
+        values, vectors = np.linalg.eigh(forms)
         losses[:, i] = np.maximum(0.5 * values[:, -1], 0.0)
         directions = vectors[:, :, -1] @ c.basis.T
-        # An eigenvector has no sign: its largest entry is positive.
-        largest = np.argmax(np.abs(directions), axis=1)[:, None]
-        teachers[:, i] = directions * np.sign(np.take_along_axis(directions, largest, axis=1))
+        teachers[:, i] = directions * signs(directions)
     if tasks.noise or tasks.walk:
         silent = replace(problem, tasks=_taught(tasks, np.zeros(tasks.n_features)))
         losses += expected(silent, [average_loss])["average_loss"]
@@ -183,7 +183,9 @@ def backward(
     # All states end with the same form.
     states = ordering.moves(n_tasks, last - 1).n_targets if last else 1
     V = np.tile(H[:, None, :], (states, 1, len(problem.filters), 1))
-    powers = None if keep is not None else Powers.if_faster(problem, maps, last, back=True)
+    powers = None
+    if keep is None:
+        powers = Powers.if_faster(problem, maps, last, back=True)
     if powers is None:
         announce(problem, len(H))
     # The last steps one by one, and then as many periods as there are.
@@ -193,12 +195,15 @@ def backward(
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         phi = problem.factors(first, stop)[::-1]
         if ordering.stationary and not averaged and keep is None:
-            V = carry_often(V, ordering.moves(n_tasks, 0).reversed, maps, phi, problem.gains)
+            moves = ordering.moves(n_tasks, 0).reversed
+            V = carry_often(V, moves, maps, phi, problem.gains)
             continue
         for t, factors in zip(range(stop - 1, first - 1, -1), phi, strict=True):
             if keep is not None:
                 keep.append(V)
             if averaged:
-                V = conjugate(averaging(n, float(problem.gains[t])).T, V)
-            V = carry(V, ordering.moves(n_tasks, t).reversed, maps, factors)
+                G = averaging(n, float(problem.gains[t]))
+                V = conjugate(G.T, V)
+            moves = ordering.moves(n_tasks, t).reversed
+            V = carry(V, moves, maps, factors)
     return V if powers is None else powers.advanced(V, begin)

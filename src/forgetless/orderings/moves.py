@@ -73,9 +73,9 @@ class Moves:
         """The moves from targets to sources, for forms that are carried backwards."""
         # Targets must be sorted: backwards they are the sources.
         order = np.argsort(self.source, kind="stable")
-        return Moves(
-            self.target[order], self.source[order], self.task[order], self.probability[order]
-        )
+        task = self.task[order]
+        probability = self.probability[order]
+        return Moves(self.target[order], self.source[order], task, probability)
 
     @cached_property
     def by_task(self) -> dict[int, "Moves"]:
@@ -83,8 +83,10 @@ class Moves:
         parts = {}
         for m in np.unique(self.task).tolist():
             at = np.flatnonzero(self.task == m)
-            own = (self.source[at], self.target[at], self.task[at], self.probability[at])
-            parts[m] = Moves(*own, self.n_targets)
+            source = self.source[at]
+            target = self.target[at]
+            law = self.probability[at]
+            parts[m] = Moves(source, target, self.task[at], law, self.n_targets)
         return parts
 
     @cached_property
@@ -108,7 +110,9 @@ def drawn(n_tasks: int, probabilities: tuple[float, ...] | None) -> Moves:
     """Return the moves of independent draws."""
     # One state, and a move for every task.
     zeros = np.zeros(n_tasks, dtype=np.int64)
-    law = np.full(n_tasks, 1 / n_tasks) if probabilities is None else np.array(probabilities)
+    law = np.full(n_tasks, 1 / n_tasks)
+    if probabilities is not None:
+        law = np.array(probabilities)
     return Moves(zeros, zeros, np.arange(n_tasks), law)
 
 

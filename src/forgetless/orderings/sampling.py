@@ -53,9 +53,8 @@ def draws(
 
     Trial i is the same whatever ``n_trials`` is.
     """
-    streams = [
-        ordering.blocks(n_tasks, k, TRIALS, rng) for rng in generators(shared_seed(seed), n_trials)
-    ]
+    own = generators(shared_seed(seed), n_trials)
+    streams = [ordering.blocks(n_tasks, k, TRIALS, rng) for rng in own]
     for size in block_sizes(k):
         block = np.empty((len(streams) * TRIALS, size), index_dtype(n_tasks))
         for rows, stream in zip(np.split(block, len(streams)), streams, strict=True):
@@ -115,8 +114,10 @@ def uniform(
     if digits is None:
         return rng.integers(n_tasks, size=(n_trials, size), dtype=index_dtype(n_tasks))
     count, p = digits.shape
-    numbers = rng.integers(count, size=(n_trials, -(-size // p)), dtype=np.uint16)
-    return np.take(digits, numbers, axis=0).reshape(n_trials, -1)[:, :size]
+    shape = (n_trials, -(-size // p))
+    numbers = rng.integers(count, size=shape, dtype=np.uint16)
+    tasks = np.take(digits, numbers, axis=0)
+    return tasks.reshape(n_trials, -1)[:, :size]
 
 
 @functools.cache
@@ -127,7 +128,8 @@ def _digits(n_tasks: int) -> Indices | None:
     p = 12 if n_tasks == 1 else int(math.log(_NUMBERS + 0.5, n_tasks))
     if p < 2:
         return None
-    return np.indices((n_tasks,) * p, dtype=index_dtype(n_tasks)).reshape(p, -1).T.copy()
+    digits = np.indices((n_tasks,) * p, dtype=index_dtype(n_tasks))
+    return digits.reshape(p, -1).T.copy()
 
 
 def shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:

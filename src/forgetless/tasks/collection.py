@@ -150,7 +150,8 @@ class TaskCollection:
             )
         names, codes = np.unique(labels, return_inverse=True)
         members = [codes == code for code in range(len(names))]
-        return cls([(X[rows], y[rows]) for rows in members], noise=noise, walk=walk)
+        pairs = [(X[rows], y[rows]) for rows in members]
+        return cls(pairs, noise=noise, walk=walk)
 
     def shifted(self, start: Any) -> "TaskCollection":
         """Return the tasks as they look from ``start``; use it to begin learning elsewhere.

@@ -24,9 +24,11 @@ def arrays_from(document: Document) -> tuple[Floats, Floats, NDArray[np.int64]]:
     fields = Fields(document.arrays)
     X = fields.array("X", "f", (None, None)).astype(np.float64, copy=False)
     y = fields.array("y", "f").astype(np.float64, copy=False)
-    rows = fields.array("rows", "i", (None,), low=0, high=len(X)).astype(np.int64)
+    counts = fields.array("rows", "i", (None,), low=0, high=len(X))
+    rows = counts.astype(np.int64)
     fields.end()
-    if y.ndim not in (1, 2) or 0 in (len(rows), X.shape[1], *y.shape[1:]):
+    sizes = (len(rows), X.shape[1], *y.shape[1:])
+    if y.ndim not in (1, 2) or 0 in sizes:
         raise ValueError(f"X of shape {X.shape} and y of shape {y.shape} are no tasks")
     if not rows.sum() == len(X) == len(y):
         raise ValueError(f"its tasks have {rows.sum()} rows, X has {len(X)} and y has {len(y)}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.tasks.collection import TaskCollection
 
 
@@ -27,8 +27,6 @@ class Outputs:
     ----------
     rows : array of shape (..., c, d)
         The weights of c targets.
-    outputs : array of shape (..., c, Σr)
-        Along the singular vectors of all tasks, for c targets.
     visits : array of shape (..., M)
         Steps on each task so far.
     means : array of shape (..., c, Σr)
@@ -40,10 +38,15 @@ class Outputs:
     tasks: TaskCollection
     n_steps: int
     rows: Floats
-    outputs: Floats
     visits: Floats
     means: Floats
     spreads: Floats
+
+    @cached_property
+    def outputs(self) -> Array:
+        """X = s ∘ (V w − V X⁺y) along all singular vectors, of shape (..., c, Σr)."""
+        errors = self._times(self.tasks.singular_vectors) - self.tasks.targets.T
+        return errors * self.tasks.singular_values
 
     @cached_property
     def losses(self) -> Floats:
@@ -71,13 +74,15 @@ class Outputs:
 
     def square(self, A: Any, b: Any) -> Floats:
         """Return ‖A w − b‖² summed over targets, of shape (...); ‖w − b‖² where A is None."""
-        products = self.rows
-        if A is not None:
-            # One product for all weights: a product for each of them would read A as often.
-            flat = products.reshape(-1, self.tasks.n_features) @ np.transpose(A)
-            products = flat.reshape(*products.shape[:-1], -1)
+        products = self.rows if A is None else self._times(A)
         errors = products - columns(b, self.tasks).T
         return np.asarray(np.sum(errors**2, axis=(-2, -1)))
+
+    def _times(self, A: Any) -> Array:
+        """Return A w for n rows of A, of shape (..., c, n)."""
+        # One product for all weights: a product for each of them would read A as often.
+        flat = self.rows.reshape(-1, self.tasks.n_features) @ np.transpose(A)
+        return flat.reshape(*self.rows.shape[:-1], -1)
 
 
 def columns(b: Any, tasks: TaskCollection) -> Floats:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import _linalg as linalg
-from forgetless._validate import Floats, as_float
+from forgetless._validate import Array, Floats, as_float
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,8 @@ class Task:
     X : array of shape (n, d)
     y : array of shape (n,) or (n, c)
     singular_vectors : array of shape (r, d)
-        V: the right singular vectors of X with nonzero singular value, as rows.
+        V: the right singular vectors of X with nonzero singular value, as rows; the largest entry
+        of each is positive.
     singular_values : array of shape (r,)
         s, in decreasing order.
     targets : array of shape (r,) or (r, c)
@@ -60,6 +61,9 @@ class Task:
         _check_pair(X, y, name)
         with linalg.quiet_products(X.size):
             U, s, V = linalg.spectrum(X)
+        turned = signs(V)
+        V = V * turned
+        U = U * turned.T
         fit = U.T @ y
         # With independent rows every y can be fitted, and what remains is rounding.
         rest = np.zeros(1) if len(s) == len(X) else y - U @ fit
@@ -99,6 +103,16 @@ class Task:
     def __repr__(self) -> str:
         n, d = self.X.shape
         return f"Task(n={n}, d={d}, rank={self.rank}, radius={self.radius:.4g})"
+
+
+def signs(rows: Floats) -> Array:
+    """Return the signs (n, 1) that make the largest entry of every row positive.
+
+    Singular vectors and eigenvectors have no sign: versions of LAPACK differ, and with them the
+    label noise that a seed stands for.
+    """
+    largest = np.argmax(np.abs(rows), axis=1)[:, None]
+    return np.sign(np.take_along_axis(rows, largest, axis=1))
 
 
 def _check_pair(X: Floats, y: Floats, name: str) -> None:
