@@ -30,12 +30,12 @@ VERSION = 1
 """Of the format."""
 
 KINDS = {
-    "curves": "lab.results:from_document",
-    "model": "estimators.files:from_document",
-    "table-model": "tables.files:from_document",
-    "tasks": "tasks.files:from_document",
+    "curves": "lab.results",
+    "model": "estimators.files",
+    "table-model": "tables.files",
+    "tasks": "tasks.files",
 }
-"""Module and function that build the object in a document of this kind."""
+"""Module whose ``from_document`` builds the object in a document of this kind."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -83,9 +83,8 @@ def load(path: str | Path) -> Any:
             f"{path} holds {printable(document.kind, 60)!r}, which this forgetless cannot load;"
             " upgrade forgetless"
         )
-    module, function = KINDS[document.kind].split(":")
     with file_errors(path):
-        return getattr(import_module(f"forgetless.{module}"), function)(document)
+        return import_module(f"forgetless.{KINDS[document.kind]}").from_document(document)
 
 
 def write(path: str | Path, kind: str, header: Mapping[str, Any], arrays: Arrays) -> None:

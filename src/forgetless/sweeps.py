@@ -231,13 +231,10 @@ def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str
         for name, values in grid.items():
             if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
                 raise TypeError(f"grid[{name!r}] must be a list of values, got {values!r}")
-        points = [
-            dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-        ]
-    else:
-        points = list(grid)
+        combined = itertools.product(*grid.values())
+        grid = [dict(zip(grid, values, strict=True)) for values in combined]
     cells = {}
-    for point in points:
+    for point in grid:
         if not isinstance(point, Mapping):
             raise TypeError(f"grid must be a dict of lists or a list of dicts, got {point!r} in it")
         if not {*COLUMNS, "result"}.isdisjoint(point):

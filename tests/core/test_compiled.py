@@ -3,26 +3,8 @@
 import os
 import subprocess
 import sys
-import threading
-import warnings
 
 import pytest
-
-from forgetless import _threads
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_forked_process_has_threads_of_its_own():
-    _threads.spread(lambda first, last: None, 4, 1, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
-        child = os.fork()
-    if child == 0:  # pragma: no cover - the child
-        seen = []
-        _threads.spread(lambda first, last: seen.append(threading.current_thread().name), 4, 1, 2)
-        os._exit(0 if len(seen) == 4 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
 
 SIMULATED = """
 import warnings

@@ -402,10 +402,10 @@ def drifting(rng, n_tasks, step=0.2):
         yield X, X @ w + 0.3 * rng.standard_normal(5)
 
 
-@pytest.mark.parametrize("rank", [None, 9])
-def test_adaptive_follows_a_drift_and_the_default_does_not(rank):
+@pytest.mark.parametrize(("alpha", "rank"), [(None, None), (None, 9), (1.0, None)])
+def test_adaptive_follows_a_drift_and_the_default_does_not(alpha, rank):
     tasks = list(drifting(np.random.default_rng(3), 150))
-    models = [learned(fl.StreamingRidge(adaptive=adaptive, rank=rank), tasks) for adaptive in (True, False)]
+    models = [learned(fl.StreamingRidge(alpha, adaptive=adaptive, rank=rank), tasks) for adaptive in (True, False)]
     assert models[0].prequential_mse_ < (0.3 if rank is None else 0.6) * models[1].prequential_mse_
 
 

@@ -91,7 +91,16 @@ def test_groups_must_name_every_row():
         model.fit(X, Y, groups=[1.0, np.nan, 2.0, 2.0])
     with pytest.raises(TypeError, match="groups is a masked array"):
         model.fit(X, Y, groups=np.ma.masked_array(Y, Y))
+    with pytest.raises(ValueError, match=r"groups must be of shape \(n,\)"):
+        model.fit(X, Y, groups=np.zeros((4, 2)))
     assert model.n_tasks_seen_ == 1
+
+
+def test_the_number_of_targets_stays():
+    for model in (fl.StreamingRidge(), fl.ContinualRidge()):
+        model.partial_fit(X, Y)
+        with pytest.raises(ValueError, match=r"y must have targets of shape \(\) as in the first task, got \(2,\)"):
+            model.partial_fit(X, np.column_stack([Y, Y]))
 
 
 class Interrupted(KeyboardInterrupt):

@@ -155,7 +155,7 @@ def test_learning_is_all_or_nothing():
     [
         (lambda X, y: (X, y[:-1]), "one target a row"),
         (lambda X, y: (X, np.stack([y, y], axis=1)), "y must be of shape"),
-        (lambda X, y: (X, classes(y)), "held numbers so far; give targets of the same kind"),
+        (lambda X, y: (X, classes(y)), "y held numbers so far and now holds classes"),
         (lambda X, y: (X[:0], y[:0]), "X has 0 rows"),
     ],
 )

@@ -4,7 +4,7 @@ The loss of many schedules in one batch costs little more than that of one, so t
 evaluates whole grids: first a coarse one over decades, then finer ones around the minima.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -72,7 +72,11 @@ class Shape:
         return f"fl.schedules.{Named(made.name, given)!r}"
 
 
-def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
+def shapes(
+    tasks: TaskCollection,
+    k: int,
+    ordering: Ordering,
+) -> list[Shape]:
     """Return the shapes to compare on these tasks, simple ones first; scales are in units of R²."""
     square = tasks.radius**2
     weakest = 1.0
@@ -123,12 +127,14 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
 
 
 def own_shapes(
-    also: Mapping[str, ScheduleLike], standard: Iterable[str], n_tasks: int
+    also: Mapping[str, ScheduleLike],
+    standard: list[Shape],
+    n_tasks: int,
 ) -> list[Shape]:
     """Return the user's schedules as shapes; ValueError if a title is among the standard ones."""
     if not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also):
         raise TypeError(f"also must be a dict of schedules by name, got {also!r}")
-    taken = also.keys() & set(standard)
+    taken = also.keys() & {shape.title for shape in standard}
     if taken:
         raise ValueError(f"also must not name what is compared anyway, got {min(taken)}; rename it")
     made = {name: as_schedule(each, n_tasks) for name, each in also.items()}

@@ -15,7 +15,7 @@ from forgetless import _validate as validate
 from forgetless._progress import track
 from forgetless._validate import Floats
 from forgetless.advice._search import search, shapes
-from forgetless.advice.ranking import checked_objective, losses_on, name_of
+from forgetless.advice.ranking import goal_of, losses_on, name_of
 from forgetless.filters import Filter, Ridge
 from forgetless.lab.gradient import Adjoint, through_parameters
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
@@ -143,13 +143,13 @@ def optimal_schedule(
     """
     k = validate.integer("k", k, 1, "ask for at least one step")
     check_tasks(tasks)
-    goal = checked_objective(objective, tasks, ("average_loss", "worst_case"))
+    goal = goal_of(objective, ("average_loss", "worst_case"))
     order = checked_ordering(ordering, tasks, k)
     losses = losses_on(tasks, k, goal, order)
     candidates = [each for each in shapes(tasks, k, order) if each.title in _STARTS]
     curves = search(candidates, losses)
     problem = Problem.of(tasks, 1.0, k, order, "last")
-    other = None if isinstance(goal, str) else goal
+    other = objective if isinstance(objective, TaskCollection) else None
     descent = _Descent(Adjoint(problem, worst=goal == "worst_case", other=other), monotone)
     # The descent begins at the best schedule of every shape.
     first = {each.shape: _coefficients(each.schedule, k, tasks.radius) for each in curves}
@@ -225,7 +225,12 @@ class _Descent:
         logs = np.minimum(np.log1p(coefficients / self.unit), self.highest)
         return np.maximum(np.diff(logs, prepend=0.0), 0.0) if self.monotone else logs
 
-    def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
+    def _descend(
+        self,
+        x: Floats,
+        softness: float,
+        iterations: int,
+    ) -> tuple[Floats, float]:
         """Return a local minimum near x and its value."""
         from scipy.optimize import minimize
 

@@ -17,7 +17,7 @@ from forgetless.advice._search import Losses, Option, own_shapes, search, shapes
 from forgetless.lab.exact import expect
 from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.lab.worst import worst_case
-from forgetless.metrics import QUANTITIES, loss_on, quantity
+from forgetless.metrics import QUANTITIES, Metric, loss_on, quantity
 from forgetless.orderings import Ordering, OrderingLike
 from forgetless.schedules import ScheduleLike, resolve
 from forgetless.tasks import TaskCollection
@@ -170,40 +170,30 @@ def advise(
     k = validate.integer("k", k, 1, "ask for at least one step")
     check_tasks(tasks)
     order = checked_ordering(ordering, tasks, k)
-    goal = checked_objective(objective, tasks, OBJECTIVES)
+    goal = goal_of(objective, OBJECTIVES)
     losses = losses_on(tasks, k, goal, order)
     standard = shapes(tasks, k, order)
-    titles = [shape.title for shape in standard]
-    own = own_shapes({} if also is None else also, titles, tasks.n_tasks)
+    own = own_shapes(also or {}, standard, tasks.n_tasks)
     options = search([*standard, *own], losses)
     return Advice(ranked(options), name_of(goal), k, tasks.radius)
 
 
-def checked_objective(
-    objective: Any, tasks: TaskCollection, allowed: tuple[str, ...]
-) -> str | TaskCollection:
-    """Return an objective: a name, or held-out tasks with the features and targets of ``tasks``."""
-    if not isinstance(objective, TaskCollection):
-        return quantity("objective", objective, allowed)
-    held_out = objective.teacher().shape
-    own = tasks.teacher().shape
-    if held_out != own:
-        raise ValueError(
-            f"objective must hold tasks with weights of shape {own}, as those learned, got"
-            f" {held_out}; hold out rows of the same tasks"
-        )
-    return objective
+def goal_of(objective: Any, allowed: tuple[str, ...]) -> str | Metric:
+    """Return the metric of an objective: its name, or the loss on held-out tasks."""
+    if isinstance(objective, TaskCollection):
+        return loss_on(objective, "validation")
+    return quantity("objective", objective, allowed)
 
 
-def name_of(objective: str | TaskCollection) -> str:
-    """Return the name of an objective in ``metrics.QUANTITIES``."""
-    return objective if isinstance(objective, str) else "validation"
+def name_of(goal: str | Metric) -> str:
+    """Return its name in ``metrics.QUANTITIES``."""
+    return goal if isinstance(goal, str) else goal.name
 
 
 def losses_on(
     tasks: TaskCollection,
     k: int,
-    objective: str | TaskCollection,
+    goal: str | Metric,
     ordering: Ordering,
 ) -> Losses:
     """Return the function from schedules to their exact objectives on these tasks."""
@@ -213,11 +203,10 @@ def losses_on(
         # In parts, so that memory is bounded and a bar can move.
         for i in track(range(0, len(schedules), _BATCH), "schedules"):
             part = schedules[i : i + _BATCH]
-            if objective == "worst_case":
+            if goal == "worst_case":
                 curves = worst_case(tasks, part, k, ordering=ordering)
             else:
-                metric = objective if isinstance(objective, str) else loss_on(objective)
-                curves = expect(tasks, part, k, metrics=metric, ordering=ordering)
+                curves = expect(tasks, part, k, metrics=goal, ordering=ordering)
             found.append(next(iter(curves.values.values()))[:, 0])
         return np.concatenate(found)
 

@@ -68,7 +68,11 @@ def to_document(model: Any) -> io.Document:
 
 
 def from_document(document: io.Document) -> Any:
-    """Return the model of a document; an error where a value is not valid."""
+    """Return the model of a document; an error where a value is not valid.
+
+    Parameters are checked as those of a new model, arrays by the axes of their fields. Whatever
+    else does not fit together is an error of the first solution.
+    """
     header = document.header
     fields = io.Fields(document.arrays)
     sizes: dict[str, int] = {}
@@ -98,7 +102,16 @@ def from_document(document: io.Document) -> Any:
 
 
 def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
-    """Return the plan of a value; its arrays of floats are added to ``arrays``."""
+    """Return the plan of a value; its arrays of floats are added to ``arrays``.
+
+    Parameters
+    ----------
+    value : array, number, text, tuple, or an object of a class in ``MODULES`` or ``SCHEDULES``
+    arrays : dict
+        Of arrays by their paths, such as "memory.rows.mean".
+    name : str
+        The path of the value.
+    """
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "f":
             arrays[name] = value
@@ -132,6 +145,16 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
 def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") -> Any:
     """Return the value of a plan; ValueError where an array has not the ``sizes`` of its axes, of
     which the first array with targets adds their number.
+
+    Parameters
+    ----------
+    plan : JSON value
+    fields : Fields
+        Arrays of the file, which are taken out.
+    sizes : dict of str to int
+        Length of every axis of ``records.AXES``.
+    name : str
+        The field that the value is for.
     """
     axes = AXES.get(name)
     if not isinstance(plan, dict):

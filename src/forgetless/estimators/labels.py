@@ -66,7 +66,7 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
         """
         wrong = _best(scores, targets.shape[1]) != targets.argmax(axis=1)
         before: Before = self._state.before
-        return before.plus(float(weight @ wrong), float(weight.sum()), learned)
+        return before.plus(weight @ wrong, weight.sum(), learned)
 
     def predict(self, X: Any) -> Array:
         """Return the class of the largest score."""

@@ -25,7 +25,9 @@ UNLIMITED = float(np.finfo(np.float64).max)
 def column_range(X: Any) -> tuple[Array, Array]:
     """Return the smallest and the largest value of every column, of shape (d,)."""
     if sparse.issparse(X):
-        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+        low = X.min(axis=0).toarray()
+        high = X.max(axis=0).toarray()
+        return low.ravel(), high.ravel()
     n, d = X.shape
     # NumPy reduces short rows slowly: several of them are taken for one long row.
     together = max(1024 // d, 1) if X.flags.c_contiguous else 1
@@ -80,9 +82,12 @@ class Linear(NamedTuple):
         # Zeros, which are not stored, stay where they are allowed.
         zero = np.zeros(1)
         if sparse.issparse(X) and self.allows(zero, zero):
-            X.data = np.clip(X.data, self.low[X.indices], self.high[X.indices])
+            low = self.low[X.indices]
+            high = self.high[X.indices]
+            X.data = np.clip(X.data, low, high)
             return X
-        return np.clip(X.toarray() if sparse.issparse(X) else X, self.low, self.high)
+        dense = X.toarray() if sparse.issparse(X) else X
+        return np.clip(dense, self.low, self.high)
 
     def predict(self, X: Any) -> Array:
         """Return the predictions of rows X (n, d), of shape (n, c)."""

@@ -174,8 +174,8 @@ def _newton(task: Any, before: Memory | None, penalty: Any) -> Memory:
         fit = rows.solve(strength, scale)
         # Newton's step, shortened where it would leave the region of the approximation.
         step = _log_odds(X, fit) - eta
-        length = float(np.max(np.abs(step)))
-        if length < 1e-6 * (1.0 + float(np.max(np.abs(eta + step)))):
+        length = np.max(np.abs(step))
+        if length < 1e-6 * (1.0 + np.max(np.abs(eta + step))):
             break
         eta = eta + step * min(1.0, LONGEST / length)
     return Memory(rows, fit)

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from forgetless import _validate as validate
 from forgetless._threads import one_blas_thread
 from forgetless._validate import Floats
 from forgetless.estimators.base import Streaming
@@ -104,7 +103,11 @@ class Memory(NamedTuple):
         return cls(rows.truncated(options.vectors, fit), fit)
 
     def plus(self, block: Rows, options: Options) -> "Memory":
-        """Return the memory after a block, solved again where it has grown enough."""
+        """Return the memory after a block, solved again where it has grown enough.
+
+        Otherwise the old solution stays beside the new rows. It judges the next task, with up to
+        1 % of the rows missing.
+        """
         rows = self.rows + block
         # Rows that the solution does not know yet are left to later ones where they are few beside
         # all others, or beside the features.
@@ -138,7 +141,12 @@ def learned(memory: Any, blocks: Iterable[Rows], options: Options) -> Any:
 
 
 class Remembering(Streaming):
-    """Base of the estimators with a memory of all rows, which is solved when it is read."""
+    """Base of the estimators with a memory of all rows, which is solved when it is read.
+
+    The state has a field ``memory``. ``_fitted`` is the state with rows that waited, which is what
+    goes into files; ``_read`` is the same with the solution on all rows, which is what attributes
+    and predictions show.
+    """
 
     alpha: float | None
     rank: int | None
@@ -148,9 +156,11 @@ class Remembering(Streaming):
     def _options(self) -> Options:
         """Return how rows are kept and solved."""
         alpha = self.alpha
-        if alpha is not None:
-            hint = "use a small number, None for the evidence, or ContinualRidge(0)"
-            alpha = validate.number("alpha", alpha, hint, positive=True)
+        if alpha is not None and not alpha > 0:
+            raise ValueError(
+                f"alpha must be positive, got {alpha!r}; use a small number, None for the evidence,"
+                " or ContinualRidge(0)"
+            )
         sizes = (DENSE, RANK) if self.rank is None else (self.rank, self.rank)
         return Options(alpha, *sizes, self.fit_intercept, self.standardize)
 

@@ -72,8 +72,10 @@ class Mixture(NamedTuple):
             return self._replace(memories=tuple(memories))
         # After the first task leave-one-out errors tell the solution from the mean.
         n = memory.rows.n
-        error = float(memory.rows.error_left_out(memory.fit).sum())
-        mean = float(memory.rows.squares.sum()) / n / max(1.0 - 1.0 / n, 0.05) ** 2
+        error = memory.rows.error_left_out(memory.fit).sum()
+        # The mean is left out of its own error as well: the leverage of a row is 1/n.
+        left = max(1.0 - 1.0 / n, 0.05)
+        mean = memory.rows.squares.sum() / n / left**2
         shares = _updated(PRIOR, np.array([error, error, error, mean]), 2.0)
         if n < FEWEST and options.strength is None:
             rows = memory.rows

@@ -150,7 +150,10 @@ class LowRank:
         return self
 
     def system(self, u: Floats) -> System:
-        """Return the system of U G U, for solutions with many λ."""
+        """Return the system of U G U, for solutions with many λ: of the matrix where there are
+        nearly as many vectors as features, by Woodbury's formula where a rest of the diagonal
+        remains, and otherwise by the smaller Gram matrix.
+        """
         B = self.vectors * u
         rest = self.rest * u**2
         q, d = B.shape
@@ -187,7 +190,11 @@ class LowRank:
         return LowRank(leading, lost * rest), lost
 
     def drifted(self, g: float, strength: float, scale: Floats) -> "LowRank":
-        """Return what ``Dense.drifted`` returns, the rest of the diagonal apart."""
+        """Return what ``Dense.drifted`` returns, the rest of the diagonal apart.
+
+        An eigenvector q of BBᵀ with the eigenvalue e gives the direction qᵀB of squared length e,
+        which becomes e′.
+        """
         u = inverse_scale(scale)
         B = self.vectors * u
         e, Q = np.linalg.eigh(B @ B.T)

@@ -220,7 +220,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
         error = None
         if memory is not None and loss is not None:
             # What was predicted, by all parts together, and then by each.
-            error = float(loss(*self._model(state)[:2]).sum())
+            error = loss(*self._model(state)[:2]).sum()
             if mixture is not None:
                 mixture = mixture.judged(memory, loss)
         if mixture is not None:

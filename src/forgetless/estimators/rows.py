@@ -112,14 +112,21 @@ class Rows:
         if sparse.issparse(X) and store is Dense:
             # Columns of a sparse matrix are near zero, so subtracting x̄x̄ᵀ loses no digits.
             weighted = X.multiply(w[:, None]).tocsr()
-            gram = Dense((X.T @ weighted).toarray() - n * np.outer(mean, mean))
-            return cls(n, mean, target, gram, weighted.T @ Y, w @ Y**2, low, high, center)
-        A = (X.toarray() if sparse.issparse(X) else X) - mean
-        if weight is not None:
-            root = np.sqrt(w)[:, None]
-            A = root * A
-            Y = root * Y
-        return cls(n, mean, target, store.of(A), A.T @ Y, dots(Y, Y), low, high, center)
+            products = (X.T @ weighted).toarray()
+            gram = Dense(products - n * np.outer(mean, mean))
+            cross = weighted.T @ Y
+            squares = w @ Y**2
+        else:
+            A = (X.toarray() if sparse.issparse(X) else X) - mean
+            if weight is not None:
+                # Σ ω aaᵀ is that of the rows √ω·a.
+                root = np.sqrt(w)[:, None]
+                A = root * A
+                Y = root * Y
+            gram = store.of(A)
+            cross = A.T @ Y
+            squares = dots(Y, Y)
+        return cls(n, mean, target, gram, cross, squares, low, high, center)
 
     def __add__(self, other: "Rows") -> "Rows":
         n = self.n + other.n
@@ -220,7 +227,17 @@ class Rows:
         minimum = np.maximum(self.squares - dots(self.cross, coef), penalty)
         intercept = self.target - self.mean @ coef
         noise = minimum / max(self.n - 3.0, 1.0)
-        return Fit(coef, intercept, strength, scale, minimum, noise, np.nan, self.n, self.n)
+        return Fit(
+            coef,
+            intercept,
+            strength,
+            scale,
+            minimum,
+            noise,
+            freedom=np.nan,
+            n=self.n,
+            n_chosen=self.n,
+        )
 
     # --- forgetting ---
 
@@ -262,7 +279,8 @@ class Rows:
         """Return Σ(y − xᵀw − b)² of any weights w (d, c) and b (c,), of shape (c,)."""
         bias = self.target - self.mean @ coef - intercept
         # Σ(y − ȳ − (x − x̄)ᵀw)² = q − 2wᵀc + wᵀGw, and the means add n·bias².
-        centred = self.squares - 2.0 * dots(coef, self.cross) + dots(coef, self.gram.dot(coef))
+        centred = self.squares - 2.0 * dots(coef, self.cross)
+        centred += dots(coef, self.gram.dot(coef))
         return np.maximum(centred, 0.0) + self.n * bias**2
 
     def residual(self, fit: Fit) -> Array:

@@ -73,8 +73,8 @@ class Scheme(StreamingRegressor):
             # What the model would have said of the task before it is learned.
             errors = (X @ state.average - y) ** 2
             weights = np.ones(len(y)) if weight is None else weight
-            rows = float(weights.sum())
-            before = before.plus(float((weights @ errors).sum()), rows, before.rows + rows)
+            rows = weights.sum()
+            before = before.plus((weights @ errors).sum(), rows, before.rows + rows)
         residual = y - X @ state.last  # the average answers, and the last weights learn
         if weight is not None:
             # Σ ω(y − xᵀw)² is the squared error of the rows √ω·x and √ω·y.
@@ -163,7 +163,8 @@ class Scheme(StreamingRegressor):
     def _linear(self) -> Linear:
         W = self._fitted().average
         d = self.n_features_in_
-        return Linear(W[:d], W[d] if self.fit_intercept else np.zeros(W.shape[1]))
+        intercept = W[d] if self.fit_intercept else np.zeros(W.shape[1])
+        return Linear(W[:d], intercept)
 
     @property
     def radius_(self) -> float:

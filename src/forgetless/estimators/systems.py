@@ -121,7 +121,8 @@ class Woodbury:
         D, L = self._inner(strength)
         half = lapack.dtrtrs(L, self.B / D, lower=1)[0]
         # tr(M + λ)⁻¹ = Σ 1/D − ‖L⁻¹BD⁻¹‖²
-        return float(len(D) - strength * (np.sum(1.0 / D) - np.sum(half**2)))
+        trace = np.sum(1.0 / D) - np.sum(half**2)
+        return float(len(D) - strength * trace)
 
     def leverages(self, Z: Floats, strength: float) -> Array:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
@@ -159,7 +160,9 @@ class Evidence(NamedTuple):
         # explained completely.
         minima = np.maximum(self.squares - energies, 1e-12 * self.squares + 1e-300)
         varies = self.squares > 0
-        fit = max(self.n - 1.0, 1e-9) * np.log(minima[:, varies]).sum(axis=1)
+        # The level takes one of the n degrees of freedom of every target that varies.
+        logarithms = np.log(minima[:, varies]).sum(axis=1)
+        fit = max(self.n - 1.0, 1e-9) * logarithms
         return fit + np.count_nonzero(varies) * determinants, minima
 
     def best(self, grid: Floats) -> tuple[float, Array]:

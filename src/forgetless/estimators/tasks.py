@@ -1,5 +1,8 @@
 """Validation of a task, with a short cut for plain arrays: scikit-learn's checks take ten times as
 long as learning a row.
+
+What comes out of ``task`` is X (n, d) as float64, dense or CSR, targets (n, c) and positive weights
+or None. Nothing behind it checks again.
 """
 
 from typing import Any
@@ -87,6 +90,9 @@ def _is_plain(model: Any, X: Any) -> bool:
 
 
 def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> tuple[Any, Any, Any]:
+    """Return X, y and weights by scikit-learn's checks, which set the number and the names of the
+    features at the first task and compare with them later.
+    """
     check_unmasked("y", y)
     check_unmasked("sample_weight", weight)
     options = {"accept_sparse": "csr", "multi_output": True, "y_numeric": True, "dtype": np.float64}

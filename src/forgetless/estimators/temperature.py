@@ -58,4 +58,4 @@ class Temperature(NamedTuple):
         # −log softmax of the true class, for every 1/T and row.
         scaled = INVERSES[:, None, None] * scores
         losses = -np.sum(log_softmax(scaled, axis=2) * targets, axis=2)
-        return Temperature(self.losses + losses @ weights, self.rows + float(weights.sum()))
+        return Temperature(self.losses + losses @ weights, self.rows + weights.sum())

@@ -19,7 +19,8 @@ import numpy as np
 from forgetless import _validate as validate
 from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.io import replace_file
-from forgetless.schedules import Named, ScheduleLike, increasing, resolve
+from forgetless.lab.problem import check_tasks
+from forgetless.schedules import Named, ScheduleLike, resolve
 from forgetless.schedules.named import as_schedule
 from forgetless.tasks import TaskCollection
 
@@ -169,11 +170,7 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
                 "schedule needs tasks, whose radius is its unit; pass tasks too, or leave it out"
             )
         return {"state": {} if k is None else {"k": _steps(k)}}
-    if not isinstance(tasks, TaskCollection):
-        raise TypeError(
-            f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as"
-            " fl.TaskCollection(pairs)"
-        )
+    check_tasks(tasks)
     if tasks.n_targets > 1 or tasks.noise or tasks.walk:
         raise ValueError(
             f"tasks must have one target and neither noise nor walk to be explored, got"
@@ -186,7 +183,7 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
         )
     horizon = getattr(schedule, "horizon", None)
     k = _steps(k if k is not None else horizon or 100)
-    chosen = increasing() if schedule is None else as_schedule(schedule, tasks.n_tasks)
+    chosen = as_schedule("increasing" if schedule is None else schedule, tasks.n_tasks)
     drawn = plain_schedule(chosen, k, tasks.radius)
     n_numbers = sum(task.X.shape[0] for task in tasks) * tasks.n_features
     literal = tasks.n_features <= FEATURES and n_numbers <= _LITERAL

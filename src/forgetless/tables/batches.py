@@ -1,4 +1,10 @@
-"""The tasks of a file: its rows by the column of the task, with targets, in bounded memory."""
+"""The tasks of a file: its rows by the column of the task, with targets, in bounded memory.
+
+A file up to ``WHOLE`` bytes is read at once, and the rows of a task may lie anywhere in it. A
+larger one is read in chunks, of which every task but the last is complete: the rows of the last one
+wait for the next chunk. So a larger file must have the rows of a task together, and an error names
+the line where one comes again. A task above ``LARGEST`` rows is learned in parts.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -139,7 +145,10 @@ class Batches:
         return Batch(name, X[known], y[known])
 
     def _has_classes(self, target: Values) -> bool:
-        """Return whether the first targets are classes."""
+        """Return whether the first targets are classes: booleans, or text that is mostly no number.
+
+        Text of which nearly every row has its own is a mistake, such as a column of names.
+        """
         if target.is_number:
             is_truth: bool = target.column.dtype.kind == "b"
             if not is_truth and set(target.column.dropna().unique()) == {0, 1}:

@@ -50,6 +50,14 @@ class Category(Column):
         16 characters.
     waits : bool
         Whether labels have a feature from their second row on only: for columns of names.
+
+    Attributes
+    ----------
+    places : dict from hash to place in ``parts``
+    counts : dict from hash to number of rows
+        Also of labels that wait.
+    frozen : float or None
+        Of identifiers that were learned as numbers: the value of that feature from then on.
     """
 
     kind = "category"

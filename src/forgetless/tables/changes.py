@@ -1,9 +1,14 @@
 """What a table has that the rows learned so far have not: columns, missing values, means, spreads,
 labels, rows that come twice.
 
-Every rule compares one column of a new task with all rows before. A change is *severe* where a
+Every rule compares one column of a new task with all rows before; each pair of thresholds below
+says from where on a change is shown, and from where on it is severe. A change is *severe* where a
 model of the rows before cannot be right for the new ones: in 60 simulated streams without a change
-none was severe, in 40 of 40 streams with another unit or a new category one was.
+none was severe, in 40 of 40 streams with another unit or a new category one was. Severe changes
+are alarms (``alarms.py``).
+
+One line a column is enough: gaps are looked at first, then cells that cannot be read, then what
+the values are.
 """
 
 from typing import Any, NamedTuple
@@ -66,7 +71,22 @@ class Change(NamedTuple):
 def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
     """Return what a task has that the rows learned have not, severe changes first.
 
-    Call it before the task is learned. With targets, rows that come twice are found too.
+    Call it before the task is learned.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        Which has learned the tasks before.
+    X : data frame, or mapping of names to columns
+    y : array of shape (n,), optional
+        Targets: with them rows that come twice are found too.
+
+    Examples
+    --------
+    >>> encoder = TableEncoder().partial_fit({"price": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]})
+    >>> cents = {"price": [100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0, 800.0]}
+    >>> changes(encoder, cents)[0].text
+    'mean 450, was 4.5 ± 2.29; unit × 100 (percent, cents)'
     """
     table = columns_of(X)
     found = [

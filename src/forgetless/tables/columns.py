@@ -87,7 +87,8 @@ class Column:
         unread = values.unread(found)
         if len(unread) > self.unread * (~values.missing).sum():
             raise ValueError(
-                f"column {self.name!r} held {self.kind}s so far and now holds {unread[0][:40]!r}"
+                f"column {self.name!r} held {self.kind}s so far and now holds {unread[0]!r:.40};"
+                " correct the file, or --drop the column"
             )
         return np.isnan(found)
 
@@ -113,7 +114,17 @@ class Column:
 
 
 class Number(Column):
-    """A number, its running mean where it is missing."""
+    """A number, its running mean where it is missing.
+
+    Attributes
+    ----------
+    count, mean, squares
+        Rows with a value, their mean, and the sum of squared deviations from it.
+    origin : float
+        Is subtracted: the first mean of a late column, 0 of others.
+    identifiers : list of float
+        The integers of the last task, where each occurs once.
+    """
 
     kind = "number"
     unread = 0.5
@@ -177,7 +188,17 @@ def unique_integers(numbers: Floats) -> list[float]:
 
 
 class Date(Column):
-    """A trend, the weekday, and where the dates tell one the time of the day and of the year."""
+    """A trend, the weekday, and where the dates tell one the time of the day and of the year.
+
+    Attributes
+    ----------
+    origin, low, high : float
+        Where the trend is zero, the first and the last time, in seconds since 1970.
+    since : float
+        The wave of the year is zero up to here: it was not known yet.
+    count, mean
+        Rows with a time, and their mean distance from the origin.
+    """
 
     kind = "date"
     unread = 0.05

@@ -79,8 +79,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Discard everything learned, then learn a table as one task."""
-        self.__dict__.pop("columns_", None)
-        return self.partial_fit(X)
+        return self.start().partial_fit(X)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn a task: all of it or, after an error, nothing.

@@ -1,4 +1,20 @@
-"""A model of tables as a file: numbers of the estimator as arrays, all else as JSON values."""
+"""A model of tables as a file: numbers of the estimator as arrays, all else as JSON values.
+
+The header has what ``estimators.files`` writes of the estimator, and beside it ``table``:
+
+===============  ================================================================================
+``objective``    "next" or "all"
+``encoder``      parameters, kind and state of every column, the order of the features, notes
+``history``      the records of the last 1,000 tasks
+``confusion``    of classes: lists of a true class, a predicted class and a number of rows
+``calibration``  of classes: three lists of ten numbers
+``tasks``        how many tasks were learned
+``about``        the columns of task and target, and the name of the last file
+===============  ================================================================================
+
+Rows are not stored. Whoever writes such a file can write any numbers: what is read is checked, so
+that a report of a forged file fails with a sentence.
+"""
 
 from collections import Counter
 from typing import Any

@@ -119,5 +119,6 @@ def times_in(labels: NDArray[Any]) -> Floats:
 
 def seconds(times: Any) -> Floats:
     """Return the seconds since 1970 of a series of times."""
-    elapsed = pd.to_datetime(times, utc=True) - pd.Timestamp(0, tz="UTC")
+    # Nanoseconds would not reach back to the year 1.
+    elapsed = pd.to_datetime(times, utc=True) - pd.Timestamp(0, tz="UTC").as_unit("us")
     return np.asarray(elapsed / pd.Timedelta(seconds=1), dtype=np.float64)

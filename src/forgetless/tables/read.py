@@ -38,7 +38,6 @@ KINDS = {
     ".tsv": "csv",
     ".txt": "csv",
     ".parquet": "parquet",
-    ".pq": "parquet",
     ".xlsx": "excel",
 }
 """Kinds of files by their last suffix."""
@@ -234,12 +233,15 @@ class TableFile:
     def _bytes(self) -> Any:
         return gzip.open(self.path, "rb") if self.is_gz else open(self.path, "rb")
 
-    def _open(self, encoding: str) -> io.TextIOWrapper:
+    def _open(self, encoding: str) -> Any:
         return io.TextIOWrapper(self._bytes(), encoding, errors="replace", newline="")
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Say in which file and line what a parser has found is wrong."""
+        """Say in which file and line what a parser has found is wrong, and what to do.
+
+        pandas says "Error tokenizing data. C error: Expected 3 fields in line 3, saw 4".
+        """
         name = self.path.name
         try:
             yield
@@ -264,8 +266,10 @@ class TableFile:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """Return the delimiter that gives most lines the fields of the header, of which there are
-    most.
+    """Return the delimiter that gives most lines as many fields as the header, and of several such
+    the one that gives most fields.
+
+    A comma inside of numbers gives as many fields in some lines only.
     """
 
     def score(delimiter: str) -> tuple[int, int]:

@@ -1,4 +1,9 @@
-"""The report of a model of tables: one page that needs no other file, the answer first."""
+"""The report of a model of tables: one page that needs no other file, the answer first.
+
+``summary.py`` has its sentences and tables, ``templates/tables.html`` their order and the drawing.
+The figure is SVG inside the page and not a picture by matplotlib: its colours follow dark mode, its
+letters stay readable on a phone, and a pointer on a dot shows the task.
+"""
 
 import datetime
 import math

@@ -2,6 +2,21 @@
 
 A *record* is what a model stores of a task: its number of rows, its errors, those of the mean of
 all targets before (of the most frequent class), and those of ridge regression on all rows before.
+The latter costs nothing but a product: the streaming estimator has the statistics of all rows, and
+its solution is what scikit-learn's ``Ridge`` would give when it is fitted again on all of them.
+
+=============  ==================================================================================
+``error``      mean squared error; of classes the fraction of wrong rows
+``spread``     standard error of ``error``
+``bias``       mean of target − prediction
+``mean``       error of the mean of all targets before; of classes of the most frequent one
+``ridge``      error of ridge regression on all rows before
+``within``     90 % of the rows have a smaller absolute error
+``interval``   median half width of 90 % intervals
+``covered``    fraction of rows inside of these
+``loss``       of classes: log-loss, and ``base_loss`` that of their shares in all rows before
+``predicted``  of classes: how many different ones were predicted
+=============  ==================================================================================
 """
 
 from collections import Counter

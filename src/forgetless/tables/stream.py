@@ -1,5 +1,15 @@
 """A model of a stream of tables: an encoder, a streaming estimator, and its errors on every task
 before it learned it.
+
+What happens to a task, in this order:
+
+1. It is compared with the rows before (``changes.py``).
+2. It is predicted, and its errors are written down (``scores.py``), beside those of baselines.
+3. The encoder learns its columns, which may add features (``encoder.py``).
+4. The estimator is widened by as many, and learns the features.
+
+So the errors are those of the very model that goes on, without held-out rows and without a second
+model.
 """
 
 import copy
@@ -119,8 +129,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "encoder_"):
             draft._start(y)
         if (y.dtype.kind == "f") is draft.is_classifier:
-            kind = "classes" if draft.is_classifier else "numbers"
-            raise ValueError(f"y held {kind} so far; give targets of the same kind")
+            raise ValueError("y held numbers so far and now holds classes, or the other way round")
         draft._learn(table, y, str(draft.n_tasks_ + 1 if task is None else task))
         # One assignment: an error above has changed nothing.
         self.__dict__ = draft.__dict__
@@ -172,19 +181,21 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         estimator = self.estimator_
         changed = [list(change) for change in changes(self.encoder_, table, y)[:SHOWN]]
         record = {"task": task, "rows": len(y), "changes": changed}
-        parts = [
-            scores.predictions(estimator, self.encoder_.transform(part_of(table, rows)))
-            for rows in _blocks(len(y), len(self.encoder_.order_), BLOCK)
-        ]
+        # The standard deviations of all rows would cost as much as learning them.
+        step = -(-len(y) // scores.SAMPLE)
+        parts = []
+        samples = []
+        for rows in _blocks(len(y), len(self.encoder_.order_), BLOCK):
+            features = self.encoder_.transform(part_of(table, rows))
+            parts.append(scores.predictions(estimator, features))
+            samples.append((features[::step], y[rows][::step]))
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if self.is_classifier:
             shares = dict(zip(self.classes_.tolist(), estimator.rows_.target, strict=True))
             return record | scores.of_classes(found, y, shares), found
         record |= scores.of_numbers(found, y, float(estimator.rows_.target[0]))
-        # The standard deviations of all rows would cost as much as learning them.
-        sample = slice(None, None, -(-len(y) // scores.SAMPLE))
-        features = self.encoder_.transform(part_of(table, sample))
-        return record | scores.of_intervals(estimator, features, y[sample]), found
+        sample = [np.concatenate(arrays) for arrays in zip(*samples, strict=True)]
+        return record | scores.of_intervals(estimator, *sample), found
 
     def judged(self, X: Any, y: Any, task: Any) -> dict[str, Any]:
         """Return the record that a task would have, without learning it."""
@@ -229,10 +240,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return self._by_block(X, lambda model, Z: model.predict(Z))
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probabilities of ``classes_``, (n, k)."""
+        """Return the probabilities of ``classes_``, (n, k); AttributeError for numbers."""
         self._check_learned()
-        if not self.is_classifier:
-            raise AttributeError("the target holds numbers, which have no probabilities")
         return np.asarray(self._by_block(X, lambda model, Z: model.predict_proba(Z).T).T)
 
     def _by_block(self, X: Any, predict: Any) -> NDArray[Any]:

@@ -1,5 +1,10 @@
 """What a model of tables knows, as sentences and tables: for the command line, ``show`` and the
 report.
+
+All numbers are errors of tasks before they were learned, from the records of the model
+(``scores.py``). Sentences say RMSEs, since they have the unit of the target, and fractions of the
+error of something that needs no model. Labels come from strangers' tables: ``Table`` and the
+templates escape them.
 """
 
 import math
@@ -107,8 +112,11 @@ def warnings(model: TableModel) -> list[str]:
 
 
 def changes_table(history: Any) -> Table | None:
-    """Return a line for every column that changed and every kind of its changes; None if none
-    did.
+    """Return a line for every column that changed and every kind of its changes, severe ones and
+    frequent ones first; None if none did.
+
+    A column that drifts changes in many tasks: the line has the first of them, what was said of
+    it, and the number of tasks.
     """
     found = [(record["task"], *change) for record in history for change in record["changes"]]
     if not found:
@@ -143,7 +151,9 @@ def effects(model: TableModel) -> Table:
     """Return a line for every column, the most important first: the standard deviation of what it
     adds to predictions, and its lowest and highest labels, or its slope.
 
-    For classes what is added is log-odds, of the class for which it varies most.
+    Single coefficients of one-hot features say little, since they are relative to each other: a
+    column is one line. For classes what is added is log-odds, of the class for which it varies
+    most. Columns that say the same share an effect, and no effect is a cause.
     """
     names = np.array([name for name, _ in model.encoder_.order_], dtype=object)
     coef = np.atleast_2d(np.asarray(model.to_sklearn().coef_))
@@ -154,7 +164,7 @@ def effects(model: TableModel) -> Table:
         # moments G of all n rows.
         own = np.where(names == name, coef, 0.0)
         variances = np.sum(own * rows.gram.dot(own.T).T, axis=1) / rows.n
-        which = int(variances.argmax())
+        which = variances.argmax()
         how = _how(model.encoder_.columns_[name], coef[which, names == name].tolist())
         size = math.sqrt(max(variances[which], 0.0))
         lines.append({"column": name, "effect": size, "how": how})

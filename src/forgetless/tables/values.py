@@ -33,6 +33,14 @@ class Values:
     Parameters
     ----------
     column : series of pandas, or anything that makes one
+
+    Examples
+    --------
+    >>> values = Values(["1,5", "2,25", "n/a", None])
+    >>> values.kind, values.numbers.tolist()
+    ('number', [1.5, 2.25, nan, nan])
+    >>> Values(["07", "12"]).kind, Values(["E5", "E7"]).kind, Values(["3.1.2024"]).kind
+    ('category', 'category', 'date')
     """
 
     def __init__(self, column: Any) -> None:
@@ -119,7 +127,8 @@ class Values:
         useful = pd.Series(labels[~is_sign(labels)], dtype=object)
         if not len(useful) or pd.Series(labels).str.fullmatch(CODE).any():
             return "category"
-        looks_dated = useful.head(10).str.contains(_DATE).all()
+        # 1,5 is a number rather than the first of May.
+        looks_dated = self.words().any() and useful.head(10).str.contains(_DATE).all()
         if looks_dated and not np.isnan(times_in(useful.to_numpy())).any():
             return "date"
         # A few cells of a column of numbers may be words, and half of them signs for missing ones.
@@ -153,6 +162,6 @@ def rows_of(table: Columns) -> int:
 
 def part_of(table: Columns, rows: slice) -> Columns:
     """Return some rows of a table; the table itself, whose labels are known, for all of them."""
-    if range(*rows.indices(rows_of(table))) == range(rows_of(table)):
+    if rows.stop - rows.start == rows_of(table):
         return table
     return {name: Values(values.column.iloc[rows]) for name, values in table.items()}

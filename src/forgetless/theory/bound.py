@@ -65,8 +65,7 @@ class Bound:
     absolute: bool = False
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f'kind must be "upper" or "lower", got {self.kind!r}')
+        quantity("kind", self.kind, KINDS)
         object.__setattr__(self, "quantity", quantity("quantity", self.quantity, QUANTITIES))
 
     def failures(self, setting: Setting) -> tuple[Failure, ...]:

@@ -12,7 +12,7 @@ The right side is a quadratic in w with a closed minimiser; η is found by a sea
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from forgetless._text import wrapped
 from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.lab.problem import check_still
+from forgetless.metrics import quantity
 from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering
 from forgetless.schedules import minimax, minimax_budget, resolve
 from forgetless.tasks import TaskCollection
@@ -73,7 +74,7 @@ def oracle_bound(
     tasks: TaskCollection,
     k: int,
     *,
-    scheme: Literal["budget", "ridge"] = "budget",
+    scheme: str = "budget",
     eta: float | None = None,
     ordering: OrderingLike | None = None,
 ) -> OracleBound:
@@ -116,8 +117,7 @@ def oracle_bound(
     """
     check_still(tasks)
     k = validate.integer("k", k, 1, "ask for at least one step")
-    if scheme not in ("budget", "ridge"):
-        raise ValueError(f'scheme must be "budget" or "ridge", got {scheme!r}')
+    quantity("scheme", scheme, ("budget", "ridge"))
     make = minimax_budget if scheme == "budget" else minimax
     fits = tasks.is_realizable()
     if eta is not None:
