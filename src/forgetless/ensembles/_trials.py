@@ -132,7 +132,7 @@ def _stepped(
     return w + (gained if tall else _product(transposed, gained))
 
 
-def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Floats:
+def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Array:
     """Return g(G) r for g(ξ) = φ(ξ)/ξ, with g(0) = 0."""
     values, vectors = np.linalg.eigh(gram)
     largest = values[:, -1:]
@@ -142,5 +142,5 @@ def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Floats:
     return _product(vectors, gains * _product(np.swapaxes(vectors, 1, 2), right))
 
 
-def _product(X: Floats, w: Array) -> Floats:
-    return np.asarray((X @ w[:, :, None])[:, :, 0])
+def _product(X: Floats, w: Array) -> Array:
+    return (X @ w[:, :, None])[:, :, 0]
