@@ -233,7 +233,7 @@ class Run:
         probability = S[:, one, :, one]
         return S + self.walk * np.einsum("sb,xy->sxby", probability, G @ G.T)
 
-    def _step(self, moves: Moves, phi: Floats) -> Floats:
+    def _step(self, moves: Moves, phi: Floats) -> Array:
         """Return the moments of U after a step; those of the path are replaced."""
         maps = self.coordinates.maps
         if self.marked is None:
