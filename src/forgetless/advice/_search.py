@@ -193,7 +193,10 @@ class Option:
         return f"Option({self.code}, loss={self.loss:.4g})"
 
 
-def search(candidates: Sequence[Shape], losses: Losses) -> list[Option]:
+def search(
+    candidates: Sequence[Shape],
+    losses: Losses,
+) -> list[Option]:
     """Return the best option of every title, in the order of the candidates."""
     curves = [Option(shape) for shape in candidates]
     # A coarse grid over all decades.
@@ -258,7 +261,11 @@ def _significant(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def grid(low: float, high: float, per_decade: int = 3) -> Floats:
+def grid(
+    low: float,
+    high: float,
+    per_decade: int = 3,
+) -> Floats:
     """Return a logarithmic grid."""
     n = max(2, round(per_decade * np.log10(high / low)) + 1)
     return np.array([_significant(scale) for scale in np.geomspace(low, high, n)])
