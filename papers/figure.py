@@ -1,4 +1,4 @@
-"""The figure of docs/field.md: curves of three papers, and of a teacher that walks."""
+"""The figure of other papers in docs/paper.md: curves of three, and of a teacher that walks."""
 
 from pathlib import Path
 from typing import Any

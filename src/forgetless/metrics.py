@@ -17,7 +17,7 @@ The others are quadratic forms, of the weights w_k, or of w_k and the weights w_
 A metric is a function of a *snapshot*: of moments in ``expect``, of weights in ``simulate``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,7 +53,7 @@ QUANTITIES = {
 }
 
 
-def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
+def quantity(argument: str, name: Any, allowed: Sequence[str]) -> str:
     """Return the name of a quantity, which may be written with hyphens, as on the command line."""
     canonical = name.replace("-", "_") if isinstance(name, str) else name
     if canonical not in allowed:

@@ -113,6 +113,23 @@ def test_identifiers_are_found_after_a_file_too(tmp_path):
     assert model.history_[-1]["error"] < 0.2 * numbers.history_[-1]["error"]
 
 
+def test_names_do_not_take_the_place_of_what_matters():
+    """A feature for each row would explain it alone."""
+    rng = np.random.default_rng(0)
+    tasks = []
+    for t in range(5):
+        x = rng.standard_normal((20, 3))
+        names = [f"Person {t} {i}" for i in range(20)]
+        table = pd.DataFrame(x, columns=list("abc")).assign(name=names)
+        tasks.append((table, x @ [1.0, 2.0, 3.0] + 0.1 * rng.standard_normal(20), t))
+    found = learned(tasks)
+    dropped = learned(tasks, TableModel(drop=["name"]))
+    assert [r["error"] for r in found.history_[1:]] == pytest.approx([r["error"] for r in dropped.history_[1:]])
+    kept = learned(tasks, TableModel(categorical=["name"]))
+    assert kept.history_[-1]["error"] > 5 * found.history_[-1]["error"]
+    assert not any(alarm for alarm in found.alarms())
+
+
 def test_a_new_column_and_new_labels_are_learned():
     rng = np.random.default_rng(0)
 

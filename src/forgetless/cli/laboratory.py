@@ -1,7 +1,6 @@
 """The commands on schedules: ``reproduce`` and ``explore``."""
 
 import inspect
-import json
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,7 +11,7 @@ import click
 
 from forgetless import schedules
 from forgetless._table import Table
-from forgetless.cli.app import examples, print_lines
+from forgetless.cli.app import examples, print_json, print_lines
 from forgetless.filters import Projection, Ridge
 from forgetless.schedules.named import NAMES, as_schedule
 
@@ -161,7 +160,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
         if section.table.facts
     }
     if as_json:
-        click.echo(json.dumps({"report": str(written), "facts": facts}, ensure_ascii=False))
+        print_json({"report": str(written), "facts": facts})
         return
     for section in sections:
         if section.name == "table":

@@ -98,7 +98,7 @@ class Law(ABC):
         remaining = left.sum(axis=1)
         # What lies beyond the nodes is less than what the outermost ones contribute.
         outer = np.abs(left[:, len(xi) - spectrum.outer :].sum(axis=1))
-        if (outer > _NEGLIGIBLE * np.abs(remaining)).any():
+        if (outer > _NEGLIGIBLE * remaining).any():
             raise ValueError(
                 f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
                 f" which dominate the expectation; use step sizes of at most {2 / xi[-1]:.3g}"

@@ -38,23 +38,21 @@ def trials_of_generator(size: int) -> int:
 @one_blas_thread()
 def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> dict[str, Floats]:
     """Return metrics of shape (B, n_trials, n_steps, …) of independent trials of B schedules."""
-    what = f"{n_trials:,} trials of {problem.k:,} steps"
-    width = problem.k if any(name.startswith("task") for name in problem.metrics) else 1.0
-    numbers = len(problem.filters) * len(problem.metrics) * len(problem.steps) * width * n_trials
-    validate.check_memory(2.0 * numbers, what, "record fewer steps")
     group = trials_of_generator(problem.law.n_rows * problem.law.n_features)
-    parts = []
-    for number in track(range(-(-n_trials // group)), "groups of trials"):
-        child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+    shape = (len(problem.filters), n_trials, len(problem.steps))
+    per_task = any(name.startswith("task") for name in problem.metrics)
+    numbers = float(np.prod(shape)) * (problem.k if per_task else 1)
+    validate.check_memory(numbers, f"a record of {n_trials:,} trials", "record fewer steps")
+    values: dict[str, Floats] = {}
+    for first in track(range(0, n_trials, group), "trials"):
+        child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, first // group))
         rng = np.random.Generator(np.random.SFC64(child))
-        parts.append(list(_recorded(problem, rng, group)))
-    values = {}
-    for name in problem.metrics:
-        groups = []
-        for part in parts:
-            steps = [step[name] for step in part]
-            groups.append(np.stack(steps, axis=2))
-        values[name] = np.concatenate(groups, axis=1)[:, :n_trials]
+        for i, found in enumerate(_recorded(problem, rng, group)):
+            for name, value in found.items():
+                if name not in values:
+                    values[name] = np.empty((*shape, *value.shape[2:]))
+                part = values[name][:, first : first + group, i]
+                part[:] = value[:, : part.shape[1]]
     return values
 
 
@@ -134,7 +132,7 @@ def _stepped(
     return w + (gained if tall else _product(transposed, gained))
 
 
-def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Floats:
+def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Array:
     """Return g(G) r for g(ξ) = φ(ξ)/ξ, with g(0) = 0."""
     values, vectors = np.linalg.eigh(gram)
     largest = values[:, -1:]
@@ -144,5 +142,5 @@ def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Floats:
     return _product(vectors, gains * _product(np.swapaxes(vectors, 1, 2), right))
 
 
-def _product(X: Floats, w: Array) -> Floats:
-    return np.asarray((X @ w[:, :, None])[:, :, 0])
+def _product(X: Floats, w: Array) -> Array:
+    return (X @ w[:, :, None])[:, :, 0]

@@ -83,11 +83,8 @@ class Ensemble(Law):
             moments = self.moments(filter_)
             every = second_moments(self, moments, problem.k + 1, problem.steps[-1])
             for name, curve in curves.items():
-                points = []
-                for step in problem.steps:
-                    squares = every[step].__getitem__
-                    points.append(self.evaluate(name, problem.k, step, squares))
-                curve.append(points)
+                steps = problem.steps
+                curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
         values = {name: np.array(curve) for name, curve in curves.items()}
         error = _ERROR + 8.0 * problem.k * float(np.finfo(float).eps)
         errors = dict.fromkeys(values, error)
@@ -152,8 +149,8 @@ class Ensemble(Law):
         return _optimal(self, steps, quantity("objective", objective, names))
 
     def __post_init__(self) -> None:
-        validate.integer("n_features", self.n_features, 1, "a task is not empty")
-        validate.integer("n_rows", self.n_rows, 1, "a task is not empty")
+        for name in ("n_features", "n_rows"):
+            validate.integer(name, getattr(self, name), 1, "a task is not empty")
         validate.number("noise", self.noise, "it is the size of label noise; 0 for none")
         if not isinstance(self.teachers, Teachers):
             raise TypeError(
@@ -275,11 +272,10 @@ def _optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     constant: Filter = Ridge(math.exp(found.x))
     if loss(Projection()) <= (1.0 + _EQUAL) * found.fun:
         constant = Projection()
-    strengths = steady(law, law.noise, *steps)(k, law.radius).strength()
-    best_of_all = Ridge(np.array(np.broadcast_to(strengths, (k,))))
+    best_of_all = steady(law, law.noise, *steps)(k, law.radius)
     least = loss(constant)
     return OptimalSchedule(
-        coefficients=tuple(np.ravel(best_of_all.coefficient).tolist()),
+        coefficients=tuple(np.ravel(best_of_all.strength()).tolist()),
         objective=name,
         loss=min(loss(best_of_all), least),  # rounding may make the constant better
         best_constant=constant,

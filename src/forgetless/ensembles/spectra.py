@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import matmul_toeplitz
 from scipy.special import expit, sici
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 
 _TAIL = 9.0
 """Distance beyond √m ± √r: singular values lie outside with a probability below exp(−81/2)
@@ -100,7 +100,7 @@ def _quadrature(
     ds: Floats,
     rank: int,
     gap: int,
-) -> Floats:
+) -> Array:
     """Return the weights of E Σ f(s_i) = ½ tr(A⁻¹ ∂A) at nodes s with the lengths ``ds``."""
     functions = _laguerre_functions(s, rank, gap)  # ψ: (r, q)
     sine = 2.0 / math.pi * sici(math.pi * np.arange(len(s)))[0]
@@ -118,7 +118,7 @@ def _quadrature(
     weights = np.sum(left * functions.T, axis=1)
     if rank % 2:
         weights -= (inverse[:rank, rank] @ functions) * ds
-    return np.asarray(weights)
+    return weights
 
 
 def _laguerre_functions(s: Floats, rank: int, gap: int) -> Floats:

@@ -87,9 +87,9 @@ def carry_often(
     return _kernels.push_often(S, np.empty_like(S), table, *others)
 
 
-def conjugate(G: Floats, S: Floats) -> Floats:
+def conjugate(G: Floats, S: Floats) -> Array:
     """Return G S Gᵀ for S (states, Q, B, Q)."""
-    return np.asarray(np.einsum("xu,subv,yv->sxby", G, S, G, optimize=True))
+    return np.einsum("xu,subv,yv->sxby", G, S, G, optimize=True)
 
 
 def averaging(n: int, gain: float, outputs: Floats | None = None) -> Floats:
@@ -233,7 +233,7 @@ class Run:
         probability = S[:, one, :, one]
         return S + self.walk * np.einsum("sb,xy->sxby", probability, G @ G.T)
 
-    def _step(self, moves: Moves, phi: Floats) -> Floats:
+    def _step(self, moves: Moves, phi: Floats) -> Array:
         """Return the moments of U after a step; those of the path are replaced."""
         maps = self.coordinates.maps
         if self.marked is None:
@@ -252,7 +252,7 @@ class Run:
             self.marked[m] = X
         return total
 
-    def _averaged(self, S: Floats, outputs: Floats | None = None) -> Floats:
+    def _averaged(self, S: Floats, outputs: Floats | None = None) -> Array:
         """Return S after the update of the average, if there is one."""
         if not self.averaged:
             return S

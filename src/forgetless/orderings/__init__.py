@@ -264,7 +264,8 @@ class FixedOrder(_OneOrder):
             )
 
     def task(self, n_tasks: int, t: Any) -> Any:
-        return np.take(self.indices, t)
+        # A step is looked up in the tuple: an array of all would be made for each.
+        return self.indices[t] if isinstance(t, int) else np.take(self.indices, t)
 
 
 NAMES: dict[str, Ordering] = {

@@ -58,7 +58,11 @@ class Batches:
     """
 
     def __init__(
-        self, file: TableFile, task: str, target: str, classes: bool | None = None
+        self,
+        file: TableFile,
+        task: str,
+        target: str,
+        classes: bool | None = None,
     ) -> None:
         self.file = file
         self.name = file.path.name

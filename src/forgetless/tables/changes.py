@@ -90,7 +90,7 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
     """
     table = columns_of(X)
     found = [
-        Change(name, "is not in this table: taken for missing", severe=True)
+        Change(name, "is not in this table: taken for missing", True)
         for name in encoder.columns_
         if name not in table
     ]
@@ -183,7 +183,7 @@ def _dates(column: Date, present: Any) -> Change | None:
         return None
     times = (present.min(), column.low, column.high)
     begin, first, last = (str(np.datetime64(int(time), "s"))[:10] for time in times)
-    return Change(column.name, f"begins on {begin}, dates so far are {first} to {last}", severe=far)
+    return Change(column.name, f"begins on {begin}, dates so far are {first} to {last}", far)
 
 
 def _twice(table: Columns, y: Any) -> float:

@@ -151,7 +151,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self._first: Any = None
 
     def _learn(self, table: Columns, y: Any, task: str) -> None:
-        record = {"task": task, "rows": len(y), "error": None, "spread": None, "changes": []}
+        record = {"task": task, "rows": len(y), "error": None, "changes": []}
         if self.n_tasks_:
             record, found = self._predicted(table, y, task)
             if self.is_classifier:

@@ -167,7 +167,12 @@ def effects(model: TableModel) -> Table:
         which = variances.argmax()
         how = _how(model.encoder_.columns_[name], coef[which, names == name].tolist())
         size = math.sqrt(max(variances[which], 0.0))
-        lines.append({"column": name, "effect": size, "how": how})
+        line = {
+            "column": name,
+            "effect": size,
+            "how": how,
+        }
+        lines.append(line)
     return Table.of_rows("Effects", sorted(lines, key=lambda line: -line["effect"]))
 
 

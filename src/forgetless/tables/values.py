@@ -124,7 +124,7 @@ class Values:
         if self.column.dtype.kind == "M":
             return "date"
         labels = self.coded[1]
-        useful = pd.Series(labels[~is_sign(labels)], dtype=object)
+        useful = pd.Series(labels[~is_sign(labels)])
         if not len(useful) or pd.Series(labels).str.fullmatch(CODE).any():
             return "category"
         # 1,5 is a number rather than the first of May.
