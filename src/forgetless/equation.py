@@ -174,10 +174,8 @@ def norm(X: Any) -> float:
     """Return ‖X‖₂, the largest singular value of one task."""
     if _is_large(X):
         return float(svds(X, k=1, return_singular_vectors=False)[0])
-    if not min(X.shape):
-        return 0.0
-    largest = float(np.linalg.eigvalsh(_gram(X))[-1])
-    return float(np.sqrt(max(largest, 0.0)))
+    largest = np.max(np.linalg.eigvalsh(_gram(X)), initial=0.0)
+    return math.sqrt(largest)
 
 
 def _is_large(X: Any) -> bool:

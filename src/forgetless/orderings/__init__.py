@@ -276,11 +276,6 @@ NAMES: dict[str, Ordering] = {
 }
 
 
-def name_of(ordering: Ordering) -> str:
-    """Return the name of an ordering, or its code if it has none."""
-    return next((name for name, each in NAMES.items() if each == ordering), repr(ordering))
-
-
 OrderingLike = Ordering | str
 """An ordering, or its name such as "cyclic"."""
 

@@ -72,7 +72,10 @@ def fixed(k: int, square: float) -> Filter:
     Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (i),
     Section 4.1, upper. The paper says k ≥ 2, where λ would be negative.
     """
-    _at_least(k, 3, "fixed", "ln k − 1 is negative below; use schedules.constant")
+    if k < 3:
+        raise ValueError(
+            f"k must be at least 3 for schedules.fixed, got {k}; use schedules.constant"
+        )
     return Ridge(square * (math.log(k) - 1))
 
 
@@ -119,7 +122,8 @@ def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
     Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (ii),
     Section 4.1, upper.
     """
-    _at_least(k, 3, "fixed_budget", "1/ln k > 1 below; use schedules.constant")
+    if k < 3:
+        raise ValueError(f"k must be at least 3 for schedules.fixed_budget, got {k}; use constant")
     return _budget(n_steps, 1 / math.log(k), square)
 
 
@@ -228,7 +232,10 @@ def cyclic(k: int, square: float, n_tasks: int) -> Filter:
     Cai & Diakonikolas (2025), last-iterate rate of the incremental proximal method, upper; as
     stated by Levinstein et al. (2025), Section 6.
     """
-    _at_least(k, n_tasks + 1, "cyclic", "λ is undefined until one cycle of tasks has passed")
+    if k <= n_tasks:
+        raise ValueError(
+            f"k must be at least {n_tasks + 1} for schedules.cyclic, more than one cycle, got {k}"
+        )
     return Ridge(2 * n_tasks * square * math.sqrt(math.log(k / n_tasks)))
 
 
@@ -329,8 +336,3 @@ def _budget(n_steps: int, share: Any, square: float) -> GradientDescent:
     """
     relative = share if n_steps == 1 else -np.expm1(np.log1p(-share) / n_steps)
     return GradientDescent(n_steps, relative / (square or 1.0))
-
-
-def _at_least(k: int, minimum: int, name: str, reason: str) -> None:
-    if k < minimum:
-        raise ValueError(f"k must be at least {minimum} for schedules.{name}, got {k}; {reason}")

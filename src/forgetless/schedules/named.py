@@ -255,7 +255,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     return value
 
 
-def _by_name(text: str, n_tasks: int | None) -> Named | Filter:
+def _by_name(text: str, n_tasks: int | None) -> Any:
     name = text.replace("-", "_")
     if name == "none":
         return Projection()
@@ -266,8 +266,7 @@ def _by_name(text: str, n_tasks: int | None) -> Named | Filter:
         )
     if name == "cyclic" and n_tasks is None:
         raise ValueError("schedule 'cyclic' needs a number of tasks; use fl.schedules.cyclic(M)")
-    made: Named = MAKERS[name](*([n_tasks] if name == "cyclic" else []))
-    return made
+    return MAKERS[name](n_tasks) if name == "cyclic" else MAKERS[name]()
 
 
 def several(value: Any, k: int) -> tuple[list[Any], Labels]:
