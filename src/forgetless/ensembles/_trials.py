@@ -10,7 +10,6 @@ The order of draws, which a seed stands for: start and teachers of all tasks; th
 and the noise of its labels.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -43,23 +42,19 @@ def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> 
     per_task = any(name.startswith("task") for name in problem.metrics)
     numbers = float(np.prod(shape)) * (problem.k if per_task else 1)
     validate.check_memory(numbers, f"a record of {n_trials:,} trials", "record fewer steps")
-    values: dict[str, Floats] = {}
-    for first in track(range(0, n_trials, group), "trials"):
-        child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, first // group))
+    groups = []
+    for i in track(range(-(-n_trials // group)), "trials"):
+        child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i))
         rng = np.random.Generator(np.random.SFC64(child))
-        for i, found in enumerate(_recorded(problem, rng, group)):
-            for name, value in found.items():
-                if name not in values:
-                    values[name] = np.empty((*shape, *value.shape[2:]))
-                part = values[name][:, first : first + group, i]
-                part[:] = value[:, : part.shape[1]]
-    return values
+        groups.append(_recorded(problem, rng, group))
+    return {
+        name: np.concatenate([curves[name] for curves in groups], axis=1)[:, :n_trials]
+        for name in problem.metrics
+    }
 
 
-def _recorded(
-    problem: Problem, rng: np.random.Generator, group: int
-) -> Iterator[dict[str, Floats]]:
-    """Yield the metrics (B, N, …) of all schedules and N trials at every recorded step.
+def _recorded(problem: Problem, rng: np.random.Generator, group: int) -> dict[str, Floats]:
+    """Return the metrics (B, N, n_steps, …) of all schedules and N trials at the recorded steps.
 
     The N trials of a group share the generator ``rng``; all schedules learn the same tasks.
     """
@@ -75,12 +70,10 @@ def _recorded(
 
     def squares(numbers: Any) -> Floats:
         distinct, places = np.unique(numbers, return_inverse=True)
-        found = []
-        for i in distinct:
-            differences = weights - points[:, i]
-            found.append(np.sum(differences**2, axis=-1))
+        found = [np.sum((weights - points[:, i]) ** 2, axis=-1) for i in distinct]
         return np.stack(found, axis=-1)[..., places]
 
+    curves: dict[str, list[Floats]] = {name: [] for name in problem.metrics}
     done = 0
     for step in problem.steps:
         for t in range(done, step):
@@ -91,13 +84,11 @@ def _recorded(
             for b, filter_ in enumerate(problem.filters):
                 weights[b] = _stepped(weights[b], X, y, filter_[t], law.spectrum.rank)
         done = step
-        found = {}
-        for name in problem.metrics:
-            if name == "weights":
-                found[name] = weights.copy()
-            else:
-                found[name] = law.evaluate(name, problem.k, step, squares)
-        yield found
+        for name, curve in curves.items():
+            measured = name != "weights"
+            now = law.evaluate(name, problem.k, step, squares) if measured else weights.copy()
+            curve.append(now)
+    return {name: np.stack(curve, axis=2) for name, curve in curves.items()}
 
 
 def _stepped(

@@ -75,20 +75,18 @@ class Ensemble(Law):
         >>> tasks.expect("none", k=3, metrics="distance", record="all").distance.tolist()
         [0.5, 0.25, 0.125]
         """
-        problem = Problem.of(self, schedule, k, metrics, record)
+        problem = Problem(self, schedule, k, metrics, record)
         if "weights" in problem.metrics:
             raise ValueError("metrics of expect are numbers, got 'weights'; use simulate")
         curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
+        steps = problem.steps
         for filter_ in problem.filters:
-            moments = self.moments(filter_)
-            every = second_moments(self, moments, problem.k + 1, problem.steps[-1])
+            every = second_moments(self, self.moments(filter_), problem.k + 1, steps[-1])
             for name, curve in curves.items():
-                steps = problem.steps
                 curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
         values = {name: np.array(curve) for name, curve in curves.items()}
-        error = _ERROR + 8.0 * problem.k * float(np.finfo(float).eps)
-        errors = dict.fromkeys(values, error)
-        return Curves.of(values, problem.steps, problem.labels, estimate=lambda: errors)
+        errors = dict.fromkeys(values, _ERROR + 2e-15 * problem.k)
+        return Curves.of(values, steps, problem.labels, estimate=lambda: errors)
 
     def simulate(
         self,
@@ -120,7 +118,7 @@ class Ensemble(Law):
         >>> tasks.simulate(fl.Ridge(1.0), k=20, n_trials=50, seed=0).distance.shape
         (50, 16)
         """
-        problem = Problem.of(self, schedule, k, metrics, record)
+        problem = Problem(self, schedule, k, metrics, record)
         n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         values = simulated(problem, n_trials, shared_seed(seed))
         return Curves.of(values, problem.steps, problem.labels, n_trials)
@@ -227,9 +225,7 @@ class Rotated(Ensemble):
     def __post_init__(self) -> None:
         X = matrix("X", self.X)
         n, d = X.shape
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "n_rows", n)
-        object.__setattr__(self, "n_features", d)
+        vars(self).update(X=X, n_rows=n, n_features=d)
         super().__post_init__()
 
     @property
@@ -250,12 +246,11 @@ class Rotated(Ensemble):
         return np.asarray(self.X @ uniform)
 
 
-def _optimal(law: Law, k: int, name: str) -> OptimalSchedule:
+def _optimal(law: Ensemble, k: int, name: str) -> OptimalSchedule:
     """Return the schedule of least objective; ValueError where it has no closed form."""
 
     def loss(filter_: Filter) -> float:
-        errors = second_moments(law, law.moments(filter_), k + 1, k)
-        return float(law.evaluate(name, k, k, errors[-1].__getitem__))
+        return law.expect(filter_, k, metrics=name).values[name].item()
 
     def of_constant(logarithm: float) -> float:
         return loss(Ridge(math.exp(logarithm)))
@@ -267,8 +262,7 @@ def _optimal(law: Law, k: int, name: str) -> OptimalSchedule:
     grid = np.arange(low, math.log(1e9 * k * square), 2.0)
     near = min(grid, key=of_constant)
     bounds = (max(near - 2.0, low), near + 2.0)
-    options = {"xatol": 1e-7}
-    found = minimize_scalar(of_constant, bounds=bounds, method="bounded", options=options)
+    found = minimize_scalar(of_constant, bounds=bounds, options={"xatol": 1e-7})
     constant: Filter = Ridge(math.exp(found.x))
     if loss(Projection()) <= (1.0 + _EQUAL) * found.fun:
         constant = Projection()
