@@ -22,25 +22,20 @@ from forgetless.ensembles._law import Problem
 from forgetless.filters import Filter, Projection, Ridge
 
 
-def trials_of_generator(size: int) -> int:
-    """Return the number of trials that share one generator, for tasks of ``size`` = n·d numbers.
-
-    The generator always draws for all of them, so that trial i is the same whatever their number
-    is, and this one is part of the meaning of a seed. They advance together: for small tasks more
-    of them, since a call of NumPy costs as much as a thousand numbers.
-    """
-    if size < 512:
-        return 128 if size < 128 else 64
-    return 16
-
-
 @one_blas_thread()
 def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> dict[str, Floats]:
-    """Return metrics of shape (B, n_trials, n_steps, …) of independent trials of B schedules."""
-    group = trials_of_generator(problem.law.n_rows * problem.law.n_features)
-    shape = (len(problem.filters), n_trials, len(problem.steps))
+    """Return metrics of shape (B, n_trials, n_steps, …) of independent trials of B schedules.
+
+    A group of trials shares one generator, which always draws for all of them, so that trial i is
+    the same whatever their number is: the size of a group is part of the meaning of a seed. They
+    advance together: for small tasks more of them, since a call of NumPy costs as much as a
+    thousand numbers.
+    """
+    size = problem.law.n_rows * problem.law.n_features
+    group = 16 if size >= 512 else 64 if size >= 128 else 128
     per_task = any(name.startswith("task") for name in problem.metrics)
-    numbers = float(np.prod(shape)) * (problem.k if per_task else 1)
+    recorded = float(n_trials) * len(problem.filters) * len(problem.steps)
+    numbers = recorded * (problem.k if per_task else 1)
     validate.check_memory(numbers, f"a record of {n_trials:,} trials", "record fewer steps")
     groups = []
     for i in track(range(-(-n_trials // group)), "trials"):
