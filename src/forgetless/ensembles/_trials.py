@@ -59,13 +59,13 @@ def _recorded(problem: Problem, rng: np.random.Generator, group: int) -> dict[st
     def normal(*shape: int) -> Floats:
         return rng.standard_normal((group, *shape))
 
-    # The start and the teachers (N, P + 1, d); weights of shape (B, N, d)
+    # The start and the teachers (N, P + 1, d); weights are columns, of shape (B, N, d, 1)
     points = law.teachers.sample(problem.k + 1, law.n_features, normal)
-    weights = np.repeat(points[None, :, 0], len(problem.filters), axis=0)
+    weights = np.repeat(points[None, :, 0, :, None], len(problem.filters), axis=0)
 
     def squares(numbers: Any) -> Floats:
         distinct, places = np.unique(numbers, return_inverse=True)
-        found = [np.sum((weights - points[:, i]) ** 2, axis=-1) for i in distinct]
+        found = [np.sum((weights[..., 0] - points[:, i]) ** 2, axis=-1) for i in distinct]
         return np.stack(found, axis=-1)[..., places]
 
     curves: dict[str, list[Floats]] = {name: [] for name in problem.metrics}
@@ -73,15 +73,17 @@ def _recorded(problem: Problem, rng: np.random.Generator, group: int) -> dict[st
     for step in problem.steps:
         for t in range(done, step):
             X = law.sample(normal)
-            y = _product(X, points[:, order[t]])
+            y = X @ points[:, order[t], :, None]
             if law.noise:
-                y += law.noise * normal(law.n_rows)
+                y += law.noise * normal(law.n_rows, 1)
             for b, filter_ in enumerate(problem.filters):
                 weights[b] = _stepped(weights[b], X, y, filter_[t], law.spectrum.rank)
         done = step
         for name, curve in curves.items():
             measured = name != "weights"
-            now = law.evaluate(name, problem.k, step, squares) if measured else weights.copy()
+            now = (
+                law.evaluate(name, problem.k, step, squares) if measured else weights[..., 0].copy()
+            )
             curve.append(now)
     return {name: np.stack(curve, axis=2) for name, curve in curves.items()}
 
@@ -93,29 +95,29 @@ def _stepped(
     filter_: Filter,
     rank: int,
 ) -> Floats:
-    """Return the weights (N, d) after one step of every trial on its own task of some rank.
+    """Return the weights (N, d, 1) after one step of every trial on its own task of some rank.
 
     Parameters
     ----------
-    w, X, y : arrays of shape (N, d), (N, n, d) and (N, n)
+    w, X, y : arrays of shape (N, d, 1), (N, n, d) and (N, n, 1)
     filter_ : Filter
         Of one step.
     rank : int
         Of X: below min(n, d) the smaller Gram matrix is singular.
     """
     transposed = np.swapaxes(X, 1, 2)
-    residual = y - _product(X, w)
+    residual = y - X @ w
     tall = X.shape[1] > X.shape[2]
     gram = transposed @ X if tall else X @ transposed
-    right = _product(transposed, residual) if tall else residual
+    right = transposed @ residual if tall else residual
     regular = rank == gram.shape[1] or filter_.strength() > 0
     if isinstance(filter_, Ridge | Projection) and regular:
         # g(ξ) = 1/(ξ + λ): a fourth of the time of eigenvalues
         shifted = gram + filter_.strength() * np.eye(gram.shape[1])
-        gained = np.linalg.solve(shifted, right[:, :, None])[:, :, 0]
+        gained = np.linalg.solve(shifted, right)
     else:
         gained = _by_eigenvalues(gram, right, filter_)
-    return w + (gained if tall else _product(transposed, gained))
+    return w + (gained if tall else transposed @ gained)
 
 
 def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Array:
@@ -125,8 +127,4 @@ def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Array:
     positive = values > largest * gram.shape[1] * np.finfo(float).eps
     eigenvalues = np.where(positive, values, largest)
     gains = np.where(positive, filter_.table(eigenvalues)[0] / eigenvalues, 0.0)
-    return _product(vectors, gains * _product(np.swapaxes(vectors, 1, 2), right))
-
-
-def _product(X: Floats, w: Array) -> Array:
-    return (X @ w[:, :, None])[:, :, 0]
+    return vectors @ (gains[:, :, None] * (np.swapaxes(vectors, 1, 2) @ right))

@@ -157,7 +157,7 @@ class Ensemble(Law):
         low = math.log(1e-15 * square)
         grid = np.arange(low, math.log(1e9 * k * square), 2.0)
         near = min(grid, key=of_constant)
-        bounds = (max(near - 2.0, low), near + 2.0)
+        bounds = (near - 2.0, near + 2.0)
         found = minimize_scalar(of_constant, bounds=bounds, options={"xatol": 1e-7})
         constant: Filter = Ridge(math.exp(found.x))
         if loss(Projection()) <= (1.0 + _EQUAL) * found.fun:
