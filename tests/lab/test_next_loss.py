@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from support import literal
 from support.collections import random_pairs
 
 s = fl.schedules
@@ -28,7 +29,8 @@ def after(tasks, schedule, order):
 def test_without_replacement_it_is_the_mean_over_tasks_not_seen(tasks, k):
     schedule = s.minimax()
     losses = [
-        tasks[order[k]].loss(after(tasks, schedule, order[:k])) for order in itertools.permutations(range(4), k + 1)
+        literal.loss(after(tasks, schedule, order[:k]), *tasks[order[k]])
+        for order in itertools.permutations(range(4), k + 1)
     ]
     exact = fl.expect(tasks, schedule, k, ordering=fl.WithoutReplacement(), metrics="next_loss")
     assert exact.next_loss[0] == pytest.approx(np.mean(losses), rel=1e-12)
@@ -41,7 +43,7 @@ def test_with_replacement_it_is_the_mean_over_the_next_draw(tasks, probabilities
     p, schedule, total = np.array(probabilities or [0.25] * 4), s.increasing(0.5), 0.0
     for order in itertools.product(range(4), repeat=3):
         w = after(tasks, schedule, order)
-        total += np.prod(p[list(order)]) * sum(p[m] * tasks[m].loss(w) for m in range(4))
+        total += np.prod(p[list(order)]) * sum(p[m] * literal.loss(w, *tasks[m]) for m in range(4))
     ordering = fl.WithReplacement(probabilities)
     exact = fl.expect(tasks, schedule, 3, ordering=ordering, metrics=("next_loss", "average_loss"))
     assert exact.next_loss[0] == pytest.approx(total, rel=1e-12)
@@ -62,11 +64,11 @@ def test_epochs_and_single_orders(tasks):
     for first in itertools.permutations(range(4)):
         for second in itertools.permutations(range(4), 2):
             w = after(tasks, lambda k, radius: schedule, (*first, second[0]))
-            means.append(tasks[second[1]].loss(w))
+            means.append(literal.loss(w, *tasks[second[1]]))
     assert curve.next_loss[5] == pytest.approx(np.mean(means), rel=1e-12)
     order = [3, 0, 0, 1, 2]
     one = fl.expect(tasks, schedule, 4, ordering=fl.FixedOrder(order), metrics="next_loss", record=[2, 4])
-    expected = [tasks[order[k]].loss(after(tasks, lambda k, radius: schedule, order[:k])) for k in (2, 4)]
+    expected = [literal.loss(after(tasks, lambda k, radius: schedule, order[:k]), *tasks[order[k]]) for k in (2, 4)]
     np.testing.assert_allclose(one.next_loss, expected, rtol=1e-12)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Moves:
-    """The moves of one step: arrays of one length, sorted by ``target``.
+    """The moves of one step: arrays of one length, which are sorted by ``target``.
 
     Parameters
     ----------
