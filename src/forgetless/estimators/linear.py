@@ -43,6 +43,13 @@ def column_range(X: Any) -> tuple[Array, Array]:
     return extreme(np.minimum), extreme(np.maximum)
 
 
+def in_cache(X: Any) -> list[slice]:
+    """Return blocks of rows that are still in the cache when they are multiplied."""
+    n, d = X.shape
+    step = max(BLOCK // (8 * d), 64)
+    return [slice(first, first + step) for first in range(0, n, step)]
+
+
 class Linear(NamedTuple):
     """Weights, and the range in which features are held.
 
@@ -91,13 +98,9 @@ class Linear(NamedTuple):
 
     def predict(self, X: Any) -> Array:
         """Return the predictions of rows X (n, d), of shape (n, c)."""
-        n, d = X.shape
-        # In blocks that are still in the cache when they are multiplied.
-        step = max(BLOCK // (8 * d), 64)
         if sparse.issparse(X):
             return self.held(X) @ self.coef + self.intercept
-        values = np.empty((n, len(self.intercept)))
-        for first in range(0, n, step):
-            part = slice(first, first + step)
+        values = np.empty((len(X), len(self.intercept)))
+        for part in in_cache(X):
             np.matmul(self.held(X[part]), self.coef, out=values[part])
         return values + self.intercept

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from forgetless._validate import Array, Floats
 from forgetless.estimators import records
-from forgetless.estimators.linear import column_range
+from forgetless.estimators.linear import column_range, in_cache
 from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
 from forgetless.estimators.systems import STRENGTHS, Evidence, dots
 
@@ -314,15 +314,19 @@ class Rows:
         left = max(self.n - 1.0 - self.freedom(fit), 0.05 * self.n)
         return np.maximum(fit.noise, self.residual(fit) / left)
 
-    def leverages(self, Z: Floats, fit: Fit) -> Array:
-        """Return zᵀ(G + λs²)⁻¹z of vectors z of Z (m, d): var(zᵀw)/σ² of the solution."""
+    def leverages(self, X: Floats, fit: Fit, origin: Any = 0.0) -> Array:
+        """Return zᵀ(G + λs²)⁻¹z of z = x − origin for rows x of X (m, d): var(zᵀw)/σ² of the
+        solution.
+        """
         u = inverse_scale(fit.scale)
-        return self.gram.system(u).leverages(Z * u, fit.strength)
+        system = self.gram.system(u)
+        parts = [system.leverages((X[rows] - origin) * u, fit.strength) for rows in in_cache(X)]
+        return np.concatenate(parts)
 
     def variances(self, X: Any, fit: Fit, noise: Floats) -> Array:
         """Return the variances σ²(1 + 1/n + xᵀ(G + λs²)⁻¹x), (n, c), of new targets of rows X."""
         dense = X.toarray() if sparse.issparse(X) else X
-        leverages = self.leverages(dense - self.mean, fit)
+        leverages = self.leverages(dense, fit, self.mean)
         # The noise of the target itself, the level, and the weights.
         factors = 1.0 + self.centered / self.n + leverages
         return np.outer(factors, noise)

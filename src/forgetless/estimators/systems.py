@@ -65,10 +65,10 @@ class Eigen:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
         along = (Z @ self.V) ** 2
         inside = along @ (1.0 / (self.e + strength))
-        # What lies outside of the span of V meets λ alone.
-        outside = dots(Z.T, Z.T) - along.sum(axis=1)
         if len(self.e) == Z.shape[1]:
             return inside
+        # What lies outside of the span of V meets λ alone.
+        outside = dots(Z.T, Z.T) - along.sum(axis=1)
         return inside + np.maximum(outside, 0.0) / strength
 
 

@@ -89,9 +89,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X : data frame, or mapping of names to columns
         """
         table = columns_of(X)
-        draft = copy.deepcopy(self)
+        draft = copy.copy(self)
         if not hasattr(draft, "columns_"):
             draft.start()
+        draft.columns_ = {name: each.copy() for name, each in draft.columns_.items()}
+        draft.order_ = list(draft.order_)
+        draft.notes_ = list(draft.notes_)
         draft._begin(table)
         for name, column in draft.columns_.items():
             known = sum(1 for each, _ in draft.order_ if each == name)
@@ -161,7 +164,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "columns_")
         table = columns_of(X)
-        features = np.zeros((rows_of(table), len(self.order_)))
+        # Columns are written, compared and added up one by one, so each is in one piece.
+        features = np.zeros((len(self.order_), rows_of(table))).T
         places: dict[str, list[int]] = {name: [] for name in self.columns_}
         for place, (name, _) in enumerate(self.order_):
             places[name].append(place)

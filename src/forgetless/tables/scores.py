@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forgetless._threads import few_threads, gram_work
 from forgetless._validate import Floats
 
 SAMPLE = 1000
@@ -43,7 +44,11 @@ LEAST = 1e-6
 Found = dict[str, Floats]
 """Predictions of a task, by name."""
 
+few = few_threads(lambda _, features, *__: gram_work(features.shape))
+"""Keeps predictions of an estimator to one thread where they are short."""
 
+
+@few
 def predictions(estimator: Any, features: Floats) -> Found:
     """Return predictions of an estimator and of ridge regression on all rows so far."""
     if hasattr(estimator, "predict_proba"):
@@ -66,6 +71,7 @@ def of_numbers(found: Found, y: Floats, mean: float) -> dict[str, float]:
     }
 
 
+@few
 def of_intervals(estimator: Any, features: Floats, y: Floats) -> dict[str, float]:
     """Return the median half width of 90 % intervals, and the fraction of rows that they hold."""
     predicted, deviations = estimator.predict(features, return_std=True)

@@ -14,6 +14,7 @@ model.
 
 import copy
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -38,9 +39,6 @@ DENSE = 2000
 
 BLOCK = 2**27
 """Bytes of features of a task that are in memory at a time."""
-
-CACHED = 2**22
-"""Bytes of features that are predicted at a time: twice as fast as more, which leave the cache."""
 
 TASKS = 1000
 """Tasks of which the errors are stored."""
@@ -165,14 +163,22 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         estimator = copy.copy(self.estimator_)
         if self.n_tasks_ and len(encoder.order_) > estimator.n_features_in_:
             estimator.widen(len(encoder.order_) - estimator.n_features_in_)
-        for rows in _blocks(len(y), len(encoder.order_), BLOCK):
-            estimator.partial_fit(encoder.transform(part_of(table, rows)), y[rows])
         self.encoder_ = encoder
+        for rows, features in self._features(table):
+            estimator.partial_fit(features, y[rows])
         self.estimator_ = estimator
         self.history_ = [*self.history_, record][-TASKS:]
         self.n_tasks_ += 1
         is_first = self.n_tasks_ == 1 and len(y) <= IDENTIFIERS
         self._first = (table, y, task) if is_first else None
+
+    def _features(self, table: Columns) -> Iterator[tuple[slice, Floats]]:
+        """Yield the features of blocks of rows, which fit in memory."""
+        n = rows_of(table)
+        step = max(BLOCK // (8 * max(len(self.encoder_.order_), 1)), 100)
+        for first in range(0, n, step):
+            rows = slice(first, min(first + step, n))
+            yield rows, self.encoder_.transform(part_of(table, rows))
 
     def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], scores.Found]:
         """Return the record of a task that is not learned yet, with its errors and changes, and
@@ -185,8 +191,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         step = -(-len(y) // scores.SAMPLE)
         parts = []
         samples = []
-        for rows in _blocks(len(y), len(self.encoder_.order_), BLOCK):
-            features = self.encoder_.transform(part_of(table, rows))
+        for rows, features in self._features(table):
             parts.append(scores.predictions(estimator, features))
             samples.append((features[::step], y[rows][::step]))
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -235,28 +240,23 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if return_std and self.is_classifier:
             raise ValueError("return_std needs a target of numbers; classes have predict_proba")
         if return_std:
-            found = self._by_block(X, lambda model, Z: np.stack(model.predict(Z, return_std=True)))
+            found = self._found(X, lambda model, Z: np.stack(model.predict(Z, return_std=True)))
             return tuple(found)
-        return self._by_block(X, lambda model, Z: model.predict(Z))
+        return self._found(X, lambda model, Z: model.predict(Z))
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of ``classes_``, (n, k); AttributeError for numbers."""
         self._check_learned()
-        return np.asarray(self._by_block(X, lambda model, Z: model.predict_proba(Z).T).T)
+        return np.asarray(self._found(X, lambda model, Z: model.predict_proba(Z).T).T)
 
-    def _by_block(self, X: Any, predict: Any) -> NDArray[Any]:
-        """Return predictions (…, n), from blocks of rows whose features fit in memory."""
+    def _found(self, X: Any, predict: Any) -> NDArray[Any]:
+        """Return predictions (…, n)."""
         table = columns_of(X)
         if not rows_of(table):
             raise ValueError("X has no rows")
         model = self._knowing(table)
-        encoder = model.encoder_
-        blocks = _blocks(rows_of(table), len(encoder.order_), BLOCK)
-        found = []
-        for rows in blocks:
-            Z = encoder.transform(part_of(table, rows))
-            some = _blocks(len(Z), Z.shape[1], CACHED)
-            found += [predict(model.estimator_, Z[each]) for each in some]
+        limited = scores.few(predict)
+        found = [limited(model.estimator_, Z) for _, Z in model._features(table)]
         return np.concatenate(found, axis=-1)
 
     def _check_learned(self) -> None:
@@ -320,9 +320,3 @@ def _targets(y: Any) -> NDArray[Any]:
     if y.ndim != 1:
         raise ValueError(f"y must be of shape (n,), got {y.shape}; one target a row")
     return np.asarray(y, dtype=np.float64 if y.dtype.kind in "iuf" else str)
-
-
-def _blocks(n: int, d: int, n_bytes: int) -> list[slice]:
-    """Return n rows as slices whose d features have about so many bytes."""
-    size = max(n_bytes // (8 * max(d, 1)), 100)
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]

@@ -51,6 +51,7 @@ class Values:
         if column.dtype.kind == "m":
             column = column / pd.Timedelta(seconds=1)
         self.column = column
+        self.gone: dict[str, NDArray[np.bool_]] = {}
 
     def __len__(self) -> int:
         return len(self.column)
