@@ -97,7 +97,7 @@ class Filter(ABC):
 
     def scaled(self, factor: float) -> "Filter":
         """Return the filter φ(ξ/factor), whose step on √factor·X is the step of this one on X."""
-        return _Scaled(self, factor)
+        return self if factor == 1.0 else _Scaled(self, factor)
 
     def table(self, eigenvalues: Any) -> Array:
         """Return φ of shape (k, n) for n eigenvalues, (1, n) if all steps have the same filter.

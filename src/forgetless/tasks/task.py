@@ -92,6 +92,11 @@ class Task:
             sizes=self.sizes + self.radius * linalg.norms(w if w.ndim == 2 else w[:, None]),
         )
 
+    def loss(self, w: Any) -> float:
+        """Return ½‖Xw − y‖², summed over targets."""
+        residuals = self.X @ as_float("w", w) - self.y
+        return 0.5 * float(np.sum(residuals * residuals))
+
     def __iter__(self) -> Iterator[Floats]:
         return iter((self.X, self.y))
 
