@@ -58,9 +58,9 @@ class Law(ABC):
     teachers: Teachers
 
     @property
-    @abstractmethod
     def radius(self) -> float:
-        """The norm of X that schedules are scaled by."""
+        """The norm of X that schedules are scaled by: the largest singular value."""
+        return float(self.spectrum.singular_values.max(initial=0.0))
 
     @property
     @abstractmethod
@@ -92,7 +92,6 @@ class Law(ABC):
         xi = spectrum.singular_values**2
         factors = filter_.table(xi)
         residuals = np.atleast_2d(filter_.broadcast(xi).remaining(xi))
-        strengths = np.atleast_1d(filter_.strength())
         left = residuals**2 * spectrum.weights
         remaining = left.sum(axis=1)
         # What lies beyond the nodes is less than what the outermost ones contribute.
@@ -105,7 +104,9 @@ class Law(ABC):
         return StepMoments(
             learned=spectrum.sum(factors) / self.n_features,
             squared=spectrum.sum(factors**2) / self.n_features,
-            noise=np.where(strengths == 0, spectrum.mean_inverse, spectrum.sum(factors**2 / xi)),
+            noise=np.where(
+                filter_.strength() == 0.0, spectrum.mean_inverse, spectrum.sum(factors**2 / xi)
+            ),
             remaining=(remaining + (self.n_features - spectrum.rank)) / self.n_features,
         )
 
@@ -122,7 +123,7 @@ class Law(ABC):
         one = {"next_loss": step, "distance": max(step, 1) - 1}.get(metric)
         values = squares(order[:k] if one is None else order[[one]])
         if "loss" in metric:
-            trace = float(self.spectrum.sum(self.spectrum.singular_values**2))
+            trace = self.spectrum.sum(self.spectrum.singular_values**2)
             values = (trace / self.n_features * values + self.n_rows * self.noise**2) / 2.0
         return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))
 

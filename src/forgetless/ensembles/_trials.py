@@ -17,7 +17,7 @@ import numpy as np
 from forgetless import _validate as validate
 from forgetless._progress import track
 from forgetless._threads import one_blas_thread
-from forgetless._validate import Array, Floats
+from forgetless._validate import Floats
 from forgetless.ensembles._law import Problem
 from forgetless.filters import Filter, Projection, Ridge
 
@@ -110,21 +110,17 @@ def _stepped(
     tall = X.shape[1] > X.shape[2]
     gram = transposed @ X if tall else X @ transposed
     right = transposed @ residual if tall else residual
-    regular = rank == gram.shape[1] or filter_.strength() > 0
-    if isinstance(filter_, Ridge | Projection) and regular:
+    n = gram.shape[1]
+    strength = filter_.strength()
+    if isinstance(filter_, Ridge | Projection) and (rank == n or strength > 0):
         # g(ξ) = 1/(ξ + λ): a fourth of the time of eigenvalues
-        shifted = gram + filter_.strength() * np.eye(gram.shape[1])
-        gained = np.linalg.solve(shifted, right)
+        gained = np.linalg.solve(gram + strength * np.eye(n), right)
     else:
-        gained = _by_eigenvalues(gram, right, filter_)
+        # g(0) = 0
+        values, vectors = np.linalg.eigh(gram)
+        largest = values[:, -1:]
+        positive = values > largest * n * np.finfo(float).eps
+        eigenvalues = np.where(positive, values, largest)
+        gains = np.where(positive, filter_.table(eigenvalues)[0] / eigenvalues, 0.0)
+        gained = vectors @ (gains[:, :, None] * (np.swapaxes(vectors, 1, 2) @ right))
     return w + (gained if tall else transposed @ gained)
-
-
-def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Array:
-    """Return g(G) r for g(ξ) = φ(ξ)/ξ, with g(0) = 0."""
-    values, vectors = np.linalg.eigh(gram)
-    largest = values[:, -1:]
-    positive = values > largest * gram.shape[1] * np.finfo(float).eps
-    eigenvalues = np.where(positive, values, largest)
-    gains = np.where(positive, filter_.table(eigenvalues)[0] / eigenvalues, 0.0)
-    return vectors @ (gains[:, :, None] * (np.swapaxes(vectors, 1, 2) @ right))

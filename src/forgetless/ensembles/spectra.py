@@ -88,7 +88,7 @@ def wishart(n_rows: int, n_features: int) -> Spectrum:
     low = max(centre - math.sqrt(rank) - _TAIL, smallest)
     high = centre + math.sqrt(rank) + _TAIL
     # A Laguerre function of degree r has frequencies up to √(4r + 2·gap).
-    h = 2.0 * math.pi / (2.0 * math.sqrt(4.0 * rank + 2.0 * gap) + _MARGIN)
+    h = math.tau / (2.0 * math.sqrt(4.0 * rank + 2.0 * gap) + _MARGIN)
     u = np.arange(math.log(math.expm1(low)), high, h)
     s = np.logaddexp(0.0, u)
     weights = _quadrature(s, h * expit(u), rank, gap)  # ds = du/(1 + e^−u)

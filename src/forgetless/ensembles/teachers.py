@@ -58,16 +58,8 @@ class Exchangeable(Teachers):
     """
 
     norm: float
-    similarity: float = 0.0
-    turns: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        validate.number("norm", self.norm, "use 1")
-        if validate.number("similarity", self.similarity, "use 0 for unrelated teachers") > 1:
-            raise ValueError(
-                f"similarity must lie in [0, 1], got {self.similarity!r}; 1 is one teacher for all"
-                " tasks"
-            )
+    similarity: float
+    turns: tuple[int, ...]
 
     def order(self, k: int) -> NDArray[np.int64]:
         return np.resize(self.turns, k) if self.turns else super().order(k)
@@ -95,10 +87,6 @@ class Walk(Teachers):
 
     norm: float
     step: float
-
-    def __post_init__(self) -> None:
-        validate.number("norm", self.norm, "use 1")
-        validate.number("step", self.step, "use 0 for a teacher that stays")
 
     def distances(self, k: int) -> Floats:
         numbers = np.arange(k + 1.0)
@@ -161,7 +149,7 @@ def one(norm: float = 1.0) -> Teachers:
     >>> fl.ensembles.teachers.one(2.0).distances(k=5).tolist()
     [[0.0, 4.0], [4.0, 0.0]]
     """
-    return Exchangeable(norm, turns=(1,))
+    return exchangeable(norm, turns=1)
 
 
 def exchangeable(norm: float = 1.0, similarity: float = 0.0, turns: Any = ()) -> Teachers:
@@ -176,6 +164,12 @@ def exchangeable(norm: float = 1.0, similarity: float = 0.0, turns: Any = ()) ->
     >>> fl.ensembles.teachers.exchangeable(turns=[1, 2]).order(5).tolist()
     [1, 2, 1, 2, 1]
     """
+    norm = validate.number("norm", norm, "use 1")
+    similarity = validate.number("similarity", similarity, "use 0 for unrelated teachers")
+    if similarity > 1:
+        raise ValueError(
+            f"similarity must lie in [0, 1], got {similarity!r}; 1 is one teacher for all tasks"
+        )
     if np.size(turns):
         checked = validate.integers_per_step("turns", turns, "teachers are counted from 1")
         turns = tuple(np.ravel(checked).tolist())
@@ -192,7 +186,8 @@ def walk(norm: float = 1.0, step: float = 0.0) -> Teachers:
     >>> fl.ensembles.teachers.walk(step=0.5).distances(k=3)[0].tolist()
     [0.0, 1.0, 1.25, 1.5]
     """
-    return Walk(norm, step)
+    norm = validate.number("norm", norm, "use 1")
+    return Walk(norm, validate.number("step", step, "use 0 for a teacher that stays"))
 
 
 def given(vectors: Any, start: Any = None) -> Teachers:

@@ -140,10 +140,11 @@ def announce(problem: Problem, size: int, path: bool = False) -> None:
     if seconds < _PATIENCE:
         return
     followed = f" for each of {problem.tasks.n_tasks:,} tasks" if path else ""
+    time = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"
     hint = "average_loss alone is faster" if path else "use simulate"
     warnings.warn(
         f"{n_steps:,} steps of moments in {size:,} coordinates{followed} will take some"
-        f" {readable_seconds(seconds)} here; {hint}",
+        f" {time} here; {hint}",
         stacklevel=4,
     )
 
@@ -267,8 +268,3 @@ class Run:
             return maps  # δ follows the average, by its own map
         changes = maps.left @ self._outputs(m).T
         return maps._replace(left=np.hstack([maps.left, changes]))
-
-
-def readable_seconds(seconds: float) -> str:
-    """Return a time as text."""
-    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"

@@ -23,9 +23,6 @@ from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 
-LANES = 32
-"""Schedules whose moments are carried together: they stay in the cache."""
-
 
 @with_few_threads
 def expect(
@@ -117,7 +114,7 @@ def expected(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
     if problem.ordering.deterministic and not tasks.noise and not tasks.walk:
         # One order without noise is one run, which is faster and keeps relative accuracy.
         return {name: value[:, 0] for name, value in followed(problem, metrics, 1, 0).items()}
-    parts = [_along_the_chain(part, metrics) for part in problem.parts(LANES)]
+    parts = [_along_the_chain(part, metrics) for part in problem.parts]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -137,18 +134,14 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
         stops = problem.stops(last, work_of(problem, run.size, path))
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
-        _advance(run, powers, stop)
+        if powers is not None:
+            # Whole periods from the start at once.
+            run.done = stop // powers.period * powers.period
+            run.S = powers.advanced(run.first, run.done)
+        if stop > run.done:
+            run.advance(problem.factors(run.done, stop))
         if stop in recorded:
             now = Snapshot(run)
             for each in metrics:
                 curves[each.name].append(each.evaluate(now))
     return {name: np.stack(values, axis=1) for name, values in curves.items()}
-
-
-def _advance(run: Run, powers: Powers | None, stop: int) -> None:
-    """Make the steps up to ``stop``: whole periods from the start by powers, if there are some."""
-    if powers is not None:
-        run.done = stop // powers.period * powers.period
-        run.S = powers.advanced(run.first, run.done)
-    if stop > run.done:
-        run.advance(run.problem.factors(run.done, stop))

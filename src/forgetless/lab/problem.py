@@ -25,6 +25,9 @@ from forgetless.schedules import resolve
 from forgetless.schedules.named import Labels, several
 from forgetless.tasks import TaskCollection
 
+_LANES = 32
+"""Schedules whose moments are carried together: they stay in the cache."""
+
 _FACTORS_AT_ONCE = 2**20
 """Filter factors in memory at once: 8 MB."""
 
@@ -80,10 +83,11 @@ class Problem:
         steps = recorded_steps(record, k)
         return cls(tasks, filters, labels, k, order, steps, averages.power(average))
 
-    def parts(self, size: int) -> list["Problem"]:
-        """Return the same problem with at most ``size`` schedules at a time."""
-        starts = range(0, len(self.filters), size)
-        return [replace(self, filters=self.filters[first : first + size]) for first in starts]
+    @property
+    def parts(self) -> list["Problem"]:
+        """The same problem with at most ``_LANES`` schedules at a time."""
+        starts = range(0, len(self.filters), _LANES)
+        return [replace(self, filters=self.filters[first : first + _LANES]) for first in starts]
 
     @cached_property
     def gains(self) -> Floats:
@@ -240,10 +244,15 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
     """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or a
     list of steps.
     """
-    if isinstance(record, str):
-        steps = _named_steps(record, k)
-    else:
-        steps = np.atleast_1d(np.asarray(record))
+    named = isinstance(record, str)
+    if named and record not in ("last", "log", "all"):
+        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
+    steps = np.atleast_1d(k if named else record)
+    if named and record == "log":
+        spread = np.geomspace(1, k, 1 + int(20 * np.log10(k)))
+        steps = np.rint(spread).astype(np.int64)
+    elif named and record == "all":
+        steps = np.arange(1, k + 1)
     if steps.ndim != 1 or steps.size == 0 or steps.dtype.kind not in "iu":
         raise TypeError(
             f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}'
@@ -252,11 +261,3 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
         bad = steps.min() if steps.min() < 0 else steps.max()
         raise ValueError(f"record must hold steps in 0..{k}, got {bad}; raise k or drop the step")
     return np.unique(steps.astype(np.int64))
-
-
-def _named_steps(record: str, k: int) -> NDArray[np.int64]:
-    if record == "log":
-        return np.rint(np.geomspace(1, k, 1 + int(20 * np.log10(k)))).astype(np.int64)
-    if record not in ("last", "all"):
-        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
-    return np.arange(1 if record == "all" else k, k + 1)

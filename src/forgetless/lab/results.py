@@ -133,18 +133,17 @@ class Curves(Printed):
             if each not in known:
                 shown = ", ".join(map(repr, known[:20])) or "none: there is no such axis"
                 raise KeyError(f"{axis}={each!r} is not among the coordinates: {shown}")
-        at = [known.index(each) for each in asked]
+        places = [known.index(each) for each in asked]
+        at = places if several else places[0]
+        values = {
+            name: np.asarray(np.take(value, at, axis=self.axes[name].index(axis)))
+            for name, value in self.values.items()
+        }
         coordinates = {**self.coordinates, axis: asked}
-        axes = dict(self.axes)
-        values = {}
-        for name, value in self.values.items():
-            place = axes[name].index(axis)
-            values[name] = np.take(value, at, axis=place)
-            if not several:
-                values[name] = values[name].squeeze(place)
-                axes[name] = axes[name][:place] + axes[name][place + 1 :]
+        axes = self.axes
         if not several:
             del coordinates[axis]
+            axes = {name: tuple(each for each in own if each != axis) for name, own in axes.items()}
         return Curves(values, axes, coordinates, lambda: self.errors)
 
     def means(self, metric: str) -> Floats:

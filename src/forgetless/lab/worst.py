@@ -28,7 +28,7 @@ from forgetless.lab.chain import (
     work_of,
 )
 from forgetless.lab.coordinates import Coordinates
-from forgetless.lab.exact import LANES, expected
+from forgetless.lab.exact import expected
 from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
@@ -97,7 +97,7 @@ def worst_case(
     Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    parts = [_largest(part) for part in problem.parts(LANES)]
+    parts = [_largest(part) for part in problem.parts]
     losses = np.concatenate([part[0] for part in parts])
     teachers = np.concatenate([part[1] for part in parts])
     return Curves.of(
