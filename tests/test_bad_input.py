@@ -134,10 +134,10 @@ CASES = [
     (lambda: fl.step(np.ones(2), TASKS[0], fl.Ridge([1.0, 2.0])), ValueError, "single step"),
     (lambda: fl.metrics.average_loss(TASKS, np.ones(3)), ValueError, "w must have shape"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [2]), ValueError, r"lie in 0\.\.1"),
-    (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0, -1, 1]), ValueError, r"lie in 0\.\.1, got -1\.\.1"),
+    (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0, -1, 1]), ValueError, r"lie in 0\.\.1, got -1"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), []), ValueError, "one task index per step"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [[0, 1]]), ValueError, "one task index per step"),
-    (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0.0, 1.0]), ValueError, "one task index per step"),
+    (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0.0, 1.0]), TypeError, "indices must be integers"),
     (lambda: fl.metrics.drift(TASKS, np.ones((3, 2)), [0]), ValueError, "one task index per step"),
 ]
 

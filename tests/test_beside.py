@@ -31,7 +31,6 @@ PRIVATE = {
     "theory.upper.UpperBound",
     "orderings.OrderingLike",
     "orderings.as_ordering",
-    "orderings.name_of",
     "_table.Noted",
     "_table.Table",
     "theory.derived.Constant",

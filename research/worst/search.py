@@ -9,7 +9,7 @@ import forgetless as fl
 from forgetless import _validate as validate
 from forgetless._threads import one_blas_thread
 from forgetless.lab.problem import check_contraction
-from forgetless.orderings import Ordering, OrderingLike, as_ordering, name_of
+from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import ScheduleLike
 from research.arrays import Floats
 from research.worst.collection import WorstCollection
@@ -19,7 +19,7 @@ from research.worst.ordered_objective import OrderedAdversary
 
 STARTS = ("mixed", "random", "rare")
 
-SEARCHED = ("with-replacement", "without-replacement", "random-reshuffling", "cyclic")
+SEARCHED = {each: name for name, each in fl.orderings.NAMES.items()}
 """Names of the orderings for which there is a search."""
 
 LARGEST_EPOCH = 12
@@ -108,7 +108,7 @@ def find_worst_collection(  # noqa: PLR0913
     rows, counts, value = (as_copies if adversary.free else in_order)(adversary, best)
     if adversary.rank == 1:
         rows = rows[:, 0]
-    name = "" if adversary.free else f"ordering={name_of(order)!r}, "
+    name = "" if adversary.free else f"ordering={SEARCHED[order]!r}, "
     command = (
         f"find_worst_collection({schedule!r}, k={k}, {name}n_features={n_features},"
         f" n_tasks={n_tasks}, rank={rank}, n_starts={n_starts}, n_rounds={n_rounds},"
@@ -129,11 +129,10 @@ def _adversary(schedule: Any, k: int, sizes: tuple[int, int, int], ordering: Ord
         raise ValueError(
             f"rank must be at most n_features = {d}, got {rank}; a task has no more orthogonal rows"
         )
-    if name_of(ordering) not in SEARCHED:
-        names = ", ".join(SEARCHED)
+    if ordering not in SEARCHED:
         raise ValueError(
-            f"ordering must be one of {names} for a search, got {ordering!r}; probabilities are"
-            " searched for"
+            f"ordering must be one of {', '.join(SEARCHED.values())} for a search, got"
+            f" {ordering!r}; probabilities are searched for"
         )
     ordering.check(M, k)
     filter_ = fl.schedules.resolve(schedule, k, 1.0)

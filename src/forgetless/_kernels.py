@@ -20,7 +20,7 @@ from forgetless._threads import n_threads, spread
 _SMALL = 1500
 """Multiplications below which a product is a loop: calling BLAS takes as long as a thousand."""
 
-_WORTH_THREADS = 1e5
+_WORTH_THREADS = 1e6
 """Multiplications from which on a second thread gains more than it costs to wake it."""
 
 _OPTIONS: Any = {"fastmath": {"reassoc", "contract"}, "nogil": True, "error_model": "numpy"}
@@ -99,9 +99,10 @@ def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twi
 
         M S Mᵀ = S − A − Aᵀ,   A = Lᵀ Y,   Y = φ (T − ½ K φ L),
 
-    since A + Aᵀ = Lᵀφ T + Tᵀφ L − Lᵀφ K φ L. Only one triangle of it is kept and then mirrored: an
-    antisymmetric rounding error would never be contracted. Label noise of variance n_j along
-    singular vector j adds n_j to K_jj, times the probability of the state, the entry ``one`` of S.
+    since A + Aᵀ = Lᵀφ T + Tᵀφ L − Lᵀφ K φ L. The sum C of all ½ S − A becomes C + Cᵀ, symmetric to
+    the last bit: an antisymmetric rounding error would never be contracted. Label noise of variance
+    n_j along singular vector j adds n_j to K_jj, times the probability of the state, the entry
+    ``one`` of S.
 
     S (states, Q, B, Q) holds the moments of B schedules, with the schedules *in the middle*: both
     large products are then single products of Q × BQ matrices, and the small ones run over
@@ -121,19 +122,24 @@ def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twi
     T = np.empty((widest, B, Q))
     A = np.empty((n_left, B * Q))
     K = np.empty(widest)
+    flat = S.reshape(len(S), Q * B * Q)
+    out = new.reshape(len(new), Q * B * Q)
     for target in range(low, high):
-        out = new[target].reshape(Q * B * Q)
-        out[:] = 0.0
+        reached = False
+        for i in range(Q * B * Q):
+            out[target, i] = 0.0
         for run in range(runs_of[target], runs_of[target + 1]):
             begin = starts[run]
             end = starts[run + 1]
             s = source[begin]
-            X = S[s].reshape(Q * B * Q)
+            # Half of the sets lack a task whose visits are followed. Moments without a diagonal are
+            # zero.
             i = 0
-            while i < len(X) and X[i] == 0.0:
+            while i < Q * B and S[s, i // B, i % B, i // B] == 0.0:
                 i += 1
-            if i == len(X):
-                continue  # of an epoch, half of the sets lack a task whose visits are followed
+            if i == Q * B:
+                continue
+            reached = True
             first = offsets[task[begin]]
             n = offsets[task[end - 1] + 1] - first
             # T = R S for all tasks of the run, which begin at the same state. Small products are
@@ -174,36 +180,27 @@ def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twi
                         for y in range(Q):
                             T[j - first, b, y] *= scale
             # Ten times 0.1 is 1 − 1e-16: as a factor of S at every step that would be a decay.
-            stay = 1.0 if abs(total - 1.0) < 1e-9 else total
-            for i in range(len(X)):
-                out[i] += stay * X[i]
-            # Less A + Aᵀ, of which entries beyond the columns of L have only one part.
+            half = 0.5 if abs(total - 1.0) < 1e-9 else 0.5 * total
+            for i in range(Q * B * Q):
+                out[target, i] += half * flat[s, i]
+            # Less A, of which L may have fewer rows than S.
             if small:
-                for x in range(Q):
-                    for b in range(B):
-                        for j in range(n):
-                            along = left[first + j, x] if x < n_left else 0.0
-                            at_x = T[j, b, x]
-                            for y in range(n_left):
-                                new[target, x, b, y] -= (
-                                    along * T[j, b, y] + left[first + j, y] * at_x
-                                )
-                            for y in range(n_left, Q):
-                                new[target, x, b, y] -= along * T[j, b, y]
+                for j in range(n):
+                    for x in range(n_left):
+                        for b in range(B):
+                            for y in range(Q):
+                                new[target, x, b, y] -= left[first + j, x] * T[j, b, y]
             else:
                 np.dot(left[first : first + n].T, T[:n].reshape(n, B * Q), A)
-                for x in range(Q):
-                    for b in range(B):
-                        if x < n_left:
-                            for y in range(x + 1):
-                                new[target, x, b, y] -= A[x, b * Q + y]
-                        for y in range(min(x + 1, n_left)):
-                            new[target, x, b, y] -= A[y, b * Q + x]
-        for x in range(Q):
+                for x in range(n_left):
+                    for i in range(B * Q):
+                        out[target, x * B * Q + i] -= A[x, i]
+        for x in range(Q if reached else 0):
             for b in range(B):
-                for y in range(x):
-                    # Mirrored, so that the result is symmetric to the last bit.
-                    new[target, y, b, x] = new[target, x, b, y]
+                for y in range(x + 1):
+                    both = new[target, x, b, y] + new[target, y, b, x]
+                    new[target, x, b, y] = both
+                    new[target, y, b, x] = both
 
 
 @_compiled

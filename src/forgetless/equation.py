@@ -11,6 +11,7 @@ one-shot task needs no decomposition: with g(ξ) = φ(ξ)/ξ the same step is
 on the smaller side of X, which ``change`` computes for ``step`` and for the estimators.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -62,11 +63,11 @@ def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
     >>> fl.step([0.0, 5.0], ([[1.0, 0.0]], [2.0]), fl.Ridge(1.0)).tolist()
     [1.0, 5.0]
     """
+    w = as_float("w", w)
     if isinstance(task, tuple) and len(task) == 2:
         check_filter(filter)
-        return _step_once(as_float("w", w), *task, filter)
+        return _step_once(w, *task, filter)
     check_single(task, filter)
-    w = as_float("w", w)
     expected = (task.X.shape[1], *task.y.shape[1:])
     if w.shape != expected:
         raise ValueError(f"w must have shape {expected} for this task, got {w.shape}")
@@ -109,22 +110,19 @@ def _step_once(
     else:
         X = as_float("X", X)
     y = as_float("y", y)
-    targets = w.shape[1:]
-    fits = X.ndim == 2 and w.shape[:1] == X.shape[1:]
-    if not fits or y.shape != (X.shape[0], *targets):
+    if X.shape[1:] != w.shape[:1] or y.shape != X.shape[:1] + w.shape[1:]:
         raise ValueError(
             "X (n, d), y (n,) or (n, c) and w (d,) or (d, c) must fit together, got shapes"
             f" {tuple(X.shape)}, {y.shape} and {w.shape}"
         )
     with np.errstate(over="ignore", invalid="ignore"):
         residual = y - X @ w
-    columns = 1 if w.ndim == 1 else w.shape[1]
-    moved = change(X, np.reshape(residual, (X.shape[0], columns)), filter)
-    return w + np.reshape(moved, w.shape)
+    moved = change(X, residual.reshape(len(y), math.prod(w.shape[1:])), filter)
+    return w + moved.reshape(w.shape)
 
 
 @few_threads(lambda X, *_: gram_work(X.shape))
-def change(X: Any, residual: Floats, filter: Filter) -> Floats:
+def change(X: Any, residual: Floats, filter: Filter) -> Array:
     """Return g(XᵀX) Xᵀ r, the change of the weights by one step on one task, of shape (d, c).
 
     The smaller Gram matrix is factorized where the filter is strong enough to hide its rounding,
@@ -139,7 +137,7 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
         Of one step.
     """
     n, d = X.shape
-    if n == 0 or d == 0:
+    if 0 in X.shape:
         return np.zeros((d, residual.shape[1]))
     size = float(abs(X).max())
     if size > 0 and not FAR[0] < size < FAR[1]:  # squares would leave the range of a float
@@ -152,7 +150,7 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
     if not SAFE * float(gram.trace()) <= strength < np.inf:
         U, s, V = spectrum(X.toarray() if sparse.issparse(X) else X)
         gains = filter.table(s**2)[0] / s
-        return np.asarray(V.T @ (gains[:, None] * (U.T @ residual)))
+        return V.T @ (gains[:, None] * (U.T @ residual))
     right = residual if is_dual else X.T @ residual
     if isinstance(filter, Ridge):
         gram.flat[:: len(gram) + 1] += strength
@@ -168,7 +166,7 @@ def change(X: Any, residual: Floats, filter: Filter) -> Floats:
         slope = np.full(len(xi), 1.0 / strength)
         np.divide(filter.table(xi)[0], xi, out=slope, where=xi > 0)
         solved = Q @ (slope[:, None] * (Q.T @ right))
-    return np.asarray(X.T @ solved if is_dual else solved)
+    return X.T @ solved if is_dual else solved
 
 
 @few_threads(lambda X: gram_work(X.shape))
@@ -176,10 +174,8 @@ def norm(X: Any) -> float:
     """Return ‖X‖₂, the largest singular value of one task."""
     if _is_large(X):
         return float(svds(X, k=1, return_singular_vectors=False)[0])
-    if not min(X.shape):
-        return 0.0
-    largest = float(np.linalg.eigvalsh(_gram(X))[-1])
-    return float(np.sqrt(max(largest, 0.0)))
+    largest = np.max(np.linalg.eigvalsh(_gram(X)), initial=0.0)
+    return math.sqrt(largest)
 
 
 def _is_large(X: Any) -> bool:
@@ -203,7 +199,7 @@ def _by_products(
 ) -> Floats:
     """Return the change by a step on a large task."""
     if isinstance(filter, GradientDescent):
-        if int(filter.n_steps) > MOST_STEPS:
+        if filter.n_steps > MOST_STEPS:
             raise ValueError(
                 f"filter takes {filter.n_steps:,} gradient steps on a task of shape {X.shape}, at"
                 f" most {MOST_STEPS:,} are taken one by one; use fewer, or fl.Ridge"
@@ -213,13 +209,13 @@ def _by_products(
             moved += filter.step_size * (X.T @ (residual - X @ moved))
         return moved
     columns = []
+    most = 20 * min(X.shape)
     for column in residual.T:
-        limits = {"atol": 1e-12, "btol": 1e-12, "iter_lim": 20 * min(X.shape)}
-        solution, reason, *_ = lsqr(X, column, damp=np.sqrt(strength), **limits)
+        solution, reason, *_ = lsqr(X, column, np.sqrt(strength), 1e-12, 1e-12, iter_lim=most)
         if reason == 7:
             raise ConvergenceError(
-                f"a task of shape {X.shape} was not solved in {limits['iter_lim']} iterations; use"
-                f" a larger coefficient than {strength:g}, or scale the columns alike"
+                f"a task of shape {X.shape} was not solved in {most} iterations; use a larger"
+                f" coefficient than {strength:g}, or scale the columns alike"
             )
         columns.append(solution)
     return np.column_stack(columns)

@@ -219,7 +219,7 @@ class Ridge(Filter):
     Levinstein et al. (2025), Algorithm 1 (regularized continual linear regression).
     """
 
-    coefficient: float | NDArray[np.float64]
+    coefficient: float | Floats
 
     def __post_init__(self) -> None:
         hint = "use 0 for no regularization, or fl.schedules.increasing() for a schedule"
@@ -267,7 +267,7 @@ class GradientDescent(Filter):
     """
 
     n_steps: int | NDArray[np.int64]
-    step_size: float | NDArray[np.float64]
+    step_size: float | Floats
 
     def __post_init__(self) -> None:
         hint = "round the budget to a whole number of gradient steps"
@@ -296,9 +296,6 @@ class GradientDescent(Filter):
         # Not by N, which is a whole number: ∂φ/∂γ = Nξ(1 − γξ)^{N−1}
         kept = (1.0 - self.step_size * eigenvalues) ** (self.n_steps - 1)
         return {"step_size": self.n_steps * eigenvalues * kept}
-
-    def strength(self) -> float | Floats:
-        return 1.0 / np.multiply(self.n_steps, self.step_size, dtype=np.float64)
 
     def scaled(self, factor: float) -> "GradientDescent":
         return self.replaced(step_size=self.step_size / factor)

@@ -17,15 +17,16 @@ The others are quadratic forms, of the weights w_k, or of w_k and the weights w_
 A metric is a function of a *snapshot*: of moments in ``expect``, of weights in ``simulate``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from forgetless._text import closest
-from forgetless._validate import Floats, as_float
+from forgetless._validate import Array, Floats, as_float
+from forgetless.orderings import FixedOrder
 from forgetless.tasks import TaskCollection
 from forgetless.tasks.outputs import Outputs
 
@@ -43,21 +44,16 @@ __all__ = [
     "task_losses",
 ]
 
-# Every quantity has one name in Python, tables, JSON and on the command line; the text is that of
-# reports.
+# The objectives of ``fl.advise`` in words.
 QUANTITIES = {
     "average_loss": "expected loss over all tasks",
     "seen_loss": "expected loss over the tasks seen",
-    "forgetting": "expected loss degradation since each task was learned",
-    "drift": "expected squared change of outputs since each task was learned",
-    "next_loss": "expected loss on the next task",
-    "distance": "expected squared distance of the weights from the teacher",
     "worst_case": "expected loss for the worst unit teacher",
     "validation": "expected loss on the held-out tasks",
 }
 
 
-def quantity(argument: str, name: Any, allowed: tuple[str, ...]) -> str:
+def quantity(argument: str, name: Any, allowed: Sequence[str]) -> str:
     """Return the name of a quantity, which may be written with hyphens, as on the command line."""
     canonical = name.replace("-", "_") if isinstance(name, str) else name
     if canonical not in allowed:
@@ -139,63 +135,49 @@ class Given(Outputs):
         self.tasks = tasks
         # Weights of any leading shape; one axis for targets at the end.
         w = as_float("w", weights)
-        tail = (tasks.n_features, *tasks.target_shape)
-        if w.shape[w.ndim - len(tail) :] != tail:
+        tail = tasks.weights_shape
+        n_leading = w.ndim - len(tail)
+        if w.shape[n_leading:] != tail:
             raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
-        leading = w.shape[: w.ndim - len(tail)]
-        self.weights = w.reshape(*leading, tasks.n_features, tasks.n_targets)
+        self.weights = w.reshape(*w.shape[:n_leading], tasks.n_features, tasks.n_targets)
         self.rows = np.swapaxes(self.weights, -1, -2)
-        self.path = self.outputs
         if indices is not None:
-            self.order = _order(tasks, indices)
+            order = FixedOrder(indices)
+            self.order = np.array(order.indices)
             self.n_steps = len(self.order)
+            order.check(tasks.n_tasks, self.n_steps)
             self.visits = np.bincount(self.order, minlength=tasks.n_tasks).astype(np.float64)
 
+    # The present is the last step; its own visit has change zero.
     @property
-    def forgotten(self) -> Floats:
-        self._follow()
-        return super().forgotten
+    def forgotten(self) -> Array:
+        return super().forgotten[-1]
 
     @property
-    def moved(self) -> Floats:
-        self._follow()
-        return super().moved
+    def moved(self) -> Array:
+        return super().moved[-1]
 
-    def _follow(self) -> None:
-        """Compute the statistics of the visits; the outputs are then those of the last step."""
-        if self.path.ndim != 3:
+    @cached_property
+    def _at_visits(self) -> Array:
+        """Whether a step is a visit of the task of each singular vector, of shape (k, 1, Σr)."""
+        if self.outputs.ndim != 3 or len(self.outputs) != self.n_steps:
             raise ValueError(
                 "weights must hold those after each step along the first axis, such as"
-                " trace.weights[i]"
+                f" trace.weights[i], and indices one task index per step; got {self.n_steps}"
+                f" indices and weights of shape {self.weights.shape}"
             )
-        _order(self.tasks, self.order, len(self.path))
-        # The present is the last step; its own visit has change zero.
-        self.outputs = self.path[-1]
-        self.means = np.zeros(self.outputs.shape)
-        self.spreads = np.zeros(self.tasks.n_tasks)
-        for m in np.unique(self.order):
-            rows = slice(*self.tasks.offsets[m : m + 2])
-            # Mean and spread of the outputs right after the visits of the task.
-            visits = self.path[self.order == m][..., rows]
-            mean = visits.mean(axis=0)
-            self.means[:, rows] = mean
-            self.spreads[m] = np.sum((visits - mean) ** 2)
+        return self.order[:, None, None] == self.tasks.owners
 
+    @cached_property
+    def means(self) -> Array:  # type: ignore[override]
+        visits = self._at_visits
+        sums = np.sum(self.outputs * visits, axis=0)
+        return sums / np.maximum(1, visits.sum(axis=0))
 
-def _order(tasks: TaskCollection, indices: Any, length: int | None = None) -> NDArray[np.int64]:
-    """Return the tasks of all steps, validated."""
-    order = np.asarray(indices)
-    whole = order.ndim == 1 and order.size > 0 and order.dtype.kind in "iu"
-    if not whole or (length or len(order)) != len(order):
-        raise ValueError(
-            f"indices must be one task index per step, got shape {order.shape} of dtype"
-            f" {order.dtype}"
-        )
-    if order.min() < 0 or order.max() >= tasks.n_tasks:
-        raise ValueError(
-            f"indices must lie in 0..{tasks.n_tasks - 1}, got {order.min()}..{order.max()}"
-        )
-    return order.astype(np.int64)
+    @cached_property
+    def spreads(self) -> Floats:  # type: ignore[override]
+        squares = (self.outputs - self.means) ** 2 * self._at_visits
+        return self.tasks.by_task(squares.sum(axis=(0, 1)))
 
 
 def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
@@ -209,35 +191,34 @@ def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
         The name among the values of a result.
     """
     # ½‖A w − b‖² is the mean of ½‖s ∘ (V w − V X⁺y)‖² over these tasks.
-    scale = 1 / np.sqrt(tasks.n_tasks)
-    A = scale * tasks.singular_values[:, None] * tasks.singular_vectors
-    b = scale * tasks.singular_values[:, None] * tasks.targets
+    scales = tasks.singular_values[:, None] / np.sqrt(tasks.n_tasks)
+    A = scales * tasks.singular_vectors
+    b = scales * tasks.targets
     # What no weights avoid is added.
     floor = float(tasks.floors.mean())
-    shape = (tasks.n_features, *tasks.target_shape)
 
-    def evaluate(now: Any) -> Floats:
-        learned = (now.tasks.n_features, *now.tasks.target_shape)
-        if shape != learned:
+    def evaluate(now: Any) -> Array:
+        learned = now.tasks.weights_shape
+        if tasks.weights_shape != learned:
             raise ValueError(
                 f"loss_on must hold tasks with weights of shape {learned}, as those learned, got"
-                f" {shape}; use the same features and targets"
+                f" {tasks.weights_shape}; use the same features and targets"
             )
-        return np.asarray(0.5 * now.square(A, b) + floor)
+        return 0.5 * now.square(A, b) + floor
 
     return Metric(name, evaluate, affine=True)
 
 
-def _mean(sums: Floats, now: Any) -> Floats:
+def _mean(sums: Floats, now: Any) -> Array:
     """Return the mean over all steps; NaN before the first."""
-    return np.asarray(sums.sum(-1) / (now.n_steps or np.nan))
+    return sums.sum(-1) / (now.n_steps or np.nan)
 
 
 def _per_visit(sums: Floats, visits: Floats) -> Floats:
     """Return means over the visits of each task; NaN before the first."""
-    # Before the first visit there is nothing to compare with.
-    seen = visits > 0
-    return np.where(seen, sums / np.where(seen, visits, 1.0), np.nan)
+    # Before the first visit there is nothing to compare with: 0/0.
+    with np.errstate(invalid="ignore"):
+        return sums / visits
 
 
 # The lambdas are linear in the snapshot, so that expectations pass through.
@@ -269,34 +250,30 @@ weights = Metric(
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 """The metrics that ``simulate`` records by default."""
 
-_ALL = (average_loss, seen_loss, forgetting, drift, next_loss, distance)
-NAMED = {each.name: each for each in (*_ALL, task_losses, task_forgetting, task_drift, weights)}
+_WHOLE = (average_loss, seen_loss, forgetting, drift, next_loss, distance, weights)
+NAMED = {each.name: each for each in (*_WHOLE, task_losses, task_forgetting, task_drift)}
 """All metrics that can be asked for by name."""
 
 
-def check_metrics(metrics: Any, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``metrics``, one name or several, as a tuple of distinct allowed names."""
-    names = tuple(dict.fromkeys((metrics,) if isinstance(metrics, str) else metrics))
-    unknown = [name for name in names if name not in allowed]
-    if unknown or not names:
-        raise _no_metrics(metrics, unknown, allowed)
-    return names
-
-
-def _no_metrics(metrics: Any, unknown: list[Any], allowed: Iterable[str]) -> ValueError:
-    hint = closest(unknown[0], allowed) if unknown else ""
-    return ValueError(
-        f"metrics must be some of {', '.join(allowed)}, or Metric objects of fl.metrics;"
-        f" {hint}got {metrics!r}"
-    )
+def check_metrics(metrics: Any, allowed: Iterable[str], more: str = "") -> tuple[Any, ...]:
+    """Return ``metrics``, one or several, as a tuple of distinct names that are allowed, or of
+    objects where there may be ``more``.
+    """
+    # One metric stands for a list of one.
+    several = metrics if isinstance(metrics, list | tuple) else [metrics]
+    unknown = [each for each in several if each not in allowed]
+    if more:
+        unknown = [each for each in unknown if not isinstance(each, Metric)]
+    if unknown or not several:
+        hint = closest(unknown[0], allowed) if unknown else ""
+        raise ValueError(
+            f"metrics must be some of {', '.join(allowed)}{more}; {hint}got {metrics!r}"
+        )
+    return tuple(dict.fromkeys(several))
 
 
 def resolve(metrics: Any) -> list[Metric]:
     """Return distinct metrics from one or several, given as objects or by name."""
-    # One metric stands for a list of one.
-    several = list(metrics) if isinstance(metrics, list | tuple) else [metrics]
-    unknown = [each for each in several if not isinstance(each, Metric) and each not in NAMED]
-    if unknown or not several:
-        raise _no_metrics(metrics, unknown, NAMED)
-    found = [each if isinstance(each, Metric) else NAMED[each] for each in several]
-    return list({each.name: each for each in found}.values())
+    found = check_metrics(metrics, NAMED, ", or Metric objects of fl.metrics")
+    objects = [NAMED.get(each, each) for each in found]
+    return list({each.name: each for each in objects}.values())

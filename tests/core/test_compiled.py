@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from forgetless import _threads
+
 SIMULATED = """
 import warnings
 import forgetless as fl
@@ -50,3 +52,17 @@ def test_a_cache_folder_that_cannot_be_written_does_not_fail_the_call(cache, tmp
     loss, message = in_a_process_of_its_own(tmp_path / "file" / "cache")
     assert loss == pytest.approx(cache[1], rel=1e-9)
     assert not message
+
+
+def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
+    ended = []
+
+    def work(first, last):
+        if first in (0, 2):
+            raise ValueError(f"part {first}")
+        ended.append(first)
+
+    with pytest.raises(ValueError, match="part"):
+        _threads.spread(work, 4, 1, 2)
+    _threads.spread(lambda first, last: ended.append(-1), 1, 1, 1)
+    assert ended[-1] == -1

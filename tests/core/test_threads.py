@@ -1,11 +1,15 @@
 """One policy for the threads of BLAS: few for small products, all for long ones."""
 
+import threading
+
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401
 import threadpoolctl
+from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
+from forgetless._threads import one_blas_thread
 
 CALLS = {
     "expect": lambda tasks, schedule: fl.expect(tasks, schedule, 5),
@@ -34,3 +38,25 @@ def test_engines_keep_every_blas_to_one_thread(name, rng):
         assert [each["num_threads"] for each in threadpoolctl.threadpool_info()] == at_most
     assert seen
     assert set(seen) == {1}
+
+
+def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
+    controller = ThreadpoolController()
+    before = [each["num_threads"] for each in controller.info()]
+    entered, leave = threading.Event(), threading.Event()
+
+    def other():
+        with one_blas_thread():
+            entered.set()
+            leave.wait(120)
+
+    with controller.limit(limits=2, user_api="blas"):
+        at_most = [each["num_threads"] for each in controller.info()]
+        with one_blas_thread():
+            thread = threading.Thread(target=other)
+            thread.start()
+            entered.wait(120)
+        leave.set()
+        thread.join()
+        assert [each["num_threads"] for each in controller.info()] == at_most
+    assert [each["num_threads"] for each in controller.info()] == before

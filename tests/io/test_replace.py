@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -97,3 +98,19 @@ def test_paths_that_are_refused(tmp_path):
         with pytest.raises(FileNotFoundError, match=r"not a file|there is no file|broken link"):
             io.check_source(tmp_path / name)
     assert io.check_source(str(tmp_path / "file")) == tmp_path / "file"
+
+
+def test_savers_at_once_leave_one_whole_file(tmp_path):
+    path, contents = tmp_path / "m", [bytes([65 + i]) * 20_000 for i in range(4)]
+
+    def save(content):
+        for _ in range(25):
+            io.replace_file(path, content)
+
+    threads = [threading.Thread(target=save, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in contents
+    assert names(tmp_path) == ["m"]

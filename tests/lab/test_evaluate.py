@@ -72,3 +72,13 @@ BAD = [
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_metrics_of_given_weights(rng):
+    """Distances and losses on other tasks are defined for weights of any leading shape, too."""
+    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4, targets=2))
+    weights = rng.standard_normal((5, 4, 2))
+    expected = np.sum((weights - tasks.teacher()) ** 2, axis=(1, 2))
+    np.testing.assert_allclose(fl.metrics.distance(tasks, weights), expected, rtol=1e-12)
+    held_out = fl.metrics.loss_on(tasks[1:])(tasks, weights)
+    np.testing.assert_allclose(held_out, fl.metrics.average_loss(tasks[1:], weights), rtol=1e-12)

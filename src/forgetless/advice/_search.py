@@ -82,7 +82,7 @@ def shapes(
     weakest = 1.0
     if square > 0:
         # Far below the smallest eigenvalue a filter solves its task.
-        weakest = max(1e-3 * float(tasks.singular_values.min()) ** 2 / square, 1e-12)
+        weakest = max(1e-3 * tasks.singular_values.min() ** 2 / square, 1e-12)
 
     def constant(scale: float) -> Filter:
         return Ridge(_significant(scale * square))
@@ -90,18 +90,17 @@ def shapes(
     def eta(odds: float) -> float:
         return min(_significant(odds / (1 + odds)), _MOST)
 
-    rising = grid(weakest, 30.0)
     # Far above k R² the weights hardly change in k steps.
     found = [
-        Shape("no regularization", lambda _: Projection()),
+        _fixed("no regularization", Projection()),
         Shape("constant", constant, grid(weakest, 10.0 * k)),
     ]
     if k >= 3:  # as the paper's corollary asks
         found += [
-            Shape("fixed, near-optimal", lambda _: schedules.fixed()),
-            Shape("fixed budget", lambda _: schedules.fixed_budget()),
+            _fixed("fixed, near-optimal", schedules.fixed()),
+            _fixed("fixed budget", schedules.fixed_budget()),
         ]
-    found.append(Shape("increasing, theorem", lambda _: schedules.increasing()))
+    found.append(_fixed("increasing, theorem", schedules.increasing()))
     if not tasks.is_realizable():
         # The best η is that of ‖w⋆‖ and the noise, from 1/√k for much noise to nearly 1.
         odds = grid(0.1 / np.sqrt(k + 1), 100.0)
@@ -110,8 +109,8 @@ def shapes(
             Shape("minimax budget", lambda c: schedules.minimax_budget(1, eta(c)), odds),
         ]
     else:
-        found.append(Shape("minimax", lambda _: schedules.minimax()))
-    found.append(Shape("increasing", schedules.increasing, rising))
+        found.append(_fixed("minimax", schedules.minimax()))
+    found.append(Shape("increasing", schedules.increasing, grid(weakest, 30.0)))
     for n in _BUDGETS:
         # Step sizes stay below 1/R² from this scale on.
         scales = grid(1.01 / n, 30.0, per_decade=2)
@@ -121,8 +120,7 @@ def shapes(
     lengths = [length for length in _LENGTHS if length == 1.0 or round(length * k) >= 2]
     found += [Shape("end ramp", partial(schedules.end_ramp, each), ramps) for each in lengths]
     if isinstance(ordering, Cyclic) and k > tasks.n_tasks:
-        title = "cyclic, Cai & Diakonikolas"
-        found.append(Shape(title, lambda _: schedules.cyclic(tasks.n_tasks)))
+        found.append(_fixed("cyclic, Cai & Diakonikolas", schedules.cyclic(tasks.n_tasks)))
     return found
 
 
@@ -137,12 +135,12 @@ def own_shapes(
     taken = also.keys() & {shape.title for shape in standard}
     if taken:
         raise ValueError(f"also must not name what is compared anyway, got {min(taken)}; rename it")
-    made = {name: as_schedule(each, n_tasks) for name, each in also.items()}
-    return [Shape(name, partial(_itself, each), own=True) for name, each in made.items()]
+    return [_fixed(name, as_schedule(each, n_tasks), own=True) for name, each in also.items()]
 
 
-def _itself(schedule: Any, _: float) -> Any:
-    return schedule
+def _fixed(title: str, schedule: Any, own: bool = False) -> Shape:
+    """Return the shape of one schedule, which has no scale."""
+    return Shape(title, lambda _: schedule, own=own)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,10 +191,7 @@ class Option:
         return f"Option({self.code}, loss={self.loss:.4g})"
 
 
-def search(
-    candidates: Sequence[Shape],
-    losses: Losses,
-) -> list[Option]:
+def search(candidates: Sequence[Shape], losses: Losses) -> list[Option]:
     """Return the best option of every title, in the order of the candidates."""
     curves = [Option(shape) for shape in candidates]
     # A coarse grid over all decades.
@@ -261,11 +256,7 @@ def _significant(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def grid(
-    low: float,
-    high: float,
-    per_decade: int = 3,
-) -> Floats:
+def grid(low: float, high: float, per_decade: int = 3) -> Floats:
     """Return a logarithmic grid."""
     n = max(2, round(per_decade * np.log10(high / low)) + 1)
     return np.array([_significant(scale) for scale in np.geomspace(low, high, n)])

@@ -15,7 +15,7 @@ from forgetless import _validate as validate
 from forgetless._progress import track
 from forgetless._validate import Floats
 from forgetless.advice._search import search, shapes
-from forgetless.advice.ranking import goal_of, losses_on, name_of
+from forgetless.advice.ranking import goal_of, losses_on
 from forgetless.filters import Filter, Ridge
 from forgetless.lab.gradient import Adjoint, through_parameters
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
@@ -164,7 +164,7 @@ def optimal_schedule(
         coefficients = first[name]
     return OptimalSchedule(
         tuple(coefficients.tolist()),
-        name_of(goal),
+        getattr(goal, "name", goal),
         loss,
         constant.schedule,
         constant.loss,

@@ -71,7 +71,7 @@ class Advice(Printed):
 
     def table(self) -> Table:
         """Return the ranking, best first."""
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, Any] = {
             "shape": [option.shape for option in self.options],
             "schedule": [option.code for option in self.options],
             "λ/R²": [self._range(option.schedule) for option in self.options],
@@ -175,19 +175,14 @@ def advise(
     standard = shapes(tasks, k, order)
     own = own_shapes(also or {}, standard, tasks.n_tasks)
     options = search([*standard, *own], losses)
-    return Advice(ranked(options), name_of(goal), k, tasks.radius)
+    return Advice(ranked(options), getattr(goal, "name", goal), k, tasks.radius)
 
 
-def goal_of(objective: Any, allowed: tuple[str, ...]) -> str | Metric:
+def goal_of(objective: Any, allowed: Sequence[str]) -> Any:
     """Return the metric of an objective: its name, or the loss on held-out tasks."""
     if isinstance(objective, TaskCollection):
         return loss_on(objective, "validation")
     return quantity("objective", objective, allowed)
-
-
-def name_of(goal: str | Metric) -> str:
-    """Return its name in ``metrics.QUANTITIES``."""
-    return goal if isinstance(goal, str) else goal.name
 
 
 def losses_on(

@@ -19,7 +19,6 @@ the loss on a fresh task of teacher i is ½(E‖X‖_F²/d · E‖w − v_i‖²
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ from forgetless.filters import Filter
 from forgetless.lab.problem import recorded_steps
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
-from forgetless.schedules.named import Labels, several
+from forgetless.schedules.named import several
 
 METRICS = ("average_loss", "next_loss", "distance", "task_losses", "task_distances", "weights")
 """Metrics of ensembles: losses are means over fresh rows, not over the rows that were learned."""
@@ -98,7 +97,7 @@ class Law(ABC):
         remaining = left.sum(axis=1)
         # What lies beyond the nodes is less than what the outermost ones contribute.
         outer = np.abs(left[:, len(xi) - spectrum.outer :].sum(axis=1))
-        if (outer > _NEGLIGIBLE * np.abs(remaining)).any():
+        if (outer > _NEGLIGIBLE * remaining).any():
             raise ValueError(
                 f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
                 f" which dominate the expectation; use step sizes of at most {2 / xi[-1]:.3g}"
@@ -144,8 +143,7 @@ def second_moments(
     what = f"{last:,} steps and {n_points:,} teachers"
     validate.check_memory((last + 2.0 * n_points) * n_points, what, "use fewer steps")
     distances = law.teachers.distances(k)
-    result = np.empty((last + 1, n_points))
-    result[0] = distances[0]
+    result = np.tile(distances[0], (last + 1, 1))
     # Exact solutions of square tasks with noisy labels have no finite mean square.
     noise = law.noise**2 * moments.noise if law.noise else np.zeros_like(moments.noise)
     with np.errstate(invalid="ignore"):
@@ -160,29 +158,20 @@ def second_moments(
     return np.where(np.isnan(result), np.inf, np.maximum(result, 0.0))
 
 
-@dataclass(frozen=True, eq=False)
 class Problem:
-    """The validated arguments of ``expect`` and ``simulate``."""
+    """The validated arguments of ``expect`` and ``simulate``, with a filter for every schedule."""
 
-    law: Law
-    filters: list[Filter]  # one for every schedule
-    labels: Labels
-    k: int
-    steps: list[int]
-    metrics: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         law: Law,
         schedule: Any,
         k: int,
         metrics: Any,
         record: Any,
-    ) -> "Problem":
-        """Return the problem of arguments of a user."""
-        k = validate.integer("k", k, 1, "ask for at least one step")
-        schedules, labels = several(schedule, k)
-        filters = [resolve(each, k, law.radius) for each in schedules]
-        names = check_metrics(metrics, METRICS)
-        return cls(law, filters, labels, k, recorded_steps(record, k).tolist(), names)
+    ) -> None:
+        self.law = law
+        self.k = validate.integer("k", k, 1, "ask for at least one step")
+        schedules, self.labels = several(schedule, self.k)
+        self.filters = [resolve(each, self.k, law.radius) for each in schedules]
+        self.metrics = check_metrics(metrics, METRICS)
+        self.steps = recorded_steps(record, self.k).tolist()

@@ -10,7 +10,6 @@ The order of draws, which a seed stands for: start and teachers of all tasks; th
 and the noise of its labels.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,45 +22,34 @@ from forgetless.ensembles._law import Problem
 from forgetless.filters import Filter, Projection, Ridge
 
 
-def trials_of_generator(size: int) -> int:
-    """Return the number of trials that share one generator, for tasks of ``size`` = n·d numbers.
-
-    The generator always draws for all of them, so that trial i is the same whatever their number
-    is, and this one is part of the meaning of a seed. They advance together: for small tasks more
-    of them, since a call of NumPy costs as much as a thousand numbers.
-    """
-    if size < 512:
-        return 128 if size < 128 else 64
-    return 16
-
-
 @one_blas_thread()
 def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> dict[str, Floats]:
-    """Return metrics of shape (B, n_trials, n_steps, …) of independent trials of B schedules."""
-    what = f"{n_trials:,} trials of {problem.k:,} steps"
-    width = problem.k if any(name.startswith("task") for name in problem.metrics) else 1.0
-    numbers = len(problem.filters) * len(problem.metrics) * len(problem.steps) * width * n_trials
-    validate.check_memory(2.0 * numbers, what, "record fewer steps")
-    group = trials_of_generator(problem.law.n_rows * problem.law.n_features)
-    parts = []
-    for number in track(range(-(-n_trials // group)), "groups of trials"):
-        child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
+    """Return metrics of shape (B, n_trials, n_steps, …) of independent trials of B schedules.
+
+    A group of trials shares one generator, which always draws for all of them, so that trial i is
+    the same whatever their number is: the size of a group is part of the meaning of a seed. They
+    advance together: for small tasks more of them, since a call of NumPy costs as much as a
+    thousand numbers.
+    """
+    size = problem.law.n_rows * problem.law.n_features
+    group = 16 if size >= 512 else 64 if size >= 128 else 128
+    per_task = any(name.startswith("task") for name in problem.metrics)
+    recorded = float(n_trials) * len(problem.filters) * len(problem.steps)
+    numbers = recorded * (problem.k if per_task else 1)
+    validate.check_memory(numbers, f"a record of {n_trials:,} trials", "record fewer steps")
+    groups = []
+    for i in track(range(-(-n_trials // group)), "trials"):
+        child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i))
         rng = np.random.Generator(np.random.SFC64(child))
-        parts.append(list(_recorded(problem, rng, group)))
-    values = {}
-    for name in problem.metrics:
-        groups = []
-        for part in parts:
-            steps = [step[name] for step in part]
-            groups.append(np.stack(steps, axis=2))
-        values[name] = np.concatenate(groups, axis=1)[:, :n_trials]
-    return values
+        groups.append(_recorded(problem, rng, group))
+    return {
+        name: np.concatenate([curves[name] for curves in groups], axis=1)[:, :n_trials]
+        for name in problem.metrics
+    }
 
 
-def _recorded(
-    problem: Problem, rng: np.random.Generator, group: int
-) -> Iterator[dict[str, Floats]]:
-    """Yield the metrics (B, N, …) of all schedules and N trials at every recorded step.
+def _recorded(problem: Problem, rng: np.random.Generator, group: int) -> dict[str, Floats]:
+    """Return the metrics (B, N, n_steps, …) of all schedules and N trials at the recorded steps.
 
     The N trials of a group share the generator ``rng``; all schedules learn the same tasks.
     """
@@ -71,35 +59,33 @@ def _recorded(
     def normal(*shape: int) -> Floats:
         return rng.standard_normal((group, *shape))
 
-    # The start and the teachers (N, P + 1, d); weights of shape (B, N, d)
+    # The start and the teachers (N, P + 1, d); weights are columns, of shape (B, N, d, 1)
     points = law.teachers.sample(problem.k + 1, law.n_features, normal)
-    weights = np.repeat(points[None, :, 0], len(problem.filters), axis=0)
+    weights = np.repeat(points[None, :, 0, :, None], len(problem.filters), axis=0)
 
     def squares(numbers: Any) -> Floats:
         distinct, places = np.unique(numbers, return_inverse=True)
-        found = []
-        for i in distinct:
-            differences = weights - points[:, i]
-            found.append(np.sum(differences**2, axis=-1))
+        found = [np.sum((weights[..., 0] - points[:, i]) ** 2, axis=-1) for i in distinct]
         return np.stack(found, axis=-1)[..., places]
 
+    curves: dict[str, list[Floats]] = {name: [] for name in problem.metrics}
     done = 0
     for step in problem.steps:
         for t in range(done, step):
             X = law.sample(normal)
-            y = _product(X, points[:, order[t]])
+            y = X @ points[:, order[t], :, None]
             if law.noise:
-                y += law.noise * normal(law.n_rows)
+                y += law.noise * normal(law.n_rows, 1)
             for b, filter_ in enumerate(problem.filters):
                 weights[b] = _stepped(weights[b], X, y, filter_[t], law.spectrum.rank)
         done = step
-        found = {}
-        for name in problem.metrics:
-            if name == "weights":
-                found[name] = weights.copy()
-            else:
-                found[name] = law.evaluate(name, problem.k, step, squares)
-        yield found
+        for name, curve in curves.items():
+            measured = name != "weights"
+            now = (
+                law.evaluate(name, problem.k, step, squares) if measured else weights[..., 0].copy()
+            )
+            curve.append(now)
+    return {name: np.stack(curve, axis=2) for name, curve in curves.items()}
 
 
 def _stepped(
@@ -109,40 +95,36 @@ def _stepped(
     filter_: Filter,
     rank: int,
 ) -> Floats:
-    """Return the weights (N, d) after one step of every trial on its own task of some rank.
+    """Return the weights (N, d, 1) after one step of every trial on its own task of some rank.
 
     Parameters
     ----------
-    w, X, y : arrays of shape (N, d), (N, n, d) and (N, n)
+    w, X, y : arrays of shape (N, d, 1), (N, n, d) and (N, n, 1)
     filter_ : Filter
         Of one step.
     rank : int
         Of X: below min(n, d) the smaller Gram matrix is singular.
     """
     transposed = np.swapaxes(X, 1, 2)
-    residual = y - _product(X, w)
+    residual = y - X @ w
     tall = X.shape[1] > X.shape[2]
     gram = transposed @ X if tall else X @ transposed
-    right = _product(transposed, residual) if tall else residual
+    right = transposed @ residual if tall else residual
     regular = rank == gram.shape[1] or filter_.strength() > 0
     if isinstance(filter_, Ridge | Projection) and regular:
         # g(ξ) = 1/(ξ + λ): a fourth of the time of eigenvalues
         shifted = gram + filter_.strength() * np.eye(gram.shape[1])
-        gained = np.linalg.solve(shifted, right[:, :, None])[:, :, 0]
+        gained = np.linalg.solve(shifted, right)
     else:
         gained = _by_eigenvalues(gram, right, filter_)
-    return w + (gained if tall else _product(transposed, gained))
+    return w + (gained if tall else transposed @ gained)
 
 
-def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Floats:
+def _by_eigenvalues(gram: Floats, right: Floats, filter_: Filter) -> Array:
     """Return g(G) r for g(ξ) = φ(ξ)/ξ, with g(0) = 0."""
     values, vectors = np.linalg.eigh(gram)
     largest = values[:, -1:]
     positive = values > largest * gram.shape[1] * np.finfo(float).eps
     eigenvalues = np.where(positive, values, largest)
     gains = np.where(positive, filter_.table(eigenvalues)[0] / eigenvalues, 0.0)
-    return _product(vectors, gains * _product(np.swapaxes(vectors, 1, 2), right))
-
-
-def _product(X: Floats, w: Array) -> Floats:
-    return np.asarray((X @ w[:, :, None])[:, :, 0])
+    return vectors @ (gains[:, :, None] * (np.swapaxes(vectors, 1, 2) @ right))

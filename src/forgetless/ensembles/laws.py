@@ -20,7 +20,7 @@ from forgetless import _validate as validate
 from forgetless._linalg import spectrum
 from forgetless._validate import Floats
 from forgetless.advice.optimal import OptimalSchedule
-from forgetless.ensembles._law import Law, Problem, second_moments
+from forgetless.ensembles._law import METRICS, Law, Problem, second_moments
 from forgetless.ensembles._trials import simulated
 from forgetless.ensembles.spectra import Spectrum, wishart
 from forgetless.ensembles.teachers import Exchangeable, Normal, Teachers, Walk, matrix, one
@@ -75,23 +75,18 @@ class Ensemble(Law):
         >>> tasks.expect("none", k=3, metrics="distance", record="all").distance.tolist()
         [0.5, 0.25, 0.125]
         """
-        problem = Problem.of(self, schedule, k, metrics, record)
+        problem = Problem(self, schedule, k, metrics, record)
         if "weights" in problem.metrics:
             raise ValueError("metrics of expect are numbers, got 'weights'; use simulate")
         curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
+        steps = problem.steps
         for filter_ in problem.filters:
-            moments = self.moments(filter_)
-            every = second_moments(self, moments, problem.k + 1, problem.steps[-1])
+            every = second_moments(self, self.moments(filter_), problem.k + 1, steps[-1])
             for name, curve in curves.items():
-                points = []
-                for step in problem.steps:
-                    squares = every[step].__getitem__
-                    points.append(self.evaluate(name, problem.k, step, squares))
-                curve.append(points)
+                curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
         values = {name: np.array(curve) for name, curve in curves.items()}
-        error = _ERROR + 8.0 * problem.k * float(np.finfo(float).eps)
-        errors = dict.fromkeys(values, error)
-        return Curves.of(values, problem.steps, problem.labels, estimate=lambda: errors)
+        errors = dict.fromkeys(values, _ERROR + 2e-15 * problem.k)
+        return Curves.of(values, steps, problem.labels, estimate=lambda: errors)
 
     def simulate(
         self,
@@ -100,7 +95,7 @@ class Ensemble(Law):
         *,
         n_trials: int = 1,
         seed: Any = None,
-        metrics: Any = ("average_loss", "next_loss", "distance"),
+        metrics: Any = METRICS[:3],
         record: Any = "log",
     ) -> Curves:
         """Return the metrics of independent trials, each with fresh tasks and teachers.
@@ -123,7 +118,7 @@ class Ensemble(Law):
         >>> tasks.simulate(fl.Ridge(1.0), k=20, n_trials=50, seed=0).distance.shape
         (50, 16)
         """
-        problem = Problem.of(self, schedule, k, metrics, record)
+        problem = Problem(self, schedule, k, metrics, record)
         n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         values = simulated(problem, n_trials, shared_seed(seed))
         return Curves.of(values, problem.steps, problem.labels, n_trials)
@@ -147,13 +142,41 @@ class Ensemble(Law):
         >>> [round(strength, 2) for strength in best.coefficients]
         [12.0, 14.3, 16.94, 19.92]
         """
-        steps = validate.integer("k", k, 1, "ask for at least one step")
-        names = ("average_loss", "next_loss", "distance")
-        return _optimal(self, steps, quantity("objective", objective, names))
+        k = validate.integer("k", k, 1, "ask for at least one step")
+        name = quantity("objective", objective, METRICS[:3])
+
+        def loss(filter_: Filter) -> float:
+            return self.expect(filter_, k, metrics=name).values[name].item()
+
+        def of_constant(logarithm: float) -> float:
+            return loss(Ridge(math.exp(logarithm)))
+
+        steps = _steps(self.teachers, name)
+        square = self.radius**2 or 1.0
+        # From as good as no regularization to as good as no learning; the loss has one minimum.
+        low = math.log(1e-15 * square)
+        grid = np.arange(low, math.log(1e9 * k * square), 2.0)
+        near = min(grid, key=of_constant)
+        bounds = (near - 2.0, near + 2.0)
+        found = minimize_scalar(of_constant, bounds=bounds, options={"xatol": 1e-7})
+        constant: Filter = Ridge(math.exp(found.x))
+        if loss(Projection()) <= (1.0 + _EQUAL) * found.fun:
+            constant = Projection()
+        best_of_all = steady(self, self.noise, *steps)(k, self.radius)
+        least = loss(constant)
+        return OptimalSchedule(
+            coefficients=tuple(np.ravel(best_of_all.strength()).tolist()),
+            objective=name,
+            loss=min(loss(best_of_all), least),  # rounding may make the constant better
+            best_constant=constant,
+            best_constant_loss=least,
+            stationarity=0.0,
+            start="closed form",
+        )
 
     def __post_init__(self) -> None:
-        validate.integer("n_features", self.n_features, 1, "a task is not empty")
-        validate.integer("n_rows", self.n_rows, 1, "a task is not empty")
+        for name in ("n_features", "n_rows"):
+            validate.integer(name, getattr(self, name), 1, "a task is not empty")
         validate.number("noise", self.noise, "it is the size of label noise; 0 for none")
         if not isinstance(self.teachers, Teachers):
             raise TypeError(
@@ -187,7 +210,7 @@ class Gaussian(Ensemble):
     n_features: int
     n_rows: int
     noise: float = 0.0
-    teachers: Teachers = field(default_factory=one)
+    teachers: Teachers = one()  # noqa: RUF009 - it is frozen
 
     @property
     def radius(self) -> float:
@@ -223,16 +246,14 @@ class Rotated(Ensemble):
 
     X: Floats = field(repr=False)
     noise: float = 0.0
-    teachers: Teachers = field(default_factory=one)
+    teachers: Teachers = one()  # noqa: RUF009 - it is frozen
     n_rows: int = field(init=False)
     n_features: int = field(init=False)
 
     def __post_init__(self) -> None:
         X = matrix("X", self.X)
         n, d = X.shape
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "n_rows", n)
-        object.__setattr__(self, "n_features", d)
+        vars(self).update(X=X, n_rows=n, n_features=d)
         super().__post_init__()
 
     @property
@@ -253,45 +274,8 @@ class Rotated(Ensemble):
         return np.asarray(self.X @ uniform)
 
 
-def _optimal(law: Law, k: int, name: str) -> OptimalSchedule:
-    """Return the schedule of least objective; ValueError where it has no closed form."""
-
-    def loss(filter_: Filter) -> float:
-        errors = second_moments(law, law.moments(filter_), k + 1, k)
-        return float(law.evaluate(name, k, k, errors[-1].__getitem__))
-
-    def of_constant(logarithm: float) -> float:
-        return loss(Ridge(math.exp(logarithm)))
-
-    steps = _steps(law, name)
-    square = law.radius**2 or 1.0
-    # From as good as no regularization to as good as no learning; the loss has one minimum.
-    low = math.log(1e-15 * square)
-    grid = np.arange(low, math.log(1e9 * k * square), 2.0)
-    near = min(grid, key=of_constant)
-    bounds = (max(near - 2.0, low), near + 2.0)
-    options = {"xatol": 1e-7}
-    found = minimize_scalar(of_constant, bounds=bounds, method="bounded", options=options)
-    constant: Filter = Ridge(math.exp(found.x))
-    if loss(Projection()) <= (1.0 + _EQUAL) * found.fun:
-        constant = Projection()
-    strengths = steady(law, law.noise, *steps)(k, law.radius).strength()
-    best_of_all = Ridge(np.array(np.broadcast_to(strengths, (k,))))
-    least = loss(constant)
-    return OptimalSchedule(
-        coefficients=tuple(np.ravel(best_of_all.coefficient).tolist()),
-        objective=name,
-        loss=min(loss(best_of_all), least),  # rounding may make the constant better
-        best_constant=constant,
-        best_constant_loss=least,
-        stationarity=0.0,
-        start="closed form",
-    )
-
-
-def _steps(law: Law, name: str) -> tuple[float, float]:
+def _steps(teachers: Teachers, name: str) -> tuple[float, float]:
     """Return the walk and the norm of a single teacher that the objective is about."""
-    teachers = law.teachers
     if isinstance(teachers, Walk) and (name != "average_loss" or not teachers.step):
         return teachers.step, teachers.norm
     if isinstance(teachers, Exchangeable) and (teachers.similarity == 1 or teachers.turns == (1,)):

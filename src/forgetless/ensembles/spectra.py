@@ -34,7 +34,7 @@ import numpy as np
 from scipy.linalg import matmul_toeplitz
 from scipy.special import expit, sici
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 
 _TAIL = 9.0
 """Distance beyond √m ± √r: singular values lie outside with a probability below exp(−81/2)
@@ -100,25 +100,21 @@ def _quadrature(
     ds: Floats,
     rank: int,
     gap: int,
-) -> Floats:
+) -> Array:
     """Return the weights of E Σ f(s_i) = ½ tr(A⁻¹ ∂A) at nodes s with the lengths ``ds``."""
     functions = _laguerre_functions(s, rank, gap)  # ψ: (r, q)
     sine = 2.0 / math.pi * sici(math.pi * np.arange(len(s)))[0]
     paired = ds[:, None] * matmul_toeplitz((-sine, sine), (ds * functions).T)  # equation (3)
-    pairing = functions @ paired
-    matrix = (pairing - pairing.T) / 2.0
     if rank % 2:
         # An odd antisymmetric matrix is singular; the border has the integrals of ψ.
-        border = functions @ ds
-        column = border[:, None]
-        matrix = np.block([[matrix, column], [-column.T, np.zeros((1, 1))]])
-    inverse = np.linalg.inv(matrix)
+        paired = np.column_stack([paired, ds])
+    size = paired.shape[1]
+    upper = np.zeros((size, size))
+    upper[:rank] = np.triu(functions @ paired, 1)
+    inverse = np.linalg.inv(upper - upper.T)
     # For f = 1 at one node and 0 at all others: Σ_ab paired_a A⁻¹_ab ψ_b at that node.
-    left = paired @ inverse[:rank, :rank]
-    weights = np.sum(left * functions.T, axis=1)
-    if rank % 2:
-        weights -= (inverse[:rank, rank] @ functions) * ds
-    return np.asarray(weights)
+    left = paired @ inverse[:, :rank]
+    return np.asarray(np.sum(left * functions.T, axis=1))
 
 
 def _laguerre_functions(s: Floats, rank: int, gap: int) -> Floats:

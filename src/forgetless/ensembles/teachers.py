@@ -117,28 +117,24 @@ class Walk(Teachers):
 
 @dataclass(frozen=True, eq=False)
 class Given(Teachers):
-    """Given vectors, in turn, and a given start."""
+    """Given points: a start, and vectors in turn."""
 
-    vectors: Floats
-    start: Floats
+    points: Floats
 
     def order(self, k: int) -> NDArray[np.int64]:
-        return 1 + np.arange(k) % len(self.vectors)
+        return 1 + np.arange(k) % (len(self.points) - 1)
 
     def check(self, n_features: int) -> None:
-        if len(self.start) != n_features:
+        given = self.points.shape[1]
+        if given != n_features:
             raise ValueError(
-                f"teachers have {len(self.start)} features, but the ensemble has {n_features}; give"
-                f" vectors of shape (n_teachers, {n_features})"
+                f"teachers have {given} features, but the ensemble has {n_features}; give vectors"
+                f" of shape (n_teachers, {n_features})"
             )
 
-    def _points(self, k: int) -> Floats:
-        return np.vstack([self.start, self.vectors[: self.order(k).max()]])
-
     def distances(self, k: int) -> Floats:
-        points = self._points(k)
         # Differences first: squares minus products would lose the digits of close teachers.
-        return np.stack([np.sum((points - point) ** 2, axis=1) for point in points])
+        return np.stack([np.sum((self.points - each) ** 2, axis=1) for each in self.points])
 
     def sample(
         self,
@@ -146,8 +142,7 @@ class Given(Teachers):
         d: int,
         normal: Normal,
     ) -> Floats:
-        points = self._points(k)
-        return np.broadcast_to(points, (len(normal(0)), *points.shape))
+        return np.repeat(self.points[None], len(normal(0)), axis=0)
 
 
 def _from_start(distances: Floats, squares: Any) -> Floats:
@@ -207,12 +202,12 @@ def given(vectors: Any, start: Any = None) -> Teachers:
     ``start`` are the weights before the first task, of shape (d,); the origin if omitted.
     """
     checked = matrix("vectors", vectors)
-    first = np.zeros(checked.shape[1]) if start is None else validate.as_float("start", start)
-    if first.shape != checked.shape[1:]:
+    first = np.zeros_like(checked[0]) if start is None else validate.as_float("start", start)
+    if first.shape != checked[0].shape:
         raise ValueError(
-            f"start must have {checked.shape[1]} features, as the vectors, got shape {first.shape}"
+            f"start must have {len(checked[0])} features, as the vectors, got shape {first.shape}"
         )
-    return Given(checked, first)
+    return Given(np.vstack([first, checked]))
 
 
 def matrix(name: str, values: Any) -> Floats:

@@ -162,12 +162,7 @@ def constants() -> dict[str, float]:
     return {key: round(4 * catalogue[name].at(3), 9) for key, name in names.items()}
 
 
-def _data(
-    tasks: Any,
-    schedule: Any,
-    k: int | None,
-    source: str | None,
-) -> dict[str, Any]:
+def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[str, Any]:
     """Return the content of the page as plain values."""
     if tasks is None:
         if schedule is not None:
@@ -211,10 +206,7 @@ def _steps(k: Any) -> int:
     return steps
 
 
-def _plain_tasks(
-    tasks: TaskCollection,
-    literal: bool,
-) -> dict[str, Any]:
+def _plain_tasks(tasks: TaskCollection, literal: bool) -> dict[str, Any]:
     """Return tasks as plain values: their rows, or fewer rows with the same losses.
 
     Losses depend on the singular values s, the singular vectors V and the targets alone, so that
@@ -239,11 +231,7 @@ def _plain_tasks(
     return {"d": basis.shape[1], "tasks": rows}
 
 
-def plain_schedule(
-    schedule: ScheduleLike,
-    k: int,
-    radius: float,
-) -> dict[str, Any]:
+def plain_schedule(schedule: ScheduleLike, k: int, radius: float) -> dict[str, Any]:
     """Return a schedule as the state of the page: its name, or the value of every step in units of
     R².
     """
@@ -274,10 +262,6 @@ def plain_schedule(
     )
 
 
-def _values(
-    values: Any,
-    k: int,
-    unit: float,
-) -> dict[str, Any]:
+def _values(values: Any, k: int, unit: float) -> dict[str, Any]:
     each = np.broadcast_to(np.asarray(values, dtype=np.float64), (k,))
     return {"preset": "given", "values": (each * unit).tolist()}

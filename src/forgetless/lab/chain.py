@@ -87,9 +87,9 @@ def carry_often(
     return _kernels.push_often(S, np.empty_like(S), table, *others)
 
 
-def conjugate(G: Floats, S: Floats) -> Floats:
+def conjugate(G: Floats, S: Floats) -> Array:
     """Return G S Gᵀ for S (states, Q, B, Q)."""
-    return np.asarray(np.einsum("xu,subv,yv->sxby", G, S, G, optimize=True))
+    return np.einsum("xu,subv,yv->sxby", G, S, G, optimize=True)
 
 
 def averaging(n: int, gain: float, outputs: Floats | None = None) -> Floats:
@@ -155,8 +155,10 @@ class Run:
     ----------
     first, S : arrays of shape (states, Q, B, Q)
         The moments before the first step, and now.
-    marked : list of M arrays of shape (states, Q + r, B, Q + r), or None
+    marked : list of M arrays of shape (states, Q + r, B, Q + r), or of none
         The moments of (U, δ), summed over the visits of each task.
+    extended : list of Maps
+        Those of a step on (U, δ), for each of ``marked``.
     Q, size : int
         Coordinates of U, and of (U, Ū).
     """
@@ -180,11 +182,11 @@ class Run:
         moments = U @ U.T
         self.first = np.repeat(moments[None, :, None, :], n_schedules, axis=2)
         self.S = self.first
-        self.marked: list[Floats] | None = None
-        if path:
-            # (U, δ) has a coordinate more for every singular vector of the task.
-            sizes = [self.size + rank for rank in self.tasks.ranks]
-            self.marked = [np.zeros((1, n, n_schedules, n)) for n in sizes]
+        followed = range(self.tasks.n_tasks if path else 0)
+        # (U, δ) has a coordinate more for every singular vector of the task.
+        sizes = [self.size + self.tasks.ranks[m] for m in followed]
+        self.marked = [np.zeros((1, n, n_schedules, n)) for n in sizes]
+        self.extended = [self._extended(m) for m in followed]
         # What one step of the teacher adds to the variance of every coordinate.
         self.walk = self.tasks.walk**2 / self.tasks.n_features
 
@@ -202,7 +204,7 @@ class Run:
     def advance(self, factors: Floats) -> None:
         """Make the steps of φ (T, Σr, B)."""
         end = self.done + len(factors)
-        if self.problem.ordering.stationary and self.marked is None and not self.walk:
+        if self.problem.ordering.stationary and not self.marked and not self.walk:
             # One state and the same moves: all steps are one call of the compiled loop.
             gains = self.problem.gains[self.done : end]
             self.S = carry_often(self.S, self.moves(), self.coordinates.maps, factors, gains)
@@ -223,7 +225,7 @@ class Run:
         for low in range(0, self.size, self.Q):
             G[low : low + q] = np.eye(q)
         self.S = self._walked(self.S, G)
-        for m, X in enumerate(self.marked or []):
+        for m, X in enumerate(self.marked):
             extended = np.vstack([G, self._outputs(m)[:, :q]])
             X[:] = self._walked(X, extended)
 
@@ -233,26 +235,21 @@ class Run:
         probability = S[:, one, :, one]
         return S + self.walk * np.einsum("sb,xy->sxby", probability, G @ G.T)
 
-    def _step(self, moves: Moves, phi: Floats) -> Floats:
+    def _step(self, moves: Moves, phi: Floats) -> Array:
         """Return the moments of U after a step; those of the path are replaced."""
         maps = self.coordinates.maps
-        if self.marked is None:
-            return self._averaged(carry(self.S, moves, maps, phi))
-        # S is the sum over the tasks of the step, which are followed one by one.
-        total = np.zeros((moves.n_targets, *self.S.shape[1:]))
-        for m, before in enumerate(self.marked):
-            X = carry(before, moves, self._extended(m), phi)
+        for m, extended in enumerate(self.extended):
+            X = carry(self.marked[m], moves, extended, phi)
             X = self._averaged(X, self._outputs(m))
             own = moves.by_task.get(m)
             if own is not None:
-                # A visit: the change of outputs since then is zero.
+                # At a visit the change of outputs since then is zero.
                 visited = self._averaged(carry(self.S, own, maps, phi))
                 X[:, : self.size, :, : self.size] += visited
-                total += visited
             self.marked[m] = X
-        return total
+        return self._averaged(carry(self.S, moves, maps, phi))
 
-    def _averaged(self, S: Floats, outputs: Floats | None = None) -> Floats:
+    def _averaged(self, S: Floats, outputs: Floats | None = None) -> Array:
         """Return S after the update of the average, if there is one."""
         if not self.averaged:
             return S

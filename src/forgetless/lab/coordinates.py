@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.tasks import TaskCollection
 
 _CANCELLED = 1e4
@@ -139,7 +139,7 @@ class Coordinates:
         return np.hstack([A @ self.basis, A @ self.reference - b])
 
     @cached_property
-    def average_form(self) -> Floats:
+    def average_form(self) -> Array:
         """H with average loss ½⟨H, E[U Uᵀ]⟩ plus the mean floor."""
         scaled = self.tasks.singular_values[:, None] * self.maps.right
-        return np.asarray(scaled.T @ scaled / self.tasks.n_tasks)
+        return scaled.T @ scaled / self.tasks.n_tasks

@@ -98,7 +98,6 @@ class Snapshot:
 
         X is the sum over visits of E[(U, δ)(U, δ)ᵀ], δ being the change of the outputs since then.
         """
-        assert self.run.marked is not None
         rows = slice(*self.tasks.offsets[m : m + 2])
         size = self.run.size
         X = self.run.marked[m].sum(0)

@@ -208,15 +208,15 @@ class Trials(Outputs):
         return super()._times(A) if self.gram is None else self.rows
 
     @property
-    def spreads(self) -> Floats:  # type: ignore[override]
+    def spreads(self) -> Array:  # type: ignore[override]
         """Sums of squared distances from these means, of shape (n, M)."""
-        return np.asarray(self._spreads.sum(1))
+        return self._spreads.sum(axis=1)
 
     @property
-    def next_loss(self) -> Floats:
+    def next_loss(self) -> Array:
         """The mean over the next task, given the tasks of each run so far, of shape (n,)."""
         law = self.problem.ordering.following(self.tasks.n_tasks, self.n_steps, self.visits)
-        return np.asarray(np.sum(law * self.losses, axis=1))
+        return np.sum(law * self.losses, axis=1)
 
 
 class Disturbance:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from forgetless._text import closest
@@ -25,7 +26,6 @@ from forgetless.orderings.sampling import (
     Indices,
     block_sizes,
     index_dtype,
-    shuffled,
     uniform,
 )
 
@@ -71,26 +71,24 @@ class WithReplacement(Ordering):
             )
 
     def moves(self, n_tasks: int, t: int) -> Moves:
-        # One state, and a move for every task.
-        return drawn(n_tasks, self.probabilities)
+        return drawn(self.probabilities or (1 / n_tasks,) * n_tasks)
 
     def blocks(
         self,
         n_tasks: int,
         k: int,
         n_trials: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Iterator[Indices]:
-        if self.probabilities is None:
-            for size in block_sizes(k):
-                yield uniform(n_tasks, n_trials, size, rng)
-            return
-        cumulative = np.cumsum(self.probabilities)
+        cumulative = np.cumsum(self.probabilities or 1.0)
         # Rounding may leave the last value below 1; after division a draw near 1 falls into the
         # last task.
         cumulative /= cumulative[-1]
         for size in block_sizes(k):
-            yield np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
+            if self.probabilities is None:
+                yield uniform(n_tasks, n_trials, size, rng)
+            else:
+                yield np.searchsorted(cumulative, rng.random((n_trials, size)), side="right")
 
 
 def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
@@ -99,12 +97,11 @@ def _probabilities(probabilities: ArrayLike) -> tuple[float, ...]:
         raise ValueError(
             f"probabilities must be a vector with one entry per task, got shape {values.shape}"
         )
-    if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"probabilities must be nonnegative and finite, got {values.tolist()}")
-    if abs(values.sum() - 1) > 1e-5:  # single-precision probabilities do not sum to 1 more closely
+    # Single-precision probabilities do not sum to 1 more closely; NaN is not near 1 either.
+    if not abs(values.sum() - 1) <= 1e-5 or (values < 0).any():
         raise ValueError(
-            f"probabilities must sum to 1, got a sum of {values.sum():.9g}; divide them by"
-            " their sum"
+            f"probabilities must be nonnegative and sum to 1, got {values.tolist()} with the sum"
+            f" {values.sum():.9g}; divide them by their sum"
         )
     return tuple((values / values.sum()).tolist())
 
@@ -150,13 +147,14 @@ class WithoutReplacement(Ordering):
         n_tasks: int,
         k: int,
         n_trials: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Iterator[Indices]:
-        pending = np.empty((n_trials, 0), index_dtype(n_tasks))
+        tasks = np.arange(n_tasks, dtype=index_dtype(n_tasks))
+        pending = np.empty((n_trials, 0), tasks.dtype)
         for size in block_sizes(k):
-            missing = max(0, -(-(size - pending.shape[1]) // n_tasks))
-            epochs = shuffled(n_tasks, n_trials * missing, rng).reshape(n_trials, missing * n_tasks)
-            pending = np.concatenate([pending, epochs], axis=1)
+            missing = -(-(size - pending.shape[1]) // n_tasks)
+            epochs = rng.permuted(np.tile(tasks, (n_trials * missing, 1)), axis=1)
+            pending = np.concatenate([pending, epochs.reshape(n_trials, -1)], axis=1)
             yield pending[:, :size]
             pending = pending[:, size:]
 
@@ -198,7 +196,7 @@ class _OneOrder(Ordering):
         n_tasks: int,
         k: int,
         n_trials: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Iterator[Indices]:
         for first in range(0, k, BLOCK):
             steps = np.arange(first, min(first + BLOCK, k))
@@ -245,7 +243,8 @@ class FixedOrder(_OneOrder):
         values = np.asarray(indices)
         if values.ndim != 1 or values.size == 0:
             raise ValueError(
-                f"indices must be a non-empty vector of task indices, got shape {values.shape}"
+                "indices must be a non-empty vector with one task index per step, got shape"
+                f" {values.shape}"
             )
         if values.dtype.kind not in "iu":
             raise TypeError(
@@ -265,7 +264,8 @@ class FixedOrder(_OneOrder):
             )
 
     def task(self, n_tasks: int, t: Any) -> Any:
-        return np.take(self.indices, t)
+        # A step is looked up in the tuple: an array of all would be made for each.
+        return self.indices[t] if isinstance(t, int) else np.take(self.indices, t)
 
 
 NAMES: dict[str, Ordering] = {
@@ -276,11 +276,6 @@ NAMES: dict[str, Ordering] = {
 }
 
 
-def name_of(ordering: Ordering) -> str:
-    """Return the name of an ordering, or its code if it has none."""
-    return next((name for name, each in NAMES.items() if each == ordering), repr(ordering))
-
-
 OrderingLike = Ordering | str
 """An ordering, or its name such as "cyclic"."""
 
@@ -289,7 +284,7 @@ def as_ordering(value: Any) -> Ordering:
     """Return the ordering for an ordering or name; draws with replacement for None."""
     if value is None:
         return WithReplacement()
-    known = NAMES.get(value.replace("_", "-")) if isinstance(value, str) else value
+    known = NAMES.get(str(value).replace("_", "-"), value)
     if isinstance(known, Ordering):
         return known
     if inspect.isclass(value) and issubclass(value, Ordering):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from forgetless import _validate as validate
 from forgetless.errors import NoExactLawError
@@ -59,7 +60,7 @@ class Ordering(ABC):
         n_tasks: int,
         k: int,
         n_trials: int,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> Iterator[Indices]:
         """Yield the task indices (from 0) of independent trials in consecutive blocks of at most
         ``BLOCK`` steps.
@@ -120,11 +121,7 @@ class Ordering(ABC):
         return np.broadcast_to(np.bincount(moves.task, moves.probability, n_tasks), visits.shape)
 
     def sample(
-        self,
-        n_tasks: int,
-        k: int,
-        seed: Any = None,
-        n_trials: int | None = None,
+        self, n_tasks: int, k: int, seed: Any = None, n_trials: int | None = None
     ) -> Indices:
         """Return the task indices of one run of k steps, or of several.
 
@@ -144,9 +141,8 @@ class Ordering(ABC):
         """
         n_tasks = validate.integer("n_tasks", n_tasks, 1, "an ordering needs at least one task")
         k = validate.integer("k", k, 1, "ask for at least one step")
-        count = 1
-        if n_trials is not None:
-            count = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
+        if n_trials is None:
+            return np.ravel(self.sample(n_tasks, k, seed, 1))
+        n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
-        orders = np.concatenate(list(draws(self, n_tasks, k, count, seed)), axis=1)
-        return orders[0] if n_trials is None else orders
+        return np.concatenate(list(draws(self, n_tasks, k, n_trials, seed)), axis=1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class Moves:
-    """The moves of one step: arrays of one length, in increasing order of ``target``.
+    """The moves of one step: arrays of one length, sorted by ``target``.
 
     Parameters
     ----------
@@ -41,23 +41,22 @@ class Moves:
         probability: Any,
         n_targets: int = 0,
     ) -> None:
-        self.source = np.asarray(source, dtype=np.int64)
-        self.target = np.asarray(target, dtype=np.int64)
-        self.task = np.asarray(task, dtype=np.int64)
-        self.probability = np.asarray(probability, dtype=np.float64)
-        lengths = {len(self.source), len(self.target), len(self.task), len(self.probability)}
-        if len(lengths) > 1 or np.any(np.diff(self.target) < 0):
+        lengths = {len(each) for each in (source, target, task, probability)}
+        if len(lengths) > 1:
             raise ValueError(
-                "moves must have one source, target, task and probability each, in increasing order"
-                f" of their targets, got lengths {sorted(lengths)} and targets {self.target}"
+                "moves must have one source, target, task and probability each, got lengths"
+                f" {sorted(lengths)}"
             )
+        # Moves to the same state lie together, as the compiled loops need them.
+        order = np.argsort(target, kind="stable")
+        indices = np.array([source, target, task], dtype=np.int64)
+        self.source, self.target, self.task = np.take(indices, order, axis=1)
+        self.probability = np.asarray(probability, dtype=np.float64)[order]
         self.n_targets = max(n_targets, int(np.max(self.target, initial=-1)) + 1)
 
     def check(self, n_sources: int, n_tasks: int) -> None:
         """Raise ValueError unless every one of the states before leads somewhere, to some task."""
-        low = np.min(self.task, initial=0)
-        high = np.max(self.task, initial=0)
-        if low < 0 or high >= n_tasks:
+        if not np.all((self.task >= 0) & (self.task < n_tasks)):
             raise ValueError(f"moves must name tasks in 0..{n_tasks - 1}, got {self.task}")
         # The probabilities of all moves from a state; negative numbers of states have none.
         totals = np.bincount(np.maximum(self.source, 0), self.probability * (self.source >= 0))
@@ -71,22 +70,16 @@ class Moves:
     @cached_property
     def reversed(self) -> "Moves":
         """The moves from targets to sources, for forms that are carried backwards."""
-        # Targets must be sorted: backwards they are the sources.
-        order = np.argsort(self.source, kind="stable")
-        task = self.task[order]
-        probability = self.probability[order]
-        return Moves(self.target[order], self.source[order], task, probability)
+        return Moves(self.target, self.source, self.task, self.probability)
 
     @cached_property
     def by_task(self) -> dict[int, "Moves"]:
         """The moves that learn each task, to the same states; tasks without a move are left out."""
         parts = {}
         for m in np.unique(self.task).tolist():
-            at = np.flatnonzero(self.task == m)
-            source = self.source[at]
-            target = self.target[at]
-            law = self.probability[at]
-            parts[m] = Moves(source, target, self.task[at], law, self.n_targets)
+            own = self.task == m
+            states = (self.source[own], self.target[own])
+            parts[m] = Moves(*states, self.task[own], self.probability[own], self.n_targets)
         return parts
 
     @cached_property
@@ -106,14 +99,10 @@ class Moves:
 
 
 @functools.lru_cache
-def drawn(n_tasks: int, probabilities: tuple[float, ...] | None) -> Moves:
-    """Return the moves of independent draws."""
-    # One state, and a move for every task.
-    zeros = np.zeros(n_tasks, dtype=np.int64)
-    law = np.full(n_tasks, 1 / n_tasks)
-    if probabilities is not None:
-        law = np.array(probabilities)
-    return Moves(zeros, zeros, np.arange(n_tasks), law)
+def drawn(probabilities: tuple[float, ...]) -> Moves:
+    """Return the moves of independent draws: one state, and a move for every task."""
+    tasks = np.arange(len(probabilities))
+    return Moves(0 * tasks, 0 * tasks, tasks, probabilities)
 
 
 @functools.lru_cache
@@ -133,34 +122,31 @@ def epoch(n_tasks: int, size: int) -> Moves:
 
 
 def _added(n_tasks: int, size: int) -> Moves:
-    """Return the moves that add a task to a set of ``size`` tasks, each with the same law.
-
-    In the combinatorial number system the set c_0 < c_1 < … has the number Σ_j C(c_j, j + 1).
-    Without its i-th task those after it move down one place.
-    """
-    table = [[math.comb(task, j) for j in range(size + 2)] for task in range(n_tasks)]
-    binomials = np.array(table, dtype=np.int64)
-    sets = _sets(n_tasks, size + 1)
-    place = np.arange(size + 1)
-    here = binomials[sets, place + 1]
-    lower = binomials[sets, place]
-    before = np.cumsum(here, axis=1) - here
-    after = lower.sum(axis=1, keepdims=True) - np.cumsum(lower, axis=1)
+    """Return the moves that add a task to a set of ``size`` tasks, each with the same law."""
+    sets, others = _sets(n_tasks, size + 1)
     target = np.repeat(np.arange(len(sets)), size + 1)
     law = np.full(sets.size, 1 / (n_tasks - size))
-    return Moves((before + after).ravel(), target, sets.ravel(), law)
+    return Moves(others.ravel(), target, sets.ravel(), law)
 
 
 @functools.lru_cache(maxsize=2)
-def _sets(n_tasks: int, size: int) -> NDArray[np.int64]:
-    """Return all sets of ``size`` tasks in the order of their numbers, a row of each."""
+def _sets(n_tasks: int, size: int) -> tuple[NDArray[Any], ...]:
+    """Return all sets of ``size`` tasks, a row each, and the number of the set that each of them is
+    without each of its tasks.
+
+    They are sorted by their largest task. Those with the largest task m are m beside each of the
+    first C(m, size − 1) smaller sets, and follow C(m, size) others.
+    """
     if size == 0:
-        return np.zeros((1, 0), dtype=np.int64)
-    # Sets with the largest task m are m beside the first C(m, size − 1) smaller sets.
+        empty = np.zeros((1, 0), dtype=np.int64)
+        return empty, empty
+    smaller, without = _sets(n_tasks, size - 1)
     counts = [math.comb(m, size - 1) for m in range(n_tasks)]
     rests = np.concatenate([np.arange(count) for count in counts])
     largest = np.repeat(np.arange(n_tasks), counts)
-    return np.column_stack([_sets(n_tasks, size - 1)[rests], largest])
+    # Without a smaller task, the largest one follows C(m, size − 1) sets; without m the rest stays.
+    others = without[rests] + np.repeat(counts, counts)[:, None]
+    return np.column_stack([smaller[rests], largest]), np.column_stack([others, rests])
 
 
 _kept = functools.lru_cache(maxsize=256)(_added)

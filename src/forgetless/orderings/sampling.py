@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from forgetless import _validate as validate
@@ -27,13 +28,11 @@ _NUMBERS = 2048
 """Largest number whose digits are tasks: its table stays in the cache."""
 
 
-def index_dtype(n_tasks: int) -> type[np.unsignedinteger[Any]]:
+def index_dtype(n_tasks: int) -> np.dtype[Any]:
     """Return the smallest unsigned type for task indices (compiled loops are several times faster
     on unsigned).
     """
-    if n_tasks <= 2**8:
-        return np.uint8
-    return np.uint16 if n_tasks <= 2**16 else np.uint32
+    return np.min_scalar_type(n_tasks - 1)
 
 
 def block_sizes(k: int) -> Iterator[int]:
@@ -56,54 +55,45 @@ def draws(
     own = generators(shared_seed(seed), n_trials)
     streams = [ordering.blocks(n_tasks, k, TRIALS, rng) for rng in own]
     for size in block_sizes(k):
-        block = np.empty((len(streams) * TRIALS, size), index_dtype(n_tasks))
-        for rows, stream in zip(np.split(block, len(streams)), streams, strict=True):
-            part = np.asarray(next(stream, ()))
-            # Other types would be cut off when they are copied: −1 to 255.
-            whole = part.dtype.kind in "iu" and part.shape == rows.shape
-            if not whole or part.min() < 0 or part.max() >= n_tasks:
-                raise ValueError(
-                    f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
-                    f" {rows.shape}, got dtype {part.dtype} and shape {part.shape} with values up"
-                    f" to {part.max(initial=0)}"
-                )
-            rows[:] = part
-        yield block[:n_trials]
+        block = np.stack([next(stream, ()) for stream in streams])
+        whole = block.dtype.kind in "iu" and block.shape[1:] == (TRIALS, size)
+        if not whole or block.min() < 0 or block.max() >= n_tasks:
+            raise ValueError(
+                f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
+                f" {(TRIALS, size)}, got dtype {block.dtype} and shape {block.shape[1:]} with"
+                f" values up to {block.max(initial=0)}"
+            )
+        yield block.reshape(-1, size)[:n_trials].astype(index_dtype(n_tasks), copy=False)
 
 
-def shared_seed(seed: Any) -> np.random.SeedSequence:
+def shared_seed(seed: Any) -> SeedSequence:
     """Return the seed of all orders and all noise of a call; a Generator is advanced by a draw."""
-    if isinstance(seed, np.random.SeedSequence):
+    if isinstance(seed, SeedSequence):
         return seed
-    if isinstance(seed, np.random.Generator):
+    if isinstance(seed, Generator):
         seed = int(seed.integers(2**63))
     if seed is not None:
         seed = validate.integer("seed", seed, 0, "use None for another one in every call", math.inf)
-    return np.random.SeedSequence(seed)
+    return SeedSequence(seed)
 
 
-def generators(
-    seed: np.random.SeedSequence, n_trials: int, *stream: int
-) -> list[np.random.Generator]:
+def generators(seed: SeedSequence, n_trials: int, *stream: int) -> list[Generator]:
     """Return one generator for every ``TRIALS`` trials; other streams are independent of these.
 
     A generator always draws for all of its trials, so that trial i is the same whatever
     ``n_trials`` is; those of orders have the key (group,), those of noise one number more.
     """
-    found = []
-    for group in range(-(-n_trials // TRIALS)):
-        # Children are built by number: spawn() would change the caller's SeedSequence.
-        key = (*seed.spawn_key, group, *stream)
-        child = np.random.SeedSequence(seed.entropy, spawn_key=key)
-        found.append(np.random.Generator(np.random.PCG64(child)))
-    return found
+    # Children are built by number: spawn() would change the caller's SeedSequence.
+    keys = [(*seed.spawn_key, group, *stream) for group in range(-(-n_trials // TRIALS))]
+    children = [SeedSequence(seed.entropy, spawn_key=key) for key in keys]
+    return [Generator(PCG64(child)) for child in children]
 
 
 def uniform(
     n_tasks: int,
     n_trials: int,
     size: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Indices:
     """Return uniform indices of shape (n_trials, size).
 
@@ -114,10 +104,8 @@ def uniform(
     if digits is None:
         return rng.integers(n_tasks, size=(n_trials, size), dtype=index_dtype(n_tasks))
     count, p = digits.shape
-    shape = (n_trials, -(-size // p))
-    numbers = rng.integers(count, size=shape, dtype=np.uint16)
-    tasks = np.take(digits, numbers, axis=0)
-    return tasks.reshape(n_trials, -1)[:, :size]
+    numbers = rng.integers(count, size=(n_trials, -(-size // p)), dtype=np.uint16)
+    return np.take(digits, numbers, axis=0).reshape(n_trials, -1)[:, :size]
 
 
 @functools.cache
@@ -130,9 +118,3 @@ def _digits(n_tasks: int) -> Indices | None:
         return None
     digits = np.indices((n_tasks,) * p, dtype=index_dtype(n_tasks))
     return digits.reshape(p, -1).T.copy()
-
-
-def shuffled(n_tasks: int, n_rows: int, rng: np.random.Generator) -> Indices:
-    """Return ``n_rows`` random permutations of the tasks."""
-    tasks = np.arange(n_tasks, dtype=index_dtype(n_tasks))
-    return rng.permuted(np.tile(tasks, (n_rows, 1)), axis=1)

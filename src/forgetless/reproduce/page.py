@@ -120,9 +120,16 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
         made = f"forgetless {version()}, {time.strftime('%Y-%m-%d')}"
         page = render("reproduce.html", title=_TITLE, made=made, sections=written)
         (fresh / "report.html").write_text(page, encoding="utf-8")
-        if folder.exists():
-            os.replace(folder, Path(scratch) / "old")
-        os.replace(fresh, folder)
+        old = Path(scratch) / "old"
+        try:
+            if folder.exists():
+                os.replace(folder, old)
+            os.replace(fresh, folder)
+        except BaseException:
+            # An interruption between the two: the scratch folder would take the old report along.
+            if old.exists() and not folder.exists():
+                os.replace(old, folder)
+            raise
     return folder / "report.html"
 
 

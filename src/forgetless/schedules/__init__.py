@@ -19,6 +19,7 @@ Wherever a schedule is expected, a filter stands for itself at every step, a num
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,9 @@ from forgetless.schedules.named import (
     Schedule,
     ScheduleLike,
     amount,
-    count,
     counts,
-    filter_itself,
     resolve,
     schedule,
-    tasks_or_ensemble,
 )
 
 __all__ = [
@@ -59,13 +57,7 @@ __all__ = [
 ]
 
 
-_SCALE = "the theorem uses 13/3; smaller values regularize less"
-_STEPS = count("give a whole number of gradient steps")
-_ETA = amount("1 is for labels that one model fits; noise needs less", positive=True, most=1)
-_NOISE = amount("σ√(k+1) is the ratio of the two terms that η balances; 0 if one model fits")
-
-
-@schedule()
+@schedule
 def fixed(k: int, square: float) -> Filter:
     """λ = R²(ln k − 1) at every step: expected loss at most 5 R²D² ln k / k in k ≥ 3 steps.
 
@@ -80,11 +72,14 @@ def fixed(k: int, square: float) -> Filter:
     Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (i),
     Section 4.1, upper. The paper says k ≥ 2, where λ would be negative.
     """
-    _at_least(k, 3, "fixed", "ln k − 1 is negative below; use schedules.constant")
+    if k < 3:
+        raise ValueError(
+            f"k must be at least 3 for schedules.fixed, got {k}; use schedules.constant"
+        )
     return Ridge(square * (math.log(k) - 1))
 
 
-@schedule(scale=amount(_SCALE))
+@schedule
 def increasing(k: int, square: float, scale: float = 13 / 3) -> Filter:
     """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3, k ≥ 2.
 
@@ -108,7 +103,7 @@ def increasing(k: int, square: float, scale: float = 13 / 3) -> Filter:
     return Ridge(scale * square / _decay(k))
 
 
-@schedule(n_steps=_STEPS)
+@schedule
 def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
     """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the guarantee of ``fixed``.
 
@@ -127,11 +122,12 @@ def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
     Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (ii),
     Section 4.1, upper.
     """
-    _at_least(k, 3, "fixed_budget", "1/ln k > 1 below; use schedules.constant")
-    return _gradient_steps(n_steps, -math.expm1(math.log1p(-1 / math.log(k)) / n_steps), square)
+    if k < 3:
+        raise ValueError(f"k must be at least 3 for schedules.fixed_budget, got {k}; use constant")
+    return _budget(n_steps, 1 / math.log(k), square)
 
 
-@schedule(n_steps=counts, scale=amount(_SCALE, positive=True))
+@partial(schedule, n_steps=counts, scale=amount("smaller values regularize less", positive=True))
 def increasing_budget(
     k: int, square: float, n_steps: int | Sequence[int] = 1, scale: float = 13 / 3
 ) -> Filter:
@@ -164,10 +160,10 @@ def increasing_budget(
             f"n_steps={counts[t]} with scale={scale} makes the step size at step {t + 1}"
             f" {relative[t]:.3g}/R², which must be below 1/R²; use n_steps of at least {least}"
         )
-    return _gradient_steps(counts, relative, square)
+    return GradientDescent(counts, relative / (square or 1.0))
 
 
-@schedule(eta=_ETA, noise=_NOISE)
+@schedule
 def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filter:
     """λ_t = R²((k+1)/(η(k+1−t)) − 1), with η = 1 λ_t = R²t/(k+1−t): the optimal worst case.
 
@@ -204,7 +200,7 @@ def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filt
     return Ridge(relative * square)
 
 
-@schedule(n_steps=_STEPS, eta=_ETA, noise=_NOISE)
+@schedule
 def minimax_budget(
     k: int, square: float, n_steps: int = 1, eta: float = 1.0, noise: float = 0.0
 ) -> Filter:
@@ -217,13 +213,11 @@ def minimax_budget(
     >>> fl.schedules.minimax_budget()(3, radius=1.0).step_size.tolist()
     [0.75, 0.5, 0.25]
     """
-    sizes = eta / (1 + noise * math.sqrt(k + 1)) * (np.arange(k, 0, -1) / (k + 1))
-    if n_steps > 1:
-        sizes = -np.expm1(np.log1p(-sizes) / n_steps)
-    return _gradient_steps(n_steps, sizes, square)
+    eta = eta / (1 + noise * math.sqrt(k + 1))
+    return _budget(n_steps, eta * (np.arange(k, 0, -1) / (k + 1)), square)
 
 
-@schedule(n_tasks=count("give the number of tasks in one cycle"))
+@schedule
 def cyclic(k: int, square: float, n_tasks: int) -> Filter:
     """λ = 2MR²√ln(k/M) at every step, for M = ``n_tasks`` in a fixed cyclic order and k > M steps.
 
@@ -238,14 +232,14 @@ def cyclic(k: int, square: float, n_tasks: int) -> Filter:
     Cai & Diakonikolas (2025), last-iterate rate of the incremental proximal method, upper; as
     stated by Levinstein et al. (2025), Section 6.
     """
-    _at_least(k, n_tasks + 1, "cyclic", "λ is undefined until one cycle of tasks has passed")
+    if k <= n_tasks:
+        raise ValueError(
+            f"k must be at least {n_tasks + 1} for schedules.cyclic, more than one cycle, got {k}"
+        )
     return Ridge(2 * n_tasks * square * math.sqrt(math.log(k / n_tasks)))
 
 
-@schedule(
-    length=amount("give a part of the steps, such as 1/8", positive=True, most=1),
-    scale=amount("1 averages the tail; 0 has no ramp"),
-)
+@schedule
 def end_ramp(k: int, square: float, length: float = 1 / 8, scale: float = 1.0) -> Filter:
     """λ_t = 0 first, then scale · R² · j at the j-th of the last ``length`` · k steps.
 
@@ -263,12 +257,7 @@ def end_ramp(k: int, square: float, length: float = 1 / 8, scale: float = 1.0) -
     return Ridge(scale * square * np.maximum(0.0, np.arange(1, k + 1) - before))
 
 
-@schedule(
-    tasks=tasks_or_ensemble,
-    noise=amount("0 is for labels without noise"),
-    walk=amount("0 is for a solution that stays"),
-    distance=amount("it is that of the start from the solution", positive=True),
-)
+@schedule
 def steady(
     k: int, _square: float, tasks: Any, noise: float, walk: float = 0.0, distance: float = 1.0
 ) -> Filter:
@@ -293,22 +282,23 @@ def steady(
     coefficients = np.zeros(k)
     if noise == 0:
         return Ridge(coefficients)
+    sizes = np.array([distance, walk])
     with np.errstate(all="ignore"):
-        unit = max(1, tasks.span_dimension) * np.square(np.float64(noise))  # dσ²
-        inverse = np.square(np.float64(distance)) / unit
-        moved = np.square(np.float64(walk)) / unit
-    if not (0 < inverse < math.inf and moved < math.inf and (moved > 0) == (walk > 0)):
+        # D²/(dσ²) and q²/(dσ²)
+        ratios = np.square(sizes) / (max(1, tasks.span_dimension) * np.square(noise))
+    if not np.isfinite(ratios).all() or np.any((ratios > 0) != (sizes > 0)):
         raise ValueError(
             "noise, walk and distance must have ratios of squares that are floats, got"
             f" noise={noise!r}, walk={walk!r}, distance={distance!r}; rescale the data towards 1"
         )
+    inverse, moved = ratios
     for t in range(k):
         coefficients[t] = 1.0 / inverse
         inverse = tasks.mean_remaining(coefficients[t]) * inverse + moved
     return Ridge(coefficients)
 
 
-@schedule(filter=filter_itself)
+@schedule
 def constant(_k: int, _square: float, filter: Filter) -> Filter:
     """φ_t = φ, one filter for every k and R.
 
@@ -340,11 +330,9 @@ def _decay(k: int) -> Floats:
     return np.arange(k + 1, 1, -1) / (k + 1)
 
 
-def _gradient_steps(n_steps: Any, relative: Any, square: float) -> GradientDescent:
-    """Return N steps of size γ from N and γR²; at R = 0, where all steps are the same, γ is γR²."""
+def _budget(n_steps: int, share: Any, square: float) -> GradientDescent:
+    """Return N steps with the factor κ at the radius, 1 − (1 − γR²)^N = ``share``; at R = 0, where
+    all steps are the same, γ is γR².
+    """
+    relative = share if n_steps == 1 else -np.expm1(np.log1p(-share) / n_steps)
     return GradientDescent(n_steps, relative / (square or 1.0))
-
-
-def _at_least(k: int, minimum: int, name: str, reason: str) -> None:
-    if k < minimum:
-        raise ValueError(f"k must be at least {minimum} for schedules.{name}, got {k}; {reason}")

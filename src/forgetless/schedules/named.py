@@ -11,7 +11,7 @@ import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 import numpy as np
 
@@ -82,9 +82,6 @@ class Named:
         filter_ = self.arguments.get("filter")
         return None if filter_ is None else filter_.horizon
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MAKERS[self.name], tuple(self.arguments.values())
-
     def __repr__(self) -> str:
         values = (f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.name}({', '.join(values)})"
@@ -93,51 +90,43 @@ class Named:
 MAKERS: dict[str, Any] = {}
 """The functions of ``schedules`` by their names."""
 
-P = ParamSpec("P")
 Check = Callable[[str, Any], Any]
 """A function (name, value of an argument) → checked value."""
 
 
-def schedule(
-    **checks: Check,
-) -> Callable[[Callable[Concatenate[int, float, P], Filter]], Callable[P, Named]]:
-    """Return the decorator that turns a formula into a function of its further arguments.
+def schedule(formula: Callable[..., Filter], **own: Check) -> Callable[..., Named]:
+    """Return the function of the further arguments of a formula that returns the schedule.
 
-    Every one of them needs a check, by its name. The function checks its arguments at once and
-    returns the schedule; the formula runs when the schedule is called.
+    Every one of them needs a check, by its name: in ``CHECKS``, or its ``own``. The function checks
+    its arguments at once; the formula runs when the schedule is called.
 
     Examples
     --------
     >>> from forgetless import Ridge
-    >>> @schedule(power=amount("1 is a linear schedule"))
-    ... def growing(k, square, power=1.0):
-    ...     return Ridge(square * np.arange(1, k + 1) ** power)
+    >>> @schedule
+    ... def growing(k, square, scale=1.0):
+    ...     return Ridge(scale * square * np.arange(1, k + 1))
     >>> growing(2)
-    growing(power=2.0)
+    growing(scale=2.0)
     >>> growing(2)(3, radius=2.0).coefficient.tolist()
-    [4.0, 16.0, 36.0]
+    [8.0, 16.0, 24.0]
     >>> del MAKERS["growing"]
     """
+    checks = CHECKS | own
+    # What remains to be given: all arguments but k and R².
+    _, _, *others = inspect.signature(formula).parameters.values()
+    signature = inspect.Signature(others, return_annotation=Named)
 
-    def decorator(formula: Callable[Concatenate[int, float, P], Filter]) -> Callable[P, Named]:
-        # What remains to be given: all arguments but k and R².
-        whole = inspect.signature(formula)
-        signature = whole.replace(
-            parameters=list(whole.parameters.values())[2:], return_annotation=Named
-        )
+    @functools.wraps(formula)
+    def make(*args: Any, **kwargs: Any) -> Named:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        arguments = {name: checks[name](name, each) for name, each in given.arguments.items()}
+        return Named(formula.__name__, arguments)
 
-        @functools.wraps(formula)
-        def make(*args: P.args, **kwargs: P.kwargs) -> Named:
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            arguments = {name: checks[name](name, each) for name, each in given.arguments.items()}
-            return Named(formula.__name__, arguments)
-
-        make.__signature__ = signature  # type: ignore[attr-defined]
-        MAKERS[formula.__name__] = make
-        return make
-
-    return decorator
+    make.__signature__ = signature  # type: ignore[attr-defined]
+    MAKERS[formula.__name__] = make
+    return make
 
 
 def amount(hint: str, *, positive: bool = False, most: float = math.inf) -> Check:
@@ -157,10 +146,10 @@ def count(hint: str) -> Check:
     return lambda name, value: validate.integer(name, value, 1, hint)
 
 
-def counts(name: str, value: Any) -> int | list[int]:
-    """Return one positive integer, or one per step."""
+def counts(name: str, value: Any) -> Any:
+    """Return one positive integer, or a list of one per step."""
     checked = validate.integers_per_step(name, value, "give whole numbers of gradient steps")
-    return checked if isinstance(checked, int) else checked.tolist()
+    return np.array(checked).tolist()
 
 
 def filter_itself(name: str, value: Any) -> Filter:
@@ -177,6 +166,21 @@ def tasks_or_ensemble(name: str, value: Any) -> Any:
     if not hasattr(value, "mean_remaining"):
         raise TypeError(f"{name} must be a TaskCollection or an ensemble, got {value!r}")
     return value
+
+
+CHECKS: dict[str, Check] = {
+    "distance": amount("it is that of the start from the solution", positive=True),
+    "eta": amount("1 is for labels that one model fits; noise needs less", positive=True, most=1),
+    "filter": filter_itself,
+    "length": amount("give a part of the steps, such as 1/8", positive=True, most=1),
+    "n_steps": count("give a whole number of gradient steps"),
+    "n_tasks": count("give the number of tasks in one cycle"),
+    "noise": amount("0 is for labels without noise"),
+    "scale": amount("smaller values regularize less, 0 not at all"),
+    "tasks": tasks_or_ensemble,
+    "walk": amount("0 is for a solution that stays"),
+}
+"""The checks of arguments by their names."""
 
 
 def _of_length(filter_: Filter, k: int) -> Filter:
@@ -226,9 +230,6 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
         )
     if isinstance(value, numbers.Real | np.ndarray) and not isinstance(value, bool | np.bool_):
         return Ridge(float(value))
-    if inspect.isclass(value) or any(value is make for make in MAKERS.values()):
-        name = value.__name__
-        raise TypeError(f"schedule is {name} itself; make one by calling it: {name}(…)")
     if isinstance(value, Filter | Named):
         return value
     if hasattr(value, "mean_remaining"):
@@ -241,6 +242,9 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
             "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"
             f" {value!r}"
         )
+    if inspect.isclass(value) or value in MAKERS.values():
+        name = value.__name__
+        raise TypeError(f"schedule is {name} itself; make one by calling it: {name}(…)")
     try:
         inspect.signature(value).bind(1, 1.0)
     except TypeError as error:
@@ -251,7 +255,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     return value
 
 
-def _by_name(text: str, n_tasks: int | None) -> Named | Filter:
+def _by_name(text: str, n_tasks: int | None) -> Any:
     name = text.replace("-", "_")
     if name == "none":
         return Projection()
@@ -262,8 +266,7 @@ def _by_name(text: str, n_tasks: int | None) -> Named | Filter:
         )
     if name == "cyclic" and n_tasks is None:
         raise ValueError("schedule 'cyclic' needs a number of tasks; use fl.schedules.cyclic(M)")
-    made: Named = MAKERS[name](*([n_tasks] if name == "cyclic" else []))
-    return made
+    return MAKERS[name](n_tasks) if name == "cyclic" else MAKERS[name]()
 
 
 def several(value: Any, k: int) -> tuple[list[Any], Labels]:
@@ -287,8 +290,7 @@ def several(value: Any, k: int) -> tuple[list[Any], Labels]:
     elif isinstance(value, list | tuple):
         labels = tuple(range(len(value)))
         items = list(value)
-        plain = [isinstance(each, numbers.Real) and not isinstance(each, bool) for each in items]
-        if len(items) == k != 1 and all(plain):
+        if len(items) == k != 1 and all(isinstance(each, numbers.Real) for each in items):
             raise TypeError(
                 f"schedule is a list of {k} numbers, as many as steps: for λ_1..λ_k use"
                 " fl.schedules.from_coefficients(numbers), and for several schedules of one λ each"

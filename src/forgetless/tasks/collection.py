@@ -5,10 +5,11 @@ lie in a joint span of q ≤ min(d, Σr) dimensions. Steps never leave it, and t
 coordinates.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,9 @@ class TaskCollection:
     n_tasks, n_features : int
         M and d.
     target_shape : tuple
-        () for y of shape (n,), (c,) for y of shape (n, c); weights have shape (d,) + target_shape.
+        () for y of shape (n,), (c,) for y of shape (n, c).
+    weights_shape : tuple
+        (d,) or (d, c).
     n_targets : int
         c; 1 for y of shape (n,).
     singular_vectors : array of shape (Σr, d)
@@ -86,19 +89,22 @@ class TaskCollection:
         noise: float = 0.0,
         walk: float = 0.0,
     ) -> None:
-        hint = "it is the standard deviation of label noise; 0 for none"
-        self.noise = validate.number("noise", noise, hint)
-        hint = "it is the root mean square step of the teacher; 0 if it stays"
-        self.walk = validate.number("walk", walk, hint)
+        self.noise = validate.number(
+            "noise", noise, "it is the standard deviation of label noise; 0 for none"
+        )
+        self.walk = validate.number(
+            "walk", walk, "it is the root mean square step of the teacher; 0 if it stays"
+        )
         self._tasks = tuple(as_task(each, m) for m, each in enumerate(tasks))
         check_alike(self._tasks)
-        first = self._tasks[0]
+        X, y = self._tasks[0]
         self.n_tasks = len(self._tasks)
-        self.n_features = int(first.X.shape[1])
-        self.target_shape: tuple[int, ...] = first.y.shape[1:]
-        self.n_targets = int(np.prod(self.target_shape, dtype=int))
+        self.n_features = X.shape[1]
+        self.target_shape: tuple[int, ...] = y.shape[1:]
+        self.weights_shape = (self.n_features, *self.target_shape)
+        self.n_targets = math.prod(self.target_shape)
         self.ranks = np.array([task.rank for task in self])
-        self.offsets = np.concatenate([[0], np.cumsum(self.ranks)])
+        self.offsets = np.append(0, np.cumsum(self.ranks))
         self.owners = np.repeat(np.arange(self.n_tasks), self.ranks)
         self.singular_vectors = np.concatenate([task.singular_vectors for task in self])
         self.singular_values = np.concatenate([task.singular_values for task in self])
@@ -142,16 +148,13 @@ class TaskCollection:
         X = as_float("X", X)
         y = as_float("y", y)
         labels = group_labels(groups)
-        fits = labels.ndim == 1 and X.ndim == 2 and y.ndim in (1, 2)
-        if not fits or not len(labels) == len(X) == len(y):
+        if labels.ndim != 1 or not labels.shape == X.shape[:1] == y.shape[:1]:
             raise ValueError(
                 f"groups must have one label per row of X and y, got shapes {labels.shape},"
                 f" {X.shape} and {y.shape}"
             )
-        names, codes = np.unique(labels, return_inverse=True)
-        members = [codes == code for code in range(len(names))]
-        pairs = [(X[rows], y[rows]) for rows in members]
-        return cls(pairs, noise=noise, walk=walk)
+        members = [labels == name for name in np.unique(labels)]
+        return cls([(X[rows], y[rows]) for rows in members], noise=noise, walk=walk)
 
     def shifted(self, start: Any) -> "TaskCollection":
         """Return the tasks as they look from ``start``; use it to begin learning elsewhere.
@@ -172,10 +175,10 @@ class TaskCollection:
         [0.0, 1.0]
         """
         w = as_float("start", start)
-        shape = (self.n_features, *self.target_shape)
-        if w.shape != shape:
+        if w.shape != self.weights_shape:
             raise ValueError(
-                f"start must have shape {shape}, like the weights of these tasks, got {w.shape}"
+                f"start must have shape {self.weights_shape}, like the weights of these tasks, got"
+                f" {w.shape}"
             )
         return self._like(task.shifted(w) for task in self)
 
@@ -184,9 +187,9 @@ class TaskCollection:
         return TaskCollection(tasks, noise=self.noise, walk=self.walk)
 
     @cached_property
-    def gram(self) -> Floats:
+    def gram(self) -> Array:
         """Inner products of all singular vectors, of shape (Σr, Σr)."""
-        return np.asarray(self.singular_vectors @ self.singular_vectors.T)
+        return self.singular_vectors @ self.singular_vectors.T
 
     @cached_property
     def span(self) -> Floats:
@@ -199,20 +202,17 @@ class TaskCollection:
         return int(self.span.shape[1])
 
     @cached_property
-    def span_vectors(self) -> Floats:
+    def span_vectors(self) -> Array:
         """The singular vectors in coordinates of the joint span, of shape (Σr, q)."""
-        everything = self.span_dimension == self.n_features
-        return self.singular_vectors if everything else self.singular_vectors @ self.span
+        whole = self.span_dimension == self.n_features
+        return self.singular_vectors if whole else self.singular_vectors @ self.span
 
     def by_task(self, values: Floats) -> Floats:
         """Return sums of values (..., Σr) over the singular vectors of each task: (..., M)."""
-        if np.all(self.ranks == 1):
-            return values
         sums = np.zeros((*values.shape[:-1], self.n_tasks))
         # reduceat would give a task without singular vectors the first value of the next one.
         filled = np.flatnonzero(self.ranks)
-        if filled.size:
-            sums[..., filled] = np.add.reduceat(values, self.offsets[filled], axis=-1)
+        sums[..., filled] = np.add.reduceat(values, self.offsets[filled], axis=-1)
         return sums
 
     def mean_remaining(self, coefficient: float) -> float:
@@ -233,7 +233,7 @@ class TaskCollection:
     @cached_property
     def _least_norm(self) -> Floats:
         z = linalg.joint_solution(self.span_vectors, self.targets, self.singular_values, self.radii)
-        return np.reshape(self.span @ z, (self.n_features, *self.target_shape))
+        return np.reshape(self.span @ z, self.weights_shape)
 
     @cached_property
     def residual(self) -> float:
@@ -244,16 +244,15 @@ class TaskCollection:
         ``teacher()``, each target with its own w⋆; it does not change when a task or a target is
         rescaled.
         """
-        w = self.teacher()
-        distances = linalg.norms(w.reshape(self.n_features, self.n_targets))
+        w = self._least_norm.reshape(self.n_features, self.n_targets)
+        distances = linalg.norms(w)
         worst = 0.0
         for task in self:
-            missed = task.X @ w - task.y
-            rho = linalg.norms(missed.reshape(-1, self.n_targets))
-            rho[rho <= _ROUNDING * task.sizes] = 0.0
-            scales = task.radius * distances + rho
-            shares = np.divide(rho, scales, out=np.zeros_like(rho), where=rho > 0)
-            worst = max(worst, float(shares.max()))
+            y = task.y.reshape(len(task.y), self.n_targets)
+            rho = linalg.norms(task.X @ w - y)
+            missed = rho > _ROUNDING * task.sizes
+            shares = rho[missed] / (task.radius * distances + rho)[missed]
+            worst = max(worst, float(shares.max(initial=0.0)))
         return worst
 
     def is_realizable(self, tol: float = 1e-9) -> bool:
@@ -269,12 +268,10 @@ class TaskCollection:
         """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
         ``.safetensors``.
         """
-        arrays = {
-            "X": np.concatenate([X for X, _ in self]),
-            "y": np.concatenate([y for _, y in self]),
-            "rows": np.array([len(X) for X, _ in self], dtype=np.int64),
-        }
-        write(path, "tasks", {"noise": self.noise, "walk": self.walk}, arrays)
+        X, y = map(np.concatenate, zip(*self, strict=True))
+        rows = np.array([len(task.X) for task in self])
+        disturbance = {"noise": self.noise, "walk": self.walk}
+        write(path, "tasks", disturbance, {"X": X, "y": y, "rows": rows})
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -282,28 +279,22 @@ class TaskCollection:
     def __iter__(self) -> Iterator[Task]:
         return iter(self._tasks)
 
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-    @overload
-    def __getitem__(self, index: slice) -> "TaskCollection": ...
-    def __getitem__(self, index: int | slice) -> "Task | TaskCollection":
-        if isinstance(index, slice):
-            return self._like(self._tasks[index])
-        return self._tasks[index]
+    def __getitem__(self, index: int | slice) -> Any:
+        found = self._tasks[index]
+        return self._like(found) if isinstance(found, tuple) else found
 
     def __repr__(self) -> str:
         shape = f"n_tasks={self.n_tasks}, n_features={self.n_features}"
         targets = f", n_targets={self.n_targets}" if self.target_shape else ""
-        rows = _range([len(task.X) for task in self])
-        ranks = _range(self.ranks.tolist())
-        radius = f"radius={self.radius:.4g}"
+        rows = _range([len(X) for X, _ in self])
+        about = f"{shape}{targets}, rows={rows}, ranks={_range(self.ranks)}"
         # What disturbs the labels, if anything does.
-        own = {"noise": self.noise, "walk": self.walk}
-        disturbed = "".join(f", {name}={value:g}" for name, value in own.items() if value)
-        return f"TaskCollection({shape}{targets}, rows={rows}, ranks={ranks}, {radius}{disturbed})"
+        noise = f", noise={self.noise:g}" if self.noise else ""
+        walk = f", walk={self.walk:g}" if self.walk else ""
+        return f"TaskCollection({about}, radius={self.radius:.4g}{noise}{walk})"
 
 
-def _range(counts: Sequence[int]) -> str:
+def _range(counts: Any) -> str:
     low = min(counts)
     high = max(counts)
     return str(low) if low == high else f"{low}..{high}"

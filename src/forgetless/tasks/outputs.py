@@ -72,11 +72,11 @@ class Outputs:
         squares = ((self.outputs - self.means) ** 2).sum(-2)
         return self.visits * self.tasks.by_task(squares) + self.spreads
 
-    def square(self, A: Any, b: Any) -> Floats:
+    def square(self, A: Any, b: Any) -> Array:
         """Return ‖A w − b‖² summed over targets, of shape (...); ‖w − b‖² where A is None."""
         products = self.rows if A is None else self._times(A)
         errors = products - columns(b, self.tasks).T
-        return np.asarray(np.sum(errors**2, axis=(-2, -1)))
+        return np.sum(errors**2, axis=(-2, -1))
 
     def _times(self, A: Any) -> Array:
         """Return A w for n rows of A, of shape (..., c, n)."""

@@ -53,7 +53,7 @@ class Task:
         cls,
         X: Any,
         y: Any,
-        name: str = "the task",
+        name: str,
     ) -> "Task":
         """Return the task of a pair (X, y); errors call it ``name``."""
         X = as_float(f"X of {name}", X)
@@ -131,11 +131,10 @@ def _check_pair(X: Floats, y: Floats, name: str) -> None:
             f"X and y of {name} must have the same number of rows, got {len(X)} and {len(y)}; give"
             " one target row per row of X"
         )
-    for letter, array in (("X", X), ("y", y)):
-        if 0 in array.shape[1:]:
-            raise ValueError(
-                f"{letter} of {name} must have at least one column, got shape {array.shape}"
-            )
+    if 0 in X.shape[1:] + y.shape[1:]:
+        raise ValueError(
+            f"X and y of {name} must have at least one column, got shapes {X.shape} and {y.shape}"
+        )
 
 
 def as_task(pair: Any, m: int) -> Task:
@@ -155,15 +154,11 @@ def check_alike(tasks: Sequence[Task]) -> None:
     """Raise ValueError unless there are tasks, of the same features and targets."""
     if not tasks:
         raise ValueError("tasks must hold at least one pair (X, y), got an empty collection")
-    first = tasks[0]
+    X, y = tasks[0]
     for m, task in enumerate(tasks):
-        if task.X.shape[1] != first.X.shape[1]:
+        if (task.X.shape[1], task.y.shape[1:]) != (X.shape[1], y.shape[1:]):
             raise ValueError(
-                f"X of task {m} has {task.X.shape[1]} columns but task 0 has {first.X.shape[1]}; "
-                "all tasks must share the same features"
-            )
-        if task.y.shape[1:] != first.y.shape[1:]:
-            raise ValueError(
-                f"y of task {m} has shape {task.y.shape} but task 0 has"
-                f" {first.y.shape}; all tasks must have the same number of targets"
+                f"X of task {m} has {task.X.shape[1]} columns and y of task {m} has shape"
+                f" {task.y.shape}, but those of task 0 have {X.shape[1]} and {y.shape}; all tasks"
+                " must share the same features and targets"
             )
