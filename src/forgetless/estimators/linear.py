@@ -25,14 +25,12 @@ UNLIMITED = float(np.finfo(np.float64).max)
 def column_range(X: Any) -> tuple[Array, Array]:
     """Return the smallest and the largest value of every column, of shape (d,)."""
     if sparse.issparse(X):
-        low = X.min(axis=0).toarray()
-        high = X.max(axis=0).toarray()
-        return low.ravel(), high.ravel()
+        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
     n, d = X.shape
     # NumPy reduces short rows slowly: several of them are taken for one long row.
     together = max(1024 // d, 1) if X.flags.c_contiguous else 1
     whole = n // together * together
-    long = X[:whole].reshape(n // together, together * d)
+    long = X[:whole].reshape(-1, together * d)
 
     def extreme(function: np.ufunc) -> Array:
         parts = [X[whole:]]  # fewer rows than one long one
@@ -43,11 +41,11 @@ def column_range(X: Any) -> tuple[Array, Array]:
     return extreme(np.minimum), extreme(np.maximum)
 
 
-def in_cache(X: Any) -> list[slice]:
-    """Return blocks of rows that are still in the cache when they are multiplied."""
+def in_blocks(function: Any, X: Floats) -> Array:
+    """Return a function of rows, block by block: still in the cache when they are multiplied."""
     n, d = X.shape
     step = max(BLOCK // (8 * d), 64)
-    return [slice(first, first + step) for first in range(0, n, step)]
+    return np.concatenate([function(X[first : first + step]) for first in range(0, n, step)])
 
 
 class Linear(NamedTuple):
@@ -89,18 +87,12 @@ class Linear(NamedTuple):
         # Zeros, which are not stored, stay where they are allowed.
         zero = np.zeros(1)
         if sparse.issparse(X) and self.allows(zero, zero):
-            low = self.low[X.indices]
-            high = self.high[X.indices]
-            X.data = np.clip(X.data, low, high)
+            X.data = np.clip(X.data, self.low[X.indices], self.high[X.indices])
             return X
-        dense = X.toarray() if sparse.issparse(X) else X
-        return np.clip(dense, self.low, self.high)
+        return np.clip(X.toarray() if sparse.issparse(X) else X, self.low, self.high)
 
     def predict(self, X: Any) -> Array:
         """Return the predictions of rows X (n, d), of shape (n, c)."""
         if sparse.issparse(X):
             return self.held(X) @ self.coef + self.intercept
-        values = np.empty((len(X), len(self.intercept)))
-        for part in in_cache(X):
-            np.matmul(self.held(X[part]), self.coef, out=values[part])
-        return values + self.intercept
+        return in_blocks(lambda part: self.held(part) @ self.coef, X) + self.intercept

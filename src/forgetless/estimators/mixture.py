@@ -47,8 +47,8 @@ class Mixture(NamedTuple):
 
     def parts(self, memory: Memory) -> list[tuple[Floats, Floats]]:
         """Return coefficients and intercept of every part."""
-        mean = (np.zeros_like(memory.fit.coef), memory.rows.target)
-        return [*(each.fit[:2] for each in (memory, *self.memories)), mean]
+        fits = [each.fit[:2] for each in (memory, *self.memories)]
+        return [*fits, (np.zeros_like(memory.fit.coef), memory.rows.target)]
 
     def weights(self, memory: Memory) -> tuple[Floats, Floats]:
         """Return the coefficients and the intercept of the mixture."""
@@ -93,8 +93,7 @@ def _forgotten(
     rows = memory.rows.drifted(g, fit)
     strength = options.strength
     if strength is None:
-        walked = fit.strength / (1.0 + g * fit.strength)
-        strength = max(walked, LEAST)
+        strength = max(fit.strength / (1.0 + g * fit.strength), LEAST)
     for block in blocks:
         rows = (rows + block).stored(options.dense)
         fit = rows.solve(strength, scale)

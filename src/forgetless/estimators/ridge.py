@@ -300,5 +300,4 @@ def _noise(memory: Memory, before: Before) -> Array:
     if not before.recent_rows:
         return noise
     late = before.recent / before.recent_rows / len(noise)
-    typical = max(noise.mean(), 1e-300)
-    return noise * max(1.0, late / typical)
+    return noise * max(1.0, late / max(noise.mean(), 1e-300))

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from forgetless._validate import Array, Floats
 from forgetless.estimators import records
-from forgetless.estimators.linear import column_range, in_cache
+from forgetless.estimators.linear import column_range, in_blocks
 from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
 from forgetless.estimators.systems import STRENGTHS, Evidence, dots
 
@@ -320,8 +320,7 @@ class Rows:
         """
         u = inverse_scale(fit.scale)
         system = self.gram.system(u)
-        parts = [system.leverages((X[rows] - origin) * u, fit.strength) for rows in in_cache(X)]
-        return np.concatenate(parts)
+        return in_blocks(lambda part: system.leverages((part - origin) * u, fit.strength), X)
 
     def variances(self, X: Any, fit: Fit, noise: Floats) -> Array:
         """Return the variances σ²(1 + 1/n + xᵀ(G + λs²)⁻¹x), (n, c), of new targets of rows X."""

@@ -116,8 +116,9 @@ def _change(column: Column, values: Values) -> Change | None:
     if abs(share - before) > MISSING[0]:
         text = f"{share:.0%} missing, was {before:.0%}"
         return Change(column.name, text, abs(share - before) > MISSING[1])
-    present = column.read(values)[~gone]
-    unread = values.unread(column.read(values))
+    found = column.read(values)
+    present = found[~gone]
+    unread = values.unread(found)
     if unread:
         text = f"{len(unread)} cells are no {column.kind}s, such as {unread[0]!r:.40}"
         return Change(column.name, text)

@@ -9,8 +9,7 @@ the first time, is zero where it has no value, as it was before, with a feature 
 has one. Any other column has a feature that says where the value is missing.
 """
 
-import copy
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -62,12 +61,6 @@ class Column:
         self.rows = 0
         self.missing = 0
 
-    def copy(self) -> Self:
-        """Return an independent column, faster than ``copy.deepcopy``."""
-        other = copy.copy(self)
-        vars(other).update({name: copy.copy(value) for name, value in vars(self).items()})
-        return other
-
     def grow(self, *parts: str) -> None:
         """Add the parts that are not there yet."""
         self.parts += [part for part in parts if part not in self.parts]
@@ -90,17 +83,16 @@ class Column:
 
     def gone(self, values: Values) -> NDArray[np.bool_]:
         """Return where a column has no value that can be read; ValueError if this is too often."""
-        if self.kind in values.gone:
-            return values.gone[self.kind]
-        found = self.read(values)
-        unread = values.unread(found)
-        if len(unread) > self.unread * (~values.missing).sum():
-            raise ValueError(
-                f"column {self.name!r} held {self.kind}s so far and now holds {unread[0]!r:.40};"
-                " correct the file, or --drop the column"
-            )
-        gone = values.gone[self.kind] = np.isnan(found)
-        return gone
+        if self.kind not in values.gone:
+            found = self.read(values)
+            unread = values.unread(found)
+            if len(unread) > self.unread * (~values.missing).sum():
+                raise ValueError(
+                    f"column {self.name!r} held {self.kind}s so far and now holds"
+                    f" {unread[0]!r:.40}; correct the file, or --drop the column"
+                )
+            values.gone[self.kind] = np.isnan(found)
+        return values.gone[self.kind]
 
     def learn(self, values: Values) -> None:
         """Learn the column of a task."""
@@ -260,5 +252,4 @@ class Date(Column):
                 first = self.parts.index(f"{turn} sin")
                 own[:, first] = np.where(is_off, 0.0, np.sin(angle))
                 own[:, first + 1] = np.where(is_off, 0.0, np.cos(angle))
-        for place, part in zip(at, own.T, strict=True):
-            features[:, place] = part[codes]
+        features.T[at] = own[codes].T

@@ -36,7 +36,7 @@ _THOUSANDS = r"(?<=\d)[,'](?=\d{3}(?:\D|$))"
 _POINTS = r"(?<=\d)[.'](?=\d{3}(?:\D|$))"
 """The same where commas are decimal."""
 
-_CLOCK = r"\s*\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*"
+_CLOCK = r"^(\s*\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*)$"
 """A time of the day."""
 
 _FORMATS: tuple[dict[str, Any], ...] = (
@@ -103,8 +103,7 @@ def times_in(labels: NDArray[Any]) -> Floats:
     [1.0, 30.0]
     """
     texts = pd.Series(labels, dtype=object).astype(str)
-    is_clock = texts.str.fullmatch(_CLOCK)
-    texts = texts.where(~is_clock, "1970-01-01 " + texts)
+    texts = texts.str.replace(_CLOCK, r"1970-01-01 \1", regex=True)
     best = np.full(len(texts), np.nan)
     for options in _FORMATS:
         with warnings.catch_warnings():

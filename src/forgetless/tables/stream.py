@@ -175,7 +175,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def _features(self, table: Columns) -> Iterator[tuple[slice, Floats]]:
         """Yield the features of blocks of rows, which fit in memory."""
         n = rows_of(table)
-        step = max(BLOCK // (8 * max(len(self.encoder_.order_), 1)), 100)
+        step = BLOCK // (8 * len(self.encoder_.order_))
         for first in range(0, n, step):
             rows = slice(first, min(first + step, n))
             yield rows, self.encoder_.transform(part_of(table, rows))
