@@ -255,8 +255,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if not rows_of(table):
             raise ValueError("X has no rows")
         model = self._knowing(table)
-        limited = scores.few(predict)
-        found = [limited(model.estimator_, Z) for _, Z in model._features(table)]
+        found = [scores.few(predict)(model.estimator_, Z) for _, Z in model._features(table)]
         return np.concatenate(found, axis=-1)
 
     def _check_learned(self) -> None:
