@@ -96,3 +96,14 @@ def moments_after(kept, targets, step, epochs):
     sizes = [mpmath.mpf(1), mpmath.mpf(0.25)]
     losses = [s * (square - 2 * t * mean + t * t) / 2 for s, t in zip(sizes, targets, strict=True)]
     return sum(losses) / 2
+
+
+def test_a_loss_among_the_smallest_floats_has_no_certain_digit():
+    """Its error over it overflows, without a warning."""
+    rng = np.random.default_rng(0)
+    w = 1e4 * rng.standard_normal(4)
+    tasks = fl.TaskCollection([(X := rng.standard_normal((3, 4)), X @ w) for _ in range(3)])
+    found = fl.expect(tasks, "none", 1200, record="all")
+    assert (found.average_loss > 0).any()
+    assert found.average_loss[-1] < 1e-320
+    assert found.errors["average_loss"] == 1

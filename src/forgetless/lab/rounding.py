@@ -68,7 +68,7 @@ def relative_errors(
         error = of_average if each.name == "average_loss" else of_any
         if each.axes:
             error = error[..., None]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # losses of 1e-323
             shares = error / np.abs(values[each.name])
         # An error of zero is exact, also of a loss of zero.
         shares = np.where(error > 0, shares, 0.0)
