@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 import forgetless as fl
 from forgetless import _validate as validate
-from forgetless._threads import one_blas_thread
+from forgetless._running import one_blas_thread
 from forgetless.schedules import ScheduleLike
 from forgetless.theory.majorants import INFLATION, PER_DECADE, Mesh
 from forgetless.theory.steps import Steps, steps_of

@@ -9,8 +9,7 @@ from scipy.optimize import minimize
 
 import forgetless as fl
 from forgetless import _validate as validate
-from forgetless._progress import track
-from forgetless._threads import one_blas_thread
+from forgetless._running import one_blas_thread, track
 from forgetless.theory.majorants import Mesh, half_supremum, rising
 from forgetless.theory.steps import ridge_price, steps_of
 from forgetless.theory.upper import UpperBound

@@ -9,9 +9,9 @@ ROOT = Path(__file__).parents[1]
 
 # Names that papers/ and research/ import from inside the library. The list may only shrink.
 PRIVATE = {
-    "_threads.one_blas_thread",
+    "_running.one_blas_thread",
     "_validate",
-    "_progress.track",
+    "_running.track",
     "lab.problem.check_contraction",
     "theory.majorants.INFLATION",
     "theory.majorants.Mesh",

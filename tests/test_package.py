@@ -14,9 +14,9 @@ SOURCE = Path(fl.__file__).parent
 
 # Lower lines first: a part imports only from lines above it, and parts of one line do not know each other.
 LAYERS = [
-    {"errors", "_progress", "_text", "_threads", "_validate"},
-    {"_averages", "_linalg", "_table"},
-    {"_page", "io", "sweeps"},
+    {"errors", "_running", "_text", "_validate"},
+    {"_linalg", "_table"},
+    {"io", "sweeps"},
     {"tasks", "filters", "orderings", "plots"},
     {"schedules", "metrics"},
     {"equation"},
@@ -72,10 +72,8 @@ def test_the_deep_part_stands_alone():
                 "filters",
                 "plots",
                 "errors",
-                "_averages",
-                "_progress",
+                "_running",
                 "_text",
-                "_threads",
                 "_validate",
             }, f"{'.'.join(here)} imports {'.'.join(there)}"
         if there and there[0] == "torch":

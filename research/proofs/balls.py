@@ -13,7 +13,7 @@ from typing import Any
 from flint import arb, ctx
 
 from forgetless import Filter
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless.schedules import resolve
 from forgetless.theory.majorants import half_supremum, seen_split
 from forgetless.theory.steps import (

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._table import Table
 from forgetless.theory.derived import Constant, constants
 from research.proofs.horizons_numba import worst_horizon

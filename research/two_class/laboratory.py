@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import forgetless as fl
-from forgetless._progress import track
+from forgetless._running import track
 from research.two_class.losses import Loss, named
 from research.two_class.solvers import (
     Floats,

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from forgetless._progress import track
-from forgetless._threads import one_blas_thread
+from forgetless._running import one_blas_thread, track
 from research.arrays import Floats
 from research.worst.objective import Adversary
 

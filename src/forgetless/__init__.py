@@ -36,7 +36,7 @@ _LATER = {
     "loss_gradient": "lab.gradient",
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "theory.oracle",
-    "progress": "_progress",
+    "progress": "_running",
     "rows_of": "estimators.blocks",
     "simulate": "lab.simulate",
     "step": "equation",
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
         tables,
         theory,
     )
-    from forgetless._progress import progress
+    from forgetless._running import progress
     from forgetless.advice.optimal import optimal_schedule
     from forgetless.advice.ranking import advise
     from forgetless.equation import step

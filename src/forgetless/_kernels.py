@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from forgetless._threads import n_threads, spread
+from forgetless._running import n_threads, spread
 
 _SMALL = 1500
 """Multiplications below which a product is a loop: calling BLAS takes as long as a thousand."""

@@ -1,11 +1,25 @@
-"""Spectra, spans and matrix products."""
+"""Numerical building blocks: spectra, spans, joint solutions, and running averages of iterates.
+
+The rank of a matrix is a decision about rounding, and it is made here alone: ``rank_tolerance`` for
+tasks and joint systems, ``span`` for the coordinates in which the laboratory computes.
+
+A running average is w̄_k = Σ_t ω_t w_t with ω_t ∝ t^r over t = 1..k. With the sums
+T_k = Σ_{t≤k} t^r it obeys T_k w̄_k = T_{k−1} w̄_{k−1} + k^r w_k, that is
+
+    w̄_k = w̄_{k−1} + g_k (w_k − w̄_{k−1}),     g_k = k^r / T_k.
+
+The gain g_k depends on k and r alone, so that an average can be read at every step. w₀ has no
+weight: the average of no steps is w₀ itself.
+"""
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
-from forgetless._threads import few_threads, one_blas_thread
+from forgetless import _validate as validate
+from forgetless._running import few_threads, one_blas_thread
 from forgetless._validate import Array, Floats
 
 _GRAM_RATIO = 0.1
@@ -148,3 +162,40 @@ def quiet_products(n_entries: int) -> AbstractContextManager[None]:
     """
     # OpenBLAS wakes threads for products of matrices from 64 × 64 on.
     return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
+
+
+# ---- averages of iterates ----
+
+_LARGEST = 32.0
+"""Largest power r: of an average that is all but the last iterate, and whose sums are still far
+from overflow."""
+
+
+def average_power(value: Any) -> float | None:
+    """Return ``average``, the power r of the weights t^r, checked; None for the last iterate."""
+    if value is None:
+        return None
+    hint = "use 2 for weights t², 0 for equal weights, None for the last iterate"
+    result = validate.number("average", value, hint)
+    if result > _LARGEST:
+        raise ValueError(f"average must be at most {_LARGEST:g}, got {result!r}; {hint}")
+    return result
+
+
+def next_total(total: float, r: float, t: int) -> float:
+    """Return Σ_{i≤t} (i/t)^r, which is 1/g_t, from that of t − 1 (0 before the first step)."""
+    return 1.0 + total * math.pow((t - 1) / t, r)
+
+
+def gains(r: float, k: int) -> Floats:
+    """Return g_1..g_k.
+
+    Examples
+    --------
+    >>> from forgetless._linalg import gains
+    >>> gains(0, 4).tolist(), gains(2, 3).tolist()
+    ([1.0, 0.5, 0.3333333333333333, 0.25], [1.0, 0.8, 0.6428571428571429])
+    """
+    # In long doubles: a million roundings of a sum would be seen in the last four digits.
+    weights = np.arange(1, k + 1, dtype=np.longdouble) ** r
+    return np.asarray(weights / np.cumsum(weights), dtype=np.float64)

@@ -1,13 +1,21 @@
-"""Tables of results: columns with a title, as text, HTML, plain values and data frames."""
+"""Results for people: tables as text, HTML, plain values and data frames, and whole HTML pages.
 
+A ``Table`` is columns with a title. Results derive from ``Printed`` and have a method that returns
+their table; text, HTML and data frame follow from it, so that all of them show the same cells.
+``render`` fills a page from ``templates/``, which holds tables and pictures and asks for no file.
+"""
+
+import base64
 import html
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import compress
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,3 +219,48 @@ def html_text(content: str) -> str:
 
 def _html_cell(content: str, number: bool) -> str:
     return f'<td class="n">{html_text(content)}</td>' if number else f"<td>{formula(content)}</td>"
+
+
+# ---- pages ----
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page from a template; every value is escaped.
+
+    Examples
+    --------
+    >>> "<h1>1 &lt; 2</h1>" in render("page.html", title="1 < 2")
+    True
+    """
+    return str(_environment().get_template(template).render(**values))
+
+
+@cache
+def _environment() -> Any:
+    with needs("pages", "jinja2", "tables"):
+        import jinja2
+        from markupsafe import Markup
+
+    def markup(convert: Callable[[Any], str]) -> Callable[[Any], Markup]:
+        return lambda content: Markup(convert(content))
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # not Markup
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "formula": markup(formula),
+        "table": markup(html_table),
+        "data_url": _data_url,
+    }
+    return environment
+
+
+def _data_url(picture: bytes) -> str:
+    """Return a picture, PNG or SVG, as a URL."""
+    kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
+    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"

@@ -20,7 +20,7 @@ from scipy.linalg import lapack
 from scipy.sparse.linalg import lsqr, svds
 
 from forgetless._linalg import spectrum
-from forgetless._threads import few_threads, gram_work
+from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array, Floats, as_csr, as_float
 from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge

@@ -26,7 +26,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._table import frame
 from forgetless._text import error_text
 from forgetless.errors import StoreError

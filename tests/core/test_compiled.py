@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from forgetless import _threads
+from forgetless import _running
 
 SIMULATED = """
 import warnings
@@ -63,6 +63,6 @@ def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
         ended.append(first)
 
     with pytest.raises(ValueError, match="part"):
-        _threads.spread(work, 4, 1, 2)
-    _threads.spread(lambda first, last: ended.append(-1), 1, 1, 1)
+        _running.spread(work, 4, 1, 2)
+    _running.spread(lambda first, last: ended.append(-1), 1, 1, 1)
     assert ended[-1] == -1

@@ -1,4 +1,4 @@
-"""The bar of forgetless._progress, on a terminal made by rich's rules and without one."""
+"""The bar of forgetless._running, on a terminal made by rich's rules and without one."""
 
 import contextlib
 import io
@@ -6,7 +6,7 @@ import io
 import pytest
 
 import forgetless as fl
-from forgetless import _progress
+from forgetless import _running
 
 
 class Terminal(io.StringIO):
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def bars_at_once(monkeypatch):
-    monkeypatch.setattr(_progress, "DELAY", -1.0)
+    monkeypatch.setattr(_running, "DELAY", -1.0)
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -30,7 +30,7 @@ def shown(function, screen):
 
 
 def five_steps():
-    assert list(_progress.track(range(5), "steps")) == [0, 1, 2, 3, 4]
+    assert list(_running.track(range(5), "steps")) == [0, 1, 2, 3, 4]
 
 
 def test_a_bar_names_what_it_counts_where_somebody_looks_and_it_takes_long(monkeypatch):
@@ -38,7 +38,7 @@ def test_a_bar_names_what_it_counts_where_somebody_looks_and_it_takes_long(monke
     assert "steps" in text
     assert "%" in text
     assert shown(five_steps, io.StringIO()) == ""
-    monkeypatch.setattr(_progress, "DELAY", 1e9)
+    monkeypatch.setattr(_running, "DELAY", 1e9)
     assert shown(five_steps, Terminal()) == ""
 
 
@@ -53,7 +53,7 @@ def test_bars_can_be_switched_off():
 
 def test_an_error_in_the_loop_takes_the_bar_away():
     def interrupted():
-        for _ in _progress.track(range(3), "steps"):
+        for _ in _running.track(range(3), "steps"):
             raise KeyError("stop")
 
     with pytest.raises(KeyError):

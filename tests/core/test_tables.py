@@ -6,8 +6,7 @@ import html5lib
 import numpy as np
 import pytest
 
-from forgetless._page import render
-from forgetless._table import Noted, Table, frame, html_table
+from forgetless._table import Noted, Table, frame, html_table, render
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import threadpoolctl
 from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
-from forgetless._threads import one_blas_thread
+from forgetless._running import one_blas_thread
 
 CALLS = {
     "expect": lambda tasks, schedule: fl.expect(tasks, schedule, 5),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import _validate as validate
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._validate import Floats
 from forgetless.advice._search import search, shapes
 from forgetless.advice.ranking import goal_of, losses_on

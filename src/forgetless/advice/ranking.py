@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import _validate as validate
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._table import Printed, Table
 from forgetless._validate import Floats
 from forgetless.advice._search import Losses, Option, own_shapes, search, shapes

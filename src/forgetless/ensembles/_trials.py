@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import _validate as validate
-from forgetless._progress import track
-from forgetless._threads import one_blas_thread
+from forgetless._running import one_blas_thread, track
 from forgetless._validate import Floats
 from forgetless.ensembles._law import Problem
 from forgetless.filters import Filter, Projection, Ridge

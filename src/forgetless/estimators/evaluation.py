@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._validate import Floats
 
 MOST_ROWS = 20_000

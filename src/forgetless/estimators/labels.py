@@ -13,7 +13,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from forgetless._threads import few_threads, gram_work
+from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array, Floats, check_unmasked
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, Streaming

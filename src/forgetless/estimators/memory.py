@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from forgetless._threads import one_blas_thread
+from forgetless._running import one_blas_thread
 from forgetless._validate import Floats
 from forgetless.estimators.base import Streaming
 from forgetless.estimators.moments import Dense

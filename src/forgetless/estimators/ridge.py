@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from forgetless._threads import few_threads, gram_work
+from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array, Floats
 from forgetless.estimators import tasks
 from forgetless.estimators.base import Before, StreamingRegressor

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from forgetless import _averages as averages
+from forgetless._linalg import average_power, next_total
 from forgetless._validate import Floats
 from forgetless.equation import change, norm
 from forgetless.estimators.base import Before, StreamingRegressor
@@ -97,7 +97,7 @@ class Scheme(StreamingRegressor):
         average = last
         if self.average is not None:
             # w̄ ← w̄ + (w − w̄)/Σ (i/t)^r
-            total = averages.next_total(state.total, self.average, t)
+            total = next_total(state.total, self.average, t)
             average = state.average + (last - state.average) / total
         strength = float(filter_.strength())
         return SchemeState(last, average, total, radius, strength, before)
@@ -138,7 +138,7 @@ class Scheme(StreamingRegressor):
         return filter_[t - 1]
 
     def _check_parameters(self) -> None:
-        averages.power(self.average)
+        average_power(self.average)
         super()._check_parameters()
         if self.schedule is None:
             return

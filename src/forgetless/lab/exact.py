@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._validate import Floats
 from forgetless.lab.chain import Run, announce, work_of
 from forgetless.lab.coordinates import Coordinates

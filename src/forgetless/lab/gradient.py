@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._validate import Array, Floats, check_memory
 from forgetless.filters import Filter
 from forgetless.lab.chain import Run, carry

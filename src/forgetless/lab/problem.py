@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetless import _averages as averages
 from forgetless import _validate as validate
-from forgetless._threads import few_threads, gram_work
+from forgetless._linalg import average_power, gains
+from forgetless._running import few_threads, gram_work
 from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.metrics import Metric
@@ -81,7 +81,7 @@ class Problem:
         for each in filters:
             check_contraction(each, tasks)
         steps = recorded_steps(record, k)
-        return cls(tasks, filters, labels, k, order, steps, averages.power(average))
+        return cls(tasks, filters, labels, k, order, steps, average_power(average))
 
     @property
     def parts(self) -> list["Problem"]:
@@ -91,10 +91,10 @@ class Problem:
 
     @cached_property
     def gains(self) -> Floats:
-        """The gains of the running average, of shape (k,), see ``_averages``; empty without
+        """The gains of the running average, of shape (k,), see ``_linalg``; empty without
         one.
         """
-        return np.zeros(0) if self.average is None else averages.gains(self.average, self.k)
+        return np.zeros(0) if self.average is None else gains(self.average, self.k)
 
     @property
     def constant(self) -> bool:

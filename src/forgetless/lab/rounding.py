@@ -25,7 +25,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._validate import Array, Floats
 from forgetless.lab.chain import Run, carry, work_of
 from forgetless.lab.coordinates import Coordinates, Maps

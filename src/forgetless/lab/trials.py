@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import _kernels
-from forgetless._progress import track
-from forgetless._threads import one_blas_thread
+from forgetless._running import one_blas_thread, track
 from forgetless._validate import Array, Floats
 from forgetless.filters import Filter
 from forgetless.lab.problem import Problem, checked_factors

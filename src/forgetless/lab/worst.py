@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._validate import Floats
 from forgetless.lab.chain import (
     announce,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from forgetless import schedules
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._table import Table
 from forgetless.filters import Projection, Ridge
 from forgetless.lab.simulate import simulate

@@ -15,8 +15,7 @@ from typing import Any
 
 from forgetless import io as files
 from forgetless import plots, reproduce
-from forgetless._page import render
-from forgetless._table import Table
+from forgetless._table import Table, render
 from forgetless._text import version
 from forgetless.reproduce import figures
 

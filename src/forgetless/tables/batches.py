@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._text import closest
 from forgetless.tables.parsing import numbers_in
 from forgetless.tables.read import TableFile

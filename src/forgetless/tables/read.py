@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._text import printable
 from forgetless.io import check_source
 from forgetless.tables.parsing import CODE

@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import NamedTuple
 
-from forgetless._page import render
+from forgetless._table import render
 from forgetless._text import label, printable, readable_number, version
 from forgetless.io import replace_file
 from forgetless.tables import summary

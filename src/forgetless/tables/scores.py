@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forgetless._threads import few_threads, gram_work
+from forgetless._running import few_threads, gram_work
 from forgetless._validate import Floats
 
 SAMPLE = 1000

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless.errors import NoExactLawError
 from forgetless.lab.exact import expect
 from forgetless.lab.problem import Problem, check_still, has_next, with_few_threads

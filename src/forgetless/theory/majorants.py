@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless._validate import Floats
 from forgetless.theory.steps import Steps, least_m
 

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 from forgetless import _validate as validate
+from forgetless._running import one_blas_thread
 from forgetless._text import wrapped
-from forgetless._threads import one_blas_thread
 from forgetless.filters import Filter
 from forgetless.metrics import quantity as quantity_of
 from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forgetless._progress import track
+from forgetless._running import track
 from forgetless.torch.importance import fisher
 from forgetless.torch.mechanism import Mechanism
 from forgetless.torch.proximal import Proximal
