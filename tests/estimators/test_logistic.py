@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
 from support.streams import learned
@@ -76,28 +74,6 @@ def test_norms_of_any_size_are_no_leverage():
     assert wrong[0] < 0.05 < wrong[1]
 
 
-def test_weights_are_repeated_rows_and_sparse_rows_dense_ones(rng):
-    X, y = data(rng, n=40)
-    counts = rng.integers(0, 3, 40)
-    counts[:4] = 1
-    again = np.repeat(np.arange(40), counts)
-    repeated = fl.StreamingLogistic().fit(X[again], y[again])
-    np.testing.assert_allclose(fl.StreamingLogistic().fit(X, y, sample_weight=counts).coef_, repeated.coef_, rtol=1e-6)
-    rows = sparse.csr_array(X)
-    np.testing.assert_allclose(
-        fl.StreamingLogistic().fit(rows, y).coef_, fl.StreamingLogistic().fit(X, y).coef_, rtol=1e-5
-    )
-
-
-def test_units_change_nothing(rng):
-    X, y = data(rng)
-    scaler = StandardScaler().fit(X)
-    plain = fl.StreamingLogistic().fit(X, y).predict_proba(X)
-    np.testing.assert_allclose(
-        fl.StreamingLogistic().fit(scaler.transform(X), y).predict_proba(scaler.transform(X)), plain, rtol=1e-4
-    )
-
-
 def test_classes_are_declared_with_the_first_task(rng):
     X, y = data(rng, n=30)
     with pytest.raises(ValueError, match="one class, 0; declare the others with classes="):
@@ -113,16 +89,6 @@ def test_separable_classes_have_finite_weights():
     model = learned(fl.StreamingLogistic(), [(X, X[:, 0] > 0)] * 5)
     assert np.isfinite(model.coef_).all()
     assert (model.predict(X) == (X[:, 0] > 0)).all()
-
-
-def test_widened_models_are_those_of_columns_that_were_zero(rng):
-    X, y = data(rng, n=60)
-    wide = np.column_stack([X, np.zeros(60)])
-    a, b = fl.StreamingLogistic().partial_fit(X, y).widen(1), fl.StreamingLogistic().partial_fit(wide, y)
-    more = np.column_stack([X, rng.standard_normal(60)])
-    for model in (a, b):
-        model.partial_fit(more, y)
-    np.testing.assert_allclose(a.predict_proba(more), b.predict_proba(more), rtol=1e-6)
 
 
 def test_too_many_features_are_refused():

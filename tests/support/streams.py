@@ -1,5 +1,6 @@
 """Streams of tasks for the tests of estimators."""
 
+import numpy as np
 from scipy import sparse
 
 
@@ -21,3 +22,16 @@ def sparse_rows(rng, shape, density):
     n = round(density * shape[0] * shape[1])
     places = rng.integers(shape[0], size=n), rng.integers(shape[1], size=n)
     return sparse.csr_array((rng.uniform(size=n), places), shape=shape)
+
+
+def linear(n, d, seed=0, noise=0.1, targets=()):
+    """Rows and targets of a random teacher with the level 3."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, X @ rng.standard_normal((d, *targets)) + noise * rng.standard_normal((n, *targets)) + 3.0
+
+
+def cut(X, y, sizes):
+    """Tasks of so many rows each."""
+    places = np.cumsum(sizes)[:-1]
+    return list(zip(np.split(X, places), np.split(y, places), strict=True))
