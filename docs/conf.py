@@ -42,17 +42,17 @@ autosummary_context = {
     "returned": {
         "forgetless.expect": ["forgetless.lab.results.Curves"],
         "forgetless.loss_gradient": ["forgetless.lab.gradient.LossGradient"],
-        "forgetless.advise": ["forgetless.advice.ranking.Advice", "forgetless.advice.ranking.Option"],
+        "forgetless.advise": ["forgetless.advice.Advice", "forgetless.advice.Option"],
         "forgetless.optimal_schedule": ["forgetless.advice.optimal.OptimalSchedule"],
         "forgetless.compare_bounds": [
-            "forgetless.theory.results.BoundComparison",
-            "forgetless.theory.results.BoundComparisons",
-            "forgetless.theory.results.BoundCheck",
+            "forgetless.theory.records.BoundComparison",
+            "forgetless.theory.records.BoundComparisons",
+            "forgetless.theory.records.BoundCheck",
         ],
         "forgetless.upper_bound": ["forgetless.theory.upper.UpperBound"],
         "forgetless.oracle_bound": ["forgetless.theory.oracle.OracleBound"],
         "forgetless.theory.surrogate": ["forgetless.theory.Surrogate"],
-        "forgetless.theory.check_reduction": ["forgetless.theory.surrogates.ReductionCheck"],
+        "forgetless.theory.check_reduction": ["forgetless.theory.reduction.ReductionCheck"],
         "forgetless.evaluate_stream": ["forgetless.estimators.evaluation.StreamResult"],
         "forgetless.torch.search": ["forgetless.torch.Search"],
     }

@@ -33,8 +33,8 @@ PRIVATE = {
     "orderings.as_ordering",
     "_table.Noted",
     "_table.Table",
-    "theory.derived.Constant",
-    "theory.derived.constants",
+    "theory.bounds.Constant",
+    "theory.bounds.constants",
 }
 
 

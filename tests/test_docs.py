@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import forgetless as fl
-from forgetless.cli.app import cli
+from forgetless.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from forgetless.cli.app import print_lines
+from forgetless.cli import print_lines
 
 
 @click.command()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deep.idx import read_idx
-from forgetless.cli.app import print_lines
+from forgetless.cli import print_lines
 from forgetless.io import replace_file
 
 Array = NDArray[Any]

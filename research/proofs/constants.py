@@ -13,7 +13,7 @@ from typing import Any
 
 from forgetless._running import track
 from forgetless._table import Table
-from forgetless.theory.derived import Constant, constants
+from forgetless.theory.bounds import Constant, constants
 from research.proofs.horizons_numba import worst_horizon
 from research.proofs.induction import induction
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from forgetless.theory.derived import Constant
+from forgetless.theory.bounds import Constant
 from research.arrays import Floats
 
 ctx.prec = 80

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.theory.derived import Constant, constants
+from forgetless.theory.bounds import Constant, constants
 from research.proofs import constants as proofs
 from research.proofs import horizons_numba as _horizons_numba
 from research.proofs import induction as _induction

@@ -27,7 +27,7 @@ _LATER = {
     "TaskCollection": "tasks",
     "WithReplacement": "orderings",
     "WithoutReplacement": "orderings",
-    "advise": "advice.ranking",
+    "advise": "advice",
     "compare_bounds": "theory.compare",
     "evaluate_stream": "estimators.evaluation",
     "expect": "lab.exact",
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
         theory,
     )
     from forgetless._running import progress
+    from forgetless.advice import advise
     from forgetless.advice.optimal import optimal_schedule
-    from forgetless.advice.ranking import advise
     from forgetless.equation import step
     from forgetless.estimators.blocks import rows_of
     from forgetless.estimators.classifier import StreamingRidgeClassifier

@@ -14,7 +14,7 @@ def run() -> None:
     # part.
     previous = signal.signal(signal.SIGINT, _leave)
     try:
-        from forgetless.cli.app import run as start
+        from forgetless.cli import run as start
     except ImportError as error:
         from forgetless._text import how
 

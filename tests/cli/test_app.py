@@ -90,16 +90,16 @@ def test_the_installed_command_answers():
 def test_help_lists_every_command_on_one_line(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    listed = [name for lines in cli.app.GROUPS.values() for name in lines]
+    listed = [name for lines in cli.GROUPS.values() for name in lines]
     assert listed == ["fit", "predict", "evaluate", "show", "reproduce", "explore"]
-    for heading, lines in cli.app.GROUPS.items():
+    for heading, lines in cli.GROUPS.items():
         assert f"\n{heading}:\n" in out
         for name, text in lines.items():
             assert sum(line.split() == [*name.split(), *text.split()] for line in out.splitlines()) == 1, name
             assert f"Examples:\n    forgetless {name}" in run(capsys, name, "--help")[1]
 
 
-@pytest.mark.parametrize("module", ["forgetless.cli.app", "numpy", "click"])
+@pytest.mark.parametrize("module", ["forgetless.cli", "numpy", "click"])
 def test_ctrl_c_while_a_command_starts_is_one_line(module):
     """Whatever is imported when it comes."""
     code = f"""
@@ -125,7 +125,7 @@ forgetless.__main__.run()
 def test_help_imports_neither_numpy_nor_pandas():
     code = """
 import sys
-from forgetless.cli.app import main
+from forgetless.cli import main
 assert main(["--help"]) == 0
 assert not {"numpy", "pandas", "sklearn", "scipy", "jinja2", "rich"} & set(sys.modules)
 """

@@ -87,7 +87,7 @@ FEW = ("fit", "predict", "show", "explore")
 
 @pytest.mark.parametrize("commands", [FEW, pytest.param(None, marks=pytest.mark.long)], ids=["few", "every"])
 def test_commands_in_a_terminal(table, commands):
-    assert {command[0] for command in COMMANDS} == {name for lines in cli.app.GROUPS.values() for name in lines}
+    assert {command[0] for command in COMMANDS} == {name for lines in cli.GROUPS.values() for name in lines}
     for words in COMMANDS:
         if commands and words[0] not in commands:
             continue

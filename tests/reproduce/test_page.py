@@ -12,7 +12,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli, reproduce
-from forgetless.reproduce import page
+from forgetless.reproduce import figures
 from support import literal
 from support.cli import run
 
@@ -25,7 +25,7 @@ def made(tmp_path_factory):
 
 
 def test_the_report_is_complete_and_valid(made):
-    for part in page.PARTS:
+    for part in figures.PARTS:
         assert (made / f"{part}.csv").stat().st_size > 100
         assert json.loads((made / f"{part}.json").read_text())["columns"]
     for name in ("figure", "unregularized", "reduction", *(f"rates-{i}" for i in range(1, 7))):
@@ -35,13 +35,13 @@ def test_the_report_is_complete_and_valid(made):
     text = (made / "report.html").read_text()
     parser = html5lib.HTMLParser(strict=True)
     parser.parse(text)
-    assert text.count("<img alt=") == text.count("<img") == 1 + len(page.SHOWN) + 1 + 1
+    assert text.count("<img alt=") == text.count("<img") == 1 + len(figures.SHOWN) + 1 + 1
     assert text.count('type="checkbox" aria-label="enlarge the figure"') == text.count("<img")
     assert "prefers-color-scheme:dark" in text
     assert "http://" not in text
     assert "https://" not in text
     assert "viewport" in text
-    for part in page.PARTS:
+    for part in figures.PARTS:
         assert f"forgetless reproduce {part}" in text
     assert "^{" not in text
     assert "_{" not in text
@@ -124,7 +124,7 @@ def stopped(*_, **__):
     print("half-written", flush=True)
     sys.stdin.read()
 
-figures.plot_reduction = stopped
+figures._draw = stopped
 run()
 """
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.theory import exchangeable
+from forgetless.theory import recursions
 from support.exchangeable import matrices, mean_forms, worst
 from support.filters import Flow
 
@@ -62,7 +62,7 @@ def test_no_collection_of_4000_exceeds_the_bound(rng):
 def test_the_table_of_constants(kappa, values):
     for k, value in zip((16, 64, 256, 1024), values, strict=True):
         shares = kappa(decay(k), np.arange(1, k + 1) / (k + 1))
-        assert k * exchangeable.next_task(shares) == pytest.approx(value, abs=2e-4)
+        assert k * recursions.next_task(shares) == pytest.approx(value, abs=2e-4)
 
 
 def test_constants_of_schedules():
@@ -84,7 +84,7 @@ def test_every_inequality_holds_in_rationals(k, scale):
     shares = [Fraction(n - t, n) for t in range(1, n)]
     if scale is not None:
         shares = [Fraction(n + 1 - t, n) / (Fraction(n + 1 - t, n) + scale) for t in range(1, n)]
-    c, x = map(Fraction, exchangeable._largest(np.array(shares, dtype=float)))
+    c, x = map(Fraction, recursions._largest(np.array(shares, dtype=float)))
     v, tail = c / x - 1 + x, x
     for t in range(k - 1, -1, -1):
         step = shares[t] * v
@@ -143,7 +143,7 @@ def test_closed_forms():
     """κ_t = η(n−t)/(n + (1−η)t) has the bound 1/(2η(2−η)(k+1)), and κ_t = η(n−t)/n at most 1/(2η(k+1))."""
     k, t = 16, np.arange(1, 17)
     for eta in (0.3, 0.6, 0.9):
-        value = exchangeable.next_task(eta * (17 - t) / (17 + (1 - eta) * t))
+        value = recursions.next_task(eta * (17 - t) / (17 + (1 - eta) * t))
         assert value == pytest.approx(1 / (2 * eta * (2 - eta) * 17), rel=1e-5)
         assert next_bound(s.minimax(eta), k).value <= 1 / (2 * eta * 17)
 

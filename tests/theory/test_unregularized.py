@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.theory.one_filter import every_k, one_filter
+from forgetless.theory.recursions import every_k, one_filter
 from support.campaigns import SEED, seed_for
 
 CATALOGUE = fl.theory.catalogue

@@ -146,6 +146,9 @@ def test_values_scale_and_are_capped():
     assert last_free.value == 2.0
     assert "trivial bound" in last_free.why
     assert fl.upper_bound(fl.Ridge(1.0), 5, distance=0.0).value == 0.0
+    free = fl.upper_bound(fl.Projection(), 16, radius=3.0)
+    assert free.constant == fl.upper_bound(fl.Projection(), 16).constant
+    assert "trusts" not in free.why
 
 
 def test_digits_shown_are_rounded_upwards():

@@ -14,8 +14,8 @@ import numpy as np
 from forgetless import _validate as validate
 from forgetless._running import track
 from forgetless._validate import Floats
+from forgetless.advice import goal_of, losses_on
 from forgetless.advice._search import search, shapes
-from forgetless.advice.ranking import goal_of, losses_on
 from forgetless.filters import Filter, Ridge
 from forgetless.lab.gradient import Adjoint, through_parameters
 from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads

@@ -11,7 +11,7 @@ import click
 
 from forgetless import schedules
 from forgetless._table import Table
-from forgetless.cli.app import examples, print_json, print_lines
+from forgetless.cli import examples, print_json, print_lines
 from forgetless.filters import Projection, Ridge
 from forgetless.schedules.named import NAMES, as_schedule
 
@@ -149,11 +149,11 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     """Make the paper's figure and table again, exactly, with a report of what holds and what does
     not.
     """
-    from forgetless.reproduce import page
+    from forgetless.reproduce import figures
 
-    folder = page.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
-    sections = page.sections(page.PARTS if part == "all" else [part])
-    written = page.write(sections, folder)
+    folder = figures.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
+    sections = figures.sections(figures.PARTS if part == "all" else [part])
+    written = figures.write(sections, folder)
     facts = {
         section.table.title: list(section.table.facts)
         for section in sections

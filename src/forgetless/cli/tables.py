@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from forgetless._text import label, printable, readable_number
-from forgetless.cli.app import (
+from forgetless.cli import (
     check_outputs,
     counted,
     examples,

@@ -26,9 +26,8 @@ from forgetless.orderings import FixedOrder
 from forgetless.tasks import TaskCollection
 from forgetless.theory import constructions
 from forgetless.theory.bounds import catalogue
-from forgetless.theory.last_iterate import descend, linear_decay
-from forgetless.theory.surrogates import surrogate
-from forgetless.theory.two_tasks import two_task_optimum
+from forgetless.theory.closed_forms import two_task_optimum
+from forgetless.theory.reduction import descend, linear_decay, surrogate
 from forgetless.theory.upper import upper_bound
 
 __all__ = ["optimum", "rates", "reduction", "slopes", "unregularized"]

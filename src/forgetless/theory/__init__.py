@@ -3,11 +3,17 @@ lemma.
 """
 
 from forgetless.theory import constructions
-from forgetless.theory.bound import Bound
 from forgetless.theory.bounds import catalogue
-from forgetless.theory.last_iterate import descend, last_iterate_weights, linear_decay
-from forgetless.theory.surrogates import Surrogate, check_reduction, surrogate
-from forgetless.theory.two_tasks import two_task_loss, two_task_optimum
+from forgetless.theory.closed_forms import two_task_loss, two_task_optimum
+from forgetless.theory.records import Bound
+from forgetless.theory.reduction import (
+    Surrogate,
+    check_reduction,
+    descend,
+    last_iterate_weights,
+    linear_decay,
+    surrogate,
+)
 
 __all__ = [
     "Bound",

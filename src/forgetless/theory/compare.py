@@ -17,10 +17,15 @@ from forgetless.lab.worst import worst_case
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules, several
 from forgetless.tasks import TaskCollection
-from forgetless.theory.bound import QUANTITIES, Bound
 from forgetless.theory.bounds import catalogue
 from forgetless.theory.hypotheses import REALIZABLE, Failure, Setting
-from forgetless.theory.results import BoundCheck, BoundComparison, BoundComparisons
+from forgetless.theory.records import (
+    QUANTITIES,
+    Bound,
+    BoundCheck,
+    BoundComparison,
+    BoundComparisons,
+)
 
 
 @with_few_threads

@@ -12,9 +12,9 @@ from forgetless._validate import Floats
 from forgetless.filters import Filter
 from forgetless.schedules import Schedule, resolve
 from forgetless.tasks import TaskCollection
-from forgetless.theory.jump_chains import JumpChain as JumpChain
-from forgetless.theory.jump_chains import jump_chain as jump_chain
-from forgetless.theory.jump_chains import jump_chain_limit as jump_chain_limit
+from forgetless.theory.closed_forms import JumpChain as JumpChain
+from forgetless.theory.closed_forms import jump_chain as jump_chain
+from forgetless.theory.closed_forms import jump_chain_limit as jump_chain_limit
 
 _Claim = Callable[[Filter, int], float]
 

@@ -16,6 +16,7 @@ from forgetless._validate import Floats
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.orderings import Cyclic, Ordering, WithoutReplacement
 from forgetless.tasks import TaskCollection
+from forgetless.theory.steps import in_units
 
 CLOSE = 1e-9
 """Relative difference within which a schedule counts as that of a theorem."""
@@ -95,7 +96,8 @@ class Setting:
         """
         values: Any = math.nan
         if self.radius > 0 and covered(self.filter, self.radius):
-            values = self.filter.strength() / self.radius**2
+            # First in units of R², where no step size is too small for a derivative.
+            values = in_units(self.filter, self.radius).strength()
         return np.broadcast_to(values, (self.k,))
 
     def scale_from(self, first: int) -> float:

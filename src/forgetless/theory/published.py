@@ -7,9 +7,9 @@ import math
 from functools import partial
 
 from forgetless.theory import hypotheses as h
-from forgetless.theory.bound import Bound
 from forgetless.theory.hypotheses import Setting, steps
-from forgetless.theory.last_iterate import last_iterate_weights
+from forgetless.theory.records import Bound
+from forgetless.theory.reduction import last_iterate_weights
 
 RANDOM = (h.REALIZABLE, h.UNIFORM)
 SHUFFLED = (h.REALIZABLE, h.EXCHANGEABLE)

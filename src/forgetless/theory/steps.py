@@ -88,8 +88,9 @@ def in_units(filter_: Filter, radius: float) -> Filter:
     """Return the filter for tasks of radius 1 that is equivalent to this one for tasks of another
     radius.
     """
-    if radius == 0:
-        return filter_  # all losses are 0
+    # With R = 0 all losses are 0, and a projection knows no units.
+    if radius == 0 or type(filter_) is Projection:
+        return filter_
     square = radius * radius
     if not 0.0 < square < np.inf or not 1.0 / square < np.inf:
         raise ValueError(
@@ -128,6 +129,41 @@ def budgets_of(filter_: Filter, k: int) -> tuple[NDArray[np.int64], Floats] | No
         return None
     n_steps = np.array(np.broadcast_to(filter_.n_steps, (k,)))
     return n_steps, np.array(np.broadcast_to(filter_.step_size, (k,)))
+
+
+def factors_at_radius(filter_: Filter, k: int) -> Floats:
+    """Return κ_1..κ_k of a filter for tasks of radius 1; ValueError where ψ_t is not known to be
+    nonincreasing.
+    """
+    coefficients = coefficients_of(filter_, k)
+    if coefficients is not None:
+        _check_order("coefficient never falls", coefficients, 1)
+        return np.asarray(ridge_share(coefficients))
+    budgets = budgets_of(filter_, k)
+    if budgets is None:
+        return steps_of(filter_, k).kappa
+    n_steps, sizes = budgets
+    _check_order("number of gradient steps never rises", n_steps, -1)
+    if np.any(n_steps > 1):
+        _check_order("step size never rises", sizes, -1)
+    if float(sizes.max()) > 1 + ROUNDED:
+        raise ValueError(
+            f"the step size reaches {sizes.max():.6g}/R², and the bound needs at most 1/R²"
+        )
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(n_steps * np.log1p(-np.minimum(sizes, 1.0))))
+
+
+def _check_order(rule: str, values: Any, sign: int) -> None:
+    """Raise ValueError naming the first pair of steps in the wrong order."""
+    wrong = sign * np.diff(values) < 0
+    if wrong.any():
+        t = int(np.argmax(wrong))
+        raise ValueError(
+            f"the bound for exchangeable orders needs a schedule whose {rule}, got"
+            f" {values[t]:.6g} at step {t + 1} and {values[t + 1]:.6g} at step {t + 2} (in units of"
+            " R²); use e.g. fl.schedules.minimax()"
+        )
 
 
 # --- explicit L2 ---

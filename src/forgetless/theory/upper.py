@@ -1,8 +1,9 @@
 """Upper bounds of the expected loss of a schedule that hold for every collection one model fits.
 
-Three methods compute them. ``one_filter`` is for the same filter at every step, no regularization
-among them (docs/unregularized.md); ``majorants`` for schedules that vary, tasks drawn with
-replacement; ``exchangeable`` for any shuffled order (docs/proofs.md). Derived here, not published.
+Three methods compute them. ``recursions.one_filter`` is for the same filter at every step, no
+regularization among them (docs/unregularized.md); ``majorants`` for schedules that vary, with tasks
+drawn with replacement; ``recursions.bound`` for any shuffled order (docs/proofs.md). Derived here,
+not published.
 """
 
 import math
@@ -15,10 +16,10 @@ from forgetless.filters import Filter
 from forgetless.metrics import quantity as quantity_of
 from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering
 from forgetless.schedules import ScheduleLike, resolve
-from forgetless.theory import exchangeable
-from forgetless.theory.bound import QUANTITIES
+from forgetless.theory import recursions
 from forgetless.theory.majorants import half_supremum
-from forgetless.theory.one_filter import one_filter
+from forgetless.theory.records import QUANTITIES
+from forgetless.theory.recursions import one_filter
 from forgetless.theory.steps import LINEAR, Steps, in_units, steps_of
 
 ORDERINGS = {
@@ -165,7 +166,7 @@ def upper_bound(
     if order == "with-replacement":
         unit, theorem = independent_draws(filter_, k, goal)
     else:
-        unit = exchangeable.bound(filter_, k, goal, n_tasks)
+        unit = recursions.bound(filter_, k, goal, n_tasks)
         name = "R" if goal == "next_loss" else "S"
         theorem = f"Theorem {name} of docs/proofs.md, with rigorous rounding error bounds"
     if not unit < 0.5:  # also for NaN

@@ -1,4 +1,4 @@
-"""The reduction of a filter's step on a task to one gradient step on a surrogate of its loss.
+"""The reduction of a step on a task to one gradient step, and the guarantee of its last iterate.
 
 For a task (X, y), a filter φ and any step size η > 0, the surrogate is
 
@@ -9,16 +9,24 @@ with g(0) = 0,
 
     (1/g'(0)) f(w)  ≤  L(w) − min L  ≤  (R²/g(R²)) f(w),   and f is convex and g(R²)-smooth.
 
-Reference: Levinstein et al. (2025), Reduction 1 (``reduc:regularized_to_sgd``) and Reduction 2
-(``reduc:early_to_sgd``) of Section 3, Lemma “Properties of the IGD objectives”
-(``lem:reg_function_properties``), and Lemma “General reduction properties”, Appendix C
-(``lem:general_reduction_properties``). Their proof prints g(R²) as 1/β; it equals β.
+So learning is incremental gradient descent (IGD) on functions that vary with t, and a lemma about
+the last iterate of IGD becomes one about tasks.
+
+Reference: Levinstein et al. (2025). Section 3: Reduction 1 (``reduc:regularized_to_sgd``),
+Reduction 2 (``reduc:early_to_sgd``), Lemma “Properties of the IGD objectives”
+(``lem:reg_function_properties``), Scheme 3 (``schm:igd``). Appendix C: Lemma “General reduction
+properties” (``lem:general_reduction_properties``), whose proof prints g(R²) as 1/β; it equals β.
+Section 4.2 and Appendix E: Lemma “SGD bound for time-varying distributions” (``thm:relaxed_sgd``,
+``thm:timevarying_frenchmen``, ``lem:c_t``), with two misprints corrected: the decay is
+(k−t+2)/(k+1), and c_t has (1 + η_tβ).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetless import _validate as validate
 from forgetless._validate import Array, Floats, as_float
@@ -38,9 +46,7 @@ class Surrogate:
 
     @property
     def curvature(self) -> Array:
-        """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), along the singular vectors of the
-        task.
-        """
+        """The nonzero eigenvalues φ(s²)/η of A, of shape (r,), one a singular vector."""
         return self.filter.table(self.task.singular_values**2)[0] / self.step_size
 
     @property
@@ -77,8 +83,7 @@ class Surrogate:
 def surrogate(
     task: Task, filter: Filter, step_size: float, radius: float | None = None
 ) -> Surrogate:
-    """Return the surrogate on which one gradient step of size ``step_size`` is the filter's step on
-    ``task``.
+    """Return the surrogate on which one gradient step is the filter's step on the task.
 
     Parameters
     ----------
@@ -88,7 +93,7 @@ def surrogate(
         Of a single step. The surrogates of one that is not concave on [0, R²], such as gradient
         steps beyond 1/R², have the same step but not the other properties: see ``check_reduction``.
     step_size : float
-        η > 0; it only scales the surrogate.
+        η > 0, the size of that step; it only scales the surrogate.
     radius : float, optional
         R, e.g. ``tasks.radius``; the task's own radius if omitted.
 
@@ -132,7 +137,7 @@ class ReductionCheck:
     smoothness : float
         β = φ(R²)/η, the claim of (i).
     largest_curvature, smallest_curvature : float
-        Over all tasks: at most β, and at least 0 (convexity).
+        Over all tasks: at most β, and at least 0.
     lower, upper : float
         The sandwich that (ii) claims: lower·f ≤ excess loss ≤ upper·f.
     smallest_ratio, largest_ratio : float
@@ -201,7 +206,6 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
     filter : Filter
         Of a single step. The lemma asks for one that is concave and increasing on [0, R²].
     step_size : float
-        η > 0.
 
     Examples
     --------
@@ -233,3 +237,114 @@ def check_reduction(tasks: TaskCollection, filter: Filter, step_size: float) -> 
         largest_value_at_teacher=max(each.value(teacher) for each in surrogates),
         largest_value_at_start=max(each.value(np.zeros_like(teacher)) for each in surrogates),
     )
+
+
+# ---- descent, and the guarantee of its last iterate ----
+
+# A family f⁽ᵗ⁾(w; m) or its gradient, as a function of w, the index m from 0 and the step t from 1
+_Function = Callable[[Any, int, int], Any]
+
+
+def linear_decay(k: int, step_size: Any) -> list[Any]:
+    """Return η_t = η(k−t+2)/(k+1) for t = 1..k, floats or Fractions as ``step_size`` is.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> import forgetless as fl
+    >>> [str(x) for x in fl.theory.linear_decay(3, Fraction(1))]
+    ['1', '3/4', '1/2']
+    """
+    k = validate.integer("k", k, 1, "ask for at least one step")
+    return [step_size * (k - t + 2) / (k + 1) for t in range(1, k + 1)]
+
+
+def descend(
+    gradient: _Function, order: Sequence[int], step_sizes: Sequence[float], start: Any
+) -> NDArray[np.float64]:
+    """Return the iterates w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t) of Scheme 3 (IGD).
+
+    Parameters
+    ----------
+    gradient : callable (w, m, t) → array like w
+        ∇f⁽ᵗ⁾(w; m).
+    order : sequence of k ints
+        τ_1..τ_k, e.g. ``fl.WithReplacement().sample(M, k, seed)``.
+    step_sizes : sequence of k floats
+        η_1..η_k, e.g. ``fl.theory.linear_decay(k, 3 / (13 * beta))``.
+    start : array
+        w_0.
+
+    Returns
+    -------
+    array of shape (k,) + the shape of start
+        w_1..w_k.
+
+    Examples
+    --------
+    >>> import forgetless as fl
+    >>> fl.theory.descend(lambda w, m, t: w - m, [1, 1], [0.5, 0.5], [0.0]).tolist()
+    [[0.5], [0.75]]
+    """
+    path = [np.array(start, dtype=np.float64)]
+    for t, (m, eta) in enumerate(zip(order, step_sizes, strict=True), start=1):
+        w = path[-1]
+        path.append(w - eta * np.asarray(gradient(w, int(m), t)))
+    return np.array(path[1:])
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The two sequences of the last-iterate proof for k steps.
+
+    Attributes
+    ----------
+    v : list of k + 2 numbers
+        v_0..v_{k+1}.
+    c : list of k + 1 numbers
+        c_1..c_{k+1}; the proof needs all of them nonnegative.
+    bound : number
+        v_0²/(2c_{k+1}): E F(w_k) − F(w⋆) is at most this times ‖w_0 − w⋆‖².
+    """
+
+    v: list[Any]
+    c: list[Any]
+    bound: Any
+
+
+def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
+    """Return v_t, c_t and the finite-k bound for η_t = η(k−t+2)/(k+1) and β-smooth functions.
+
+    With K = k + 1: v_t = 2/(K−t+1) + 1/K for t < K, v_K = v_{K−1}, and
+    c_t = η_t v_t² − βη_t²v_t² − (1 + βη_t)(v_t − v_{t−1}) Σ_{s≥t} η_s v_s with η_t = η(K−t+1)/K.
+
+    Parameters
+    ----------
+    k : int
+        At least 1 (the lemma asks for 2).
+    step_size, smoothness : float or Fraction
+        η and β; Fractions give exact sequences. The lemma needs ηβ ≤ 3/13.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> import forgetless as fl
+    >>> w = fl.theory.last_iterate_weights(2, Fraction(3, 13), Fraction(1))
+    >>> float(3 * w.bound), min(w.c) >= 0
+    (8.251953125, True)
+    """
+    K = validate.integer("k", k, 1, "ask for at least one step") + 1
+    one = step_size / step_size
+    v = [2 * one / (K - t + 1) + one / K for t in range(K)]
+    v.append(v[-1])
+    eta = linear_decay(k, step_size)
+    eta.append(step_size / K)
+    c = []
+    tail = 0 * one  # Σ_{s≥t} η_s v_s
+    for t in range(K, 0, -1):
+        step = eta[t - 1]
+        tail += step * v[t]
+        grown = (1 + smoothness * step) * (v[t] - v[t - 1])
+        c.append(step * v[t] ** 2 * (1 - smoothness * step) - grown * tail)
+    c.reverse()
+    return Weights(v, c, v[0] ** 2 / (2 * c[-1]))
