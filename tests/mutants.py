@@ -7,78 +7,68 @@ change that computes the same.
 
 import argparse
 import ast
+import io
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "forgetless"
-
-SWAPPED = {
-    ast.Add: "-",
-    ast.Sub: "+",
-    ast.Mult: "/",
-    ast.Div: "*",
-    ast.Lt: "<=",
-    ast.LtE: "<",
-    ast.Gt: ">=",
-    ast.GtE: ">",
-    ast.Eq: "!=",
-    ast.NotEq: "==",
-    ast.And: "or",
-    ast.Or: "and",
-}
-SYMBOLS = {"Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">="}
-SYMBOLS |= {"Eq": "==", "NotEq": "!=", "And": "and", "Or": "or"}
 SECONDS = 300
+
+SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "==": "!=", "!=": "==", "and": "or", "or": "and"}
+SWAPPED |= {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "True": "False", "False": "True"}
+
+FOLDERS = {"torch": "deep"}
+"""Where the tests of a part are, if not in a folder or in files of its name."""
 
 
 def mutants(path):
-    """Yield (position in bytes, old text, new text) of every change of one module."""
-    text = path.read_bytes()
-    starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float, bool):
-            first = starts[node.lineno - 1] + node.col_offset
-            last = starts[node.end_lineno - 1] + node.end_col_offset
-            new = str(not node.value) if isinstance(node.value, bool) else f"({node.value!r} + 1)"
-            yield first, text[first:last], new.encode()
+    """Yield (number of the line, the line, the line with one token changed) for one module."""
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        new = f"({token.string} + 1)" if token.type == tokenize.NUMBER else SWAPPED.get(token.string)
+        if new is None:
             continue
-        if isinstance(node, ast.BinOp):
-            operator, left, right = node.op, node.left, node.right
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            operator, left, right = node.ops[0], node.left, node.comparators[0]
-        elif isinstance(node, ast.BoolOp):
-            operator, left, right = node.op, node.values[0], node.values[1]
-        else:
+        row, line = token.start[0] - 1, lines[token.start[0] - 1]
+        changed = line[: token.start[1]] + new + line[token.end[1] :]
+        try:  # * and / also mark parameters
+            ast.parse("".join([*lines[:row], changed, *lines[row + 1 :]]))
+        except SyntaxError:
             continue
-        if type(operator) in SWAPPED:
-            old = SYMBOLS[type(operator).__name__].encode()
-            first = starts[left.end_lineno - 1] + left.end_col_offset
-            last = starts[right.lineno - 1] + right.col_offset
-            between = text[first:last]
-            if between.count(old) == 1:
-                yield first + between.index(old), old, SWAPPED[type(operator)].encode()
+        yield row, line, changed
 
 
-def survives(module, change, folder):
-    """Return whether all tests of a module's part pass with the change."""
-    position, old, new = change
+def survives(module, row, changed, folder):
+    """Return whether all tests of a module's part pass with a line changed."""
     shutil.rmtree(folder / "src", ignore_errors=True)
     shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
     target = folder / "src" / "forgetless" / module
-    text = target.read_bytes()
-    target.write_bytes(text[:position] + new + text[position + len(old) :])
+    lines = target.read_text().splitlines(keepends=True)
+    target.write_text("".join([*lines[:row], changed, *lines[row + 1 :]]))
     part = module.parts[0].removesuffix(".py").strip("_")
-    tests = [ROOT / "tests" / part] if (ROOT / "tests" / part).is_dir() else sorted(ROOT.glob(f"tests/test_{part}*.py"))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider"]
-    command += ["-m", "not long and not torch and not browser", *map(str, tests), "tests/test_golden.py", str(target)]
+    tests = ROOT / "tests" / FOLDERS.get(part, part)
+    tests = [tests] if tests.is_dir() else sorted(ROOT.glob(f"tests/test_{part}*.py"))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not long and not browser",
+    ]
+    command += [*map(str, tests), "tests/test_golden.py", str(target)]
     environment = {**os.environ, "PYTHONPATH": f"{folder}/src:{ROOT}/tests", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=SECONDS)
@@ -95,16 +85,15 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     modules = [path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py"))]
-    modules = [module for module in modules if module.parts[0].startswith(options.part) and module.parts[0] != "torch"]
-    changes = [(module, change) for module in modules for change in mutants(SOURCE / module)]
+    modules = [module for module in modules if module.parts[0].startswith(options.part)]
+    changes = [(module, *change) for module in modules for change in mutants(SOURCE / module)]
     drawn = random.Random(options.seed).sample(changes, min(options.count, len(changes)))
     alive = 0
     with tempfile.TemporaryDirectory() as folder:
-        for module, change in drawn:
-            if survives(module, change, Path(folder)):
+        for module, row, line, changed in drawn:
+            if survives(module, row, changed, Path(folder)):
                 alive += 1
-                line = (SOURCE / module).read_bytes()[: change[0]].count(b"\n") + 1
-                print(f"survives: {module}:{line}: {change[1].decode()} → {change[2].decode()}", flush=True)
+                print(f"survives: {module}:{row + 1}: {line.strip()} → {changed.strip()}", flush=True)
     print(f"{len(drawn) - alive} of {len(drawn)} mutants detected")
 
 

@@ -82,37 +82,29 @@ def test_results_that_cannot_be_stored_are_errors(tmp_path):
     assert errors[3] == "KeyError: 'missing'"
 
 
-def test_a_changed_function_needs_a_new_version(tmp_path):
-    store = tmp_path / "s.db"
+def failing(x):
+    raise RuntimeError("not yet")
 
-    def first(x):
-        return x
 
-    def second(x):
-        return -x
+def mended(x):
+    return x
 
-    fl.sweeps.run(first, {"x": [1]}, store, n_jobs=1)
+
+def negated(x):
+    return -x
+
+
+def test_a_changed_function_needs_a_new_version_unless_every_cell_failed(tmp_path):
+    run = functools.partial(fl.sweeps.run, store=tmp_path / "s.db", n_jobs=1)
+    assert run(failing, {"x": [1]})[0]["error"] == "RuntimeError: not yet"
+    assert run(mended, {"x": [1]})[0]["result"] == 1
     with pytest.raises(StoreError, match="another function, or of other source code, under version=None"):
-        fl.sweeps.run(second, {"x": [2]}, store, n_jobs=1)
-    rows = fl.sweeps.run(second, {"x": [1]}, store, n_jobs=1, version="2")
+        run(negated, {"x": [2]})
+    rows = run(negated, {"x": [1]}, version="2")
     assert [row["result"] for row in rows] == [-1]
-    assert [(row["result"], row["version"]) for row in fl.sweeps.load(store)] == [(1, None), (-1, "2")]
+    assert [(row["result"], row["version"]) for row in fl.sweeps.load(tmp_path / "s.db")] == [(1, None), (-1, "2")]
     with pytest.raises(StoreError, match="version='2'"):
-        fl.sweeps.run(first, {"x": [1]}, store, n_jobs=1, version="2")
-
-
-def test_a_function_may_be_mended_where_every_cell_failed(tmp_path):
-    def broken(x):
-        raise RuntimeError("not yet")
-
-    def mended(x):
-        return x
-
-    store = tmp_path / "s.db"
-    assert fl.sweeps.run(broken, {"x": [1]}, store, n_jobs=1)[0]["error"].startswith("RuntimeError")
-    assert fl.sweeps.run(mended, {"x": [1]}, store, n_jobs=1)[0]["result"] == 1
-    with pytest.raises(StoreError, match="other source code"):
-        fl.sweeps.run(broken, {"x": [1]}, store, n_jobs=1)
+        run(mended, {"x": [1]}, version="2")
 
 
 def test_a_function_without_source_needs_a_version(tmp_path):
@@ -154,19 +146,14 @@ def test_files_that_are_no_store(tmp_path):
     assert not (tmp_path / "missing.db").exists()
 
 
-def test_a_cell_that_kills_its_worker_is_recorded(tmp_path):
-    rows = fl.sweeps.run(cells.fatal, {"x": list(range(8))}, tmp_path / "s.db", n_jobs=2)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("cluster", [contextlib.nullcontext, cells.cluster], ids=["here", "cluster"])
+def test_a_cell_that_kills_its_worker_is_recorded(tmp_path, cluster):
+    with cluster():
+        rows = fl.sweeps.run(cells.fatal, {"x": list(range(8))}, tmp_path / "s.db", n_jobs=2)
     assert [row["result"] for row in rows] == [0, 1, 2, None, None, 5, 6, 7]
     assert rows[3]["error"].startswith("its worker process died again and again")
     assert rows[4]["error"] == "SystemExit: given up"
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_cell_that_kills_its_worker_on_a_cluster(tmp_path):
-    with cells.cluster():
-        rows = fl.sweeps.run(cells.fatal, {"x": list(range(6))}, tmp_path / "s.db")
-    assert [row["result"] for row in rows] == [0, 1, 2, None, None, 5]
-    assert rows[3]["error"].startswith("its worker process died again and again")
 
 
 def test_two_drivers_on_one_store(tmp_path):
@@ -177,15 +164,10 @@ def test_two_drivers_on_one_store(tmp_path):
 
 
 @pytest.mark.parametrize("engine", ["loky", "dask"])
-def test_killed_drivers_and_workers(tmp_path, engine):
-    disturbed(tmp_path, engine, n_seeds=8, n_kills=2, seed=0)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("engine", ["loky", "dask"])
-def test_many_killed_drivers_and_workers(tmp_path, engine, campaign):
-    drivers, workers = disturbed(tmp_path, engine, n_seeds=50, n_kills=40, seed=SEED)
-    campaign(f"sweep of 200 cells, {engine}: {drivers} drivers and {workers} workers killed, the same table")
+@pytest.mark.parametrize(("n_seeds", "n_kills"), [(8, 2), pytest.param(50, 40, marks=pytest.mark.long)])
+def test_killed_drivers_and_workers(tmp_path, engine, n_seeds, n_kills, campaign):
+    drivers, workers = disturbed(tmp_path, engine, n_seeds, n_kills, SEED if n_kills > 2 else 0)
+    campaign(f"sweep of {4 * n_seeds} cells, {engine}: {drivers} drivers and {workers} workers killed, the same table")
 
 
 def started(store, engine, n_seeds):

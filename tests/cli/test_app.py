@@ -1,7 +1,6 @@
 """The command line, as a user meets it."""
 
 import json
-import os
 import subprocess
 import sys
 import webbrowser
@@ -31,16 +30,20 @@ def folder(tmp_path, rng, monkeypatch):
 ROLES = ("--task", "station", "--target", "y")
 
 
+def data_of(path):
+    """What a page was written with."""
+    text = Path(path).read_text(encoding="utf-8")
+    return json.loads(text.split('<script id="data" type="application/json">')[1].split("</script>")[0])
+
+
 def test_explore_writes_a_page_with_the_tasks_inside_and_opens_it(folder, capsys, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     words = ("explore", "tasks.csv", *ROLES, "--k", 40, "--schedule", "fixed", "--out", "page.html")
     assert run(capsys, *words) == (0, "page: page.html\n", "")
     assert opened == [(folder / "page.html").as_uri()]
-    text = Path("page.html").read_text(encoding="utf-8")
-    data = json.loads(text.split('<script id="data" type="application/json">')[1].split("</script>")[0])
+    data, scope = data_of("page.html"), {"fl": fl}
     assert data["state"]["k"] == 40
-    scope = {"fl": fl}
     exec(data["source"], scope)
     again = fl.TaskCollection([(task["X"], task["y"]) for task in data["tasks"]["tasks"]])
     assert fl.expect(again, 1.0, 5).average_loss == pytest.approx(fl.expect(scope["tasks"], 1.0, 5).average_loss)
@@ -48,6 +51,42 @@ def test_explore_writes_a_page_with_the_tasks_inside_and_opens_it(folder, capsys
     assert len(opened) == 1
     assert run(capsys, "explore", "--no-browser")[0] == 0
 
+
+@pytest.mark.parametrize(
+    ("text", "schedule"),
+    [
+        ("increasing:13/3", fl.schedules.increasing()),
+        ("increasing: 0.5", fl.schedules.increasing(0.5)),
+        ("end_ramp:1/4,2e-1", fl.schedules.end_ramp(0.25, 0.2)),
+        ("increasing-budget:3,1", fl.schedules.increasing_budget(3, 1.0)),
+        ("cyclic:7", fl.schedules.cyclic(7)),
+        ("cyclic", fl.schedules.cyclic(3)),
+        ("minimax-budget:5,0.5", fl.schedules.minimax_budget(5, eta=0.5)),
+        ("ridge:2", fl.Ridge(2.0)),
+        ("none", fl.Projection()),
+    ],
+)
+def test_a_schedule_is_a_name_and_numbers(folder, capsys, text, schedule):
+    words = ("explore", "tasks.safetensors", "--no-browser", "--schedule", text, "--out", "page.html")
+    assert run(capsys, *words)[0] == 0
+    fl.explore(fl.load("tasks.safetensors"), schedule, out="same.html", show=False)
+    assert data_of("page.html")["state"] == data_of("same.html")["state"]
+
+
+SCHEDULES = [  # what is typed, and what is said of it
+    ("incresing", "did you mean 'increasing'"),
+    ("zigzag", "schedule 'zigzag' is not one of none, ridge:COEFFICIENT, fixed"),
+    ("rising", "increasing[:SCALE], "),
+    ("fixed:x", "minimax-budget[:N_STEPS[,ETA[,NOISE]]]"),
+    ("none:1", "schedule 'none:1' is not one of"),
+    ("ridge", "missing 1 required positional argument: 'coefficient'"),
+    ("increasing-budget:1.5", "n_steps"),
+    ("increasing:1/0", "is not one of"),
+    ("increasing:1,2", "too many positional arguments"),
+    ("ridge:1e400", "schedule 'ridge:1e400' is not one of"),
+    ("ridge:-1", "coefficient must be nonnegative"),
+    ("end-ramp:2", "length must lie in"),
+]
 
 BAD = [
     (["explore", "--task", "t"], 2, "--task needs a FILE"),
@@ -57,8 +96,7 @@ BAD = [
     (["explore", "tasks.csv", "--task", "x", "--target", "y"], 1, "no column 'x'"),
     (["explore", "tasks.csv", "--task", "y", "--target", "y"], 1, "different columns"),
     (["explore", ".", *ROLES], 1, "is a folder"),
-    (["explore", "tasks.safetensors", "--schedule", "rising"], 2, "increasing[:SCALE]"),
-    (["explore", "tasks.safetensors", "--schedule", "ridge:-1"], 2, "coefficient must be nonnegative"),
+    *((["explore", "tasks.safetensors", "--schedule", text], 2, said) for text, said in SCHEDULES),
     (["explore", "--k", "0"], 2, "0 is not in the range"),
     (["explore", "--out", "nowhere/page.html"], 1, "there is no folder"),
     (["reproduce", "everything"], 2, "'everything' is not one of"),
@@ -142,22 +180,3 @@ def test_other_files_are_shown_too(tmp_path, capsys):
     assert "ContinualRidge(alpha=1.0)" in out
     code, out, _ = run(capsys, "show", tmp_path / "m", "--json")
     assert (code, json.loads(out)["kind"]) == (0, "model")
-
-
-def test_damaged_and_other_files_fail(tmp_path, capsys):
-    path = tmp_path / "t"
-    fl.TaskCollection([(np.eye(2), np.ones(2))]).save(path)
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(bytes(content))
-    code, out, err = run(capsys, "show", path)
-    assert (code, out) == (1, "")
-    assert "t is damaged or not a forgetless file: its content does not match its checksum" in err
-    np.savez(tmp_path / "other.npz", Z=np.eye(2))
-    for name, content in (("a.csv", b"X,y\n"), ("a.json", b"{}"), ("empty", b"")):
-        (tmp_path / name).write_bytes(content)
-    os.mkfifo(tmp_path / "pipe")
-    for name in ("a.csv", "a.json", "empty", "other.npz", "pipe", "missing", "."):
-        code, out, err = run(capsys, "show", tmp_path / name)
-        assert (code, out) == (1, ""), name
-        assert err.startswith("Error: "), name

@@ -7,63 +7,60 @@ import torch
 from torch import nn
 
 import forgetless.torch as flt
-from forgetless.torch import _per_sample as module
-from support.deep.models import MODELS, Language, Twice
+from support.deep.models import MODELS, Language, Layers, Twice
 from support.deep.networks import mlp
 
 
 def made(name, n=11):
     torch.manual_seed(3)
-    build, shape, way = MODELS[name]
-    return build().double(), torch.randn(n, *shape).double(), torch.randint(3, (n,)), way
+    build, shape = MODELS[name]
+    return build().double(), torch.randn(n, *shape).double(), torch.randint(3, (n,))
 
 
-def loop(model, x, y, kind):
-    """One sample and one label at a time, by definition."""
+def literal(model, x, terms, reduce=torch.square):
+    """Mean over samples of weight · reduce(gradient of value), for all (value, weight) of ``terms(logits, sample)``."""
     model = copy.deepcopy(model).eval()
     params = {n: p for n, p in model.named_parameters() if p.requires_grad}
     total = {n: torch.zeros_like(p) for n, p in params.items()}
-
-    def gradients(value, params):
-        return torch.autograd.grad(value, list(params.values()), retain_graph=True, materialize_grads=True)
-
-    def add(value, weight, reduce):
-        for n, g in zip(params, gradients(value, params), strict=True):
-            total[n] += weight * reduce(g) / len(x)
-
     for i in range(len(x)):
-        out = model(x[i : i + 1])[0]
-        if kind == "mas":
-            add(out.square().sum(), 1.0, torch.abs)
-        elif kind == "gaussian expected":
-            for value in out:
-                add(value, 1.0, torch.square)
-        elif kind == "true":
-            add(out.log_softmax(0)[y[i]], 1.0, torch.square)
-        else:
-            for value in out.log_softmax(0):
-                add(value, float(value.detach().exp()), torch.square)
+        out = model(x[i : i + 1])
+        out = out["logits"] if isinstance(out, dict) else getattr(out, "logits", out)
+        for value, weight in terms(out[0], i):
+            gradients = torch.autograd.grad(value, list(params.values()), retain_graph=True, materialize_grads=True)
+            for n, gradient in zip(params, gradients, strict=True):
+                total[n] += weight * reduce(gradient) / len(x)
     return total
 
 
-def compute(model, x, y, kind, **options):
-    if kind == "mas":
-        return flt.mas(model, x, **options)
-    if kind == "gaussian expected":
-        return flt.fisher(model, x, likelihood="gaussian", **options)
-    return flt.fisher(model, (x, y), labels=kind, **options)
+def over_labels(out):
+    """The logarithm of every probability, weighted by it."""
+    return [(value, float(value.detach().exp())) for value in out.log_softmax(-1).flatten()]
 
 
-@pytest.mark.parametrize("kind", ["expected", "true", "mas", "gaussian expected"])
+KINDS = {
+    "expected": lambda model, x, y: (
+        flt.fisher(model, (x, y), labels="expected"),
+        literal(model, x, lambda out, i: over_labels(out)),
+    ),
+    "true": lambda model, x, y: (
+        flt.fisher(model, (x, y), labels="true"),
+        literal(model, x, lambda out, i: [(out.log_softmax(0)[y[i]], 1.0)]),
+    ),
+    "gaussian": lambda model, x, y: (
+        flt.fisher(model, x, likelihood="gaussian"),
+        literal(model, x, lambda out, i: [(value, 1.0) for value in out]),
+    ),
+    "mas": lambda model, x, y: (
+        flt.mas(model, x),
+        literal(model, x, lambda out, i: [(out.square().sum(), 1.0)], torch.abs),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MODELS)
-def test_equal_to_a_loop_over_samples(name, kind, monkeypatch):
-    model, x, y, way = made(name)
-    used = []
-    for each in ("layers", "vmap", "loop"):
-        function = getattr(module, f"by_{each}")
-        monkeypatch.setattr(module, f"by_{each}", lambda *args, e=each, f=function: used.append(e) or f(*args))
-    found, wanted = compute(model, x, y, kind), loop(model, x, y, kind)
-    assert used[-1] == way
+def test_equal_to_a_loop_over_samples(name, kind):
+    found, wanted = KINDS[kind](*made(name))
     assert found.keys() == wanted.keys()
     for n in wanted:
         torch.testing.assert_close(found[n], wanted[n], rtol=1e-9, atol=1e-14)
@@ -85,21 +82,29 @@ def test_samples_that_mix_are_noticed():
 
 
 @pytest.mark.parametrize("name", ["mlp", "sequences", "residual"])
-def test_batches_chunks_and_loaders_make_no_difference(name, monkeypatch):
-    model, x, y, _ = made(name)
+def test_batches_and_loaders_make_no_difference(name):
+    model, x, y = made(name)
     wanted = flt.fisher(model, (x, y))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
-    for at_once, data in ((1, (x, y)), (200, x), (2**22, loader), (2**22, x.split(3))):
-        monkeypatch.setattr(module, "AT_ONCE", at_once)
+    some, part = flt.fisher(model, (x[:6], y[:6])), flt.fisher(model, loader, max_samples=6)
+    for data in (x, loader, x.split(3)):
         for n, value in flt.fisher(model, data).items():
             torch.testing.assert_close(value, wanted[n], rtol=1e-12, atol=0)
-    part = flt.fisher(model, loader, max_samples=6)
-    for n, value in flt.fisher(model, (x[:6], y[:6])).items():
-        torch.testing.assert_close(part[n], value, rtol=1e-12, atol=0)
+            torch.testing.assert_close(part[n], some[n], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(("network", "shape"), [(Layers, (40, 2, 3)), (Twice, (40, 600))], ids=["layers", "vmap"])
+def test_gradients_of_many_samples_are_held_in_parts(network, shape):
+    """Of 40 gradients of 360,000 numbers each, 16 MB at a time."""
+    torch.manual_seed(0)
+    net, x = network(600).double(), torch.randn(shape).double()
+    whole, parts = flt.fisher(net, x), flt.fisher(net, x.split(8))
+    for n in whole:
+        torch.testing.assert_close(whole[n], parts[n], rtol=1e-9, atol=1e-20)
 
 
 def test_sampled_labels_are_unbiased_and_drawn_apart():
-    model, x, _, _ = made("mlp", 5)
+    model, x, _ = made("mlp", 5)
     wanted, many, state = flt.fisher(model, x), x.repeat(4000, 1), torch.random.get_rng_state()
     found = flt.fisher(model, many, labels="sampled")
     for n in wanted:
@@ -117,7 +122,7 @@ def test_many_classes_are_sampled():
 
 
 def test_no_trace_is_left():
-    model, x, y, _ = made("residual")
+    model, x, y = made("residual")
     model.train().norm.eval()  # a mode of its own
     model.head.bias.requires_grad_(False)
     model(x).sum().backward()
@@ -131,7 +136,7 @@ def test_no_trace_is_left():
 
 
 def test_errors_name_the_cure():
-    model, x, y, _ = made("mlp")
+    model, x, y = made("mlp")
     for call, error, message in [
         (lambda: flt.fisher(model, x, labels="true"), ValueError, r"labels of shape \(11,\) .* got None; give batches"),
         (lambda: flt.fisher(model, (x, y[:, None]), labels="true"), ValueError, r"got \(11, 1\)"),
@@ -155,50 +160,31 @@ TOKENS = torch.tensor([[0, 1, 2, 3], [4, 3, 0, 0], [1, 1, 4, 2]])
 MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]])
 
 
-def by_autograd(net, squares_of):
-    """Mean over sequences of what ``squares_of(logits of one sequence, its number)`` differentiates and weights."""
-    params = {n: p for n, p in net.named_parameters() if p.requires_grad}
-    total = {n: torch.zeros_like(p) for n, p in params.items()}
-    for i in range(len(TOKENS)):
-        out = net(TOKENS[i : i + 1])
-        out = out if isinstance(out, torch.Tensor) else out["logits"] if isinstance(out, dict) else out.logits
-        for value, weight in squares_of(out[0].log_softmax(-1), i):
-            gradients = torch.autograd.grad(value, list(params.values()), retain_graph=True)
-            for n, g in zip(params, gradients, strict=True):
-                total[n] += weight * g.square() / len(TOKENS)
-    return total
-
-
 @pytest.mark.parametrize("embedded", [False, True])
 @pytest.mark.parametrize("output", ["tensor", "object", "dictionary"])
 def test_sequences_by_definition(output, embedded):
     """Sampled labels, with a mask or without: the mean over draws is that over all labels at all positions."""
-    net, names = Language(embedded, output), ("head.bias", "hidden.weight")
+    net = Language(embedded, output)
     masked = {"input_ids": TOKENS, "attention_mask": MASK, "labels": TOKENS}
     for data, mask in ((TOKENS, torch.ones_like(MASK)), ([masked], MASK)):
-
-        def each(log, i, mask=mask):
-            for t in range(4):
-                for c in range(3):
-                    yield log[t, c], float(mask[i, t]) * float(log[t, c].detach().exp())
-
-        wanted, generator = by_autograd(net, each), torch.Generator().manual_seed(0)
+        wanted = literal(net, TOKENS, lambda out, i, mask=mask: over_labels(out[mask[i].bool()]))
+        generator = torch.Generator().manual_seed(0)
         repeated = [flt.fisher(net, data, generator=generator) for _ in range(300)]
-        for name in names:
+        for name in ("head.bias", "hidden.weight"):
             draws = torch.stack([draw[name] for draw in repeated])
             error = draws.std(0) / 300**0.5
             assert bool(((draws.mean(0) - wanted[name]).abs() < 4.5 * error + 1e-7).all())
-    assert set(flt.mas(net, data, max_samples=2)) == {n for n, p in net.named_parameters() if p.requires_grad}
+    assert flt.mas(net, data, max_samples=2).keys() == wanted.keys()
 
 
 @pytest.mark.parametrize("embedded", [False, True])
 def test_true_labels_of_sequences_stand_beside_their_logits(embedded):
     net, y = Language(embedded, "tensor"), torch.tensor([[0, 2, 1, -100], [1, -100, 0, 0], [2, 2, 2, 1]])
 
-    def total(log, i):
-        yield sum(log[t, y[i, t]] for t in range(4) if y[i, t] >= 0), 1.0
+    def total(out, i):
+        return [(sum(out.log_softmax(-1)[t, y[i, t]] for t in range(4) if y[i, t] >= 0), 1.0)]
 
-    found, wanted = flt.fisher(net, (TOKENS, y), labels="true"), by_autograd(net, total)
+    found, wanted = flt.fisher(net, (TOKENS, y), labels="true"), literal(net, TOKENS, total)
     for name, value in wanted.items():
         torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-7)
     with pytest.raises(ValueError, match=r"labels of shape \(3, 4\) beside the logits, got \(3, 3\)"):

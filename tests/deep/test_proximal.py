@@ -24,27 +24,33 @@ def test_converged_training_of_a_linear_model_is_the_step_of_the_equation(name, 
     assert np.linalg.norm(learn(tasks, OPTIMIZERS[name], proximal) - wanted) <= 1e-12 * np.linalg.norm(wanted)
 
 
-def test_schedules_of_strengths(rng):
-    """A function of the task, lists, and increasing λ; zeros count as task 1, so that three tasks are those from 2."""
+def decaying(params):
+    return torch.optim.SGD(params, lr=0.1, weight_decay=0.5)
+
+
+CONVERGED = {  # optimizer, mechanism, and the λ of the equation
+    "a function of the task": ("momentum", lambda: flt.Proximal(lambda t: t - 0.5), [1.5, 2.5, 3.5]),
+    "a list": ("momentum", lambda: flt.Proximal([0.0, 1.5, 2.5, 3.5]), [1.5, 2.5, 3.5]),
+    "an array": ("momentum", lambda: flt.Proximal(np.array([9, 1, 2, 3])), [1.0, 2.0, 3.0]),
+    "increasing": (
+        "momentum",
+        lambda: flt.Proximal(flt.increasing(0.75, 4)),
+        [flt.increasing(0.75, 4)(t) for t in (2, 3, 4)],
+    ),
+    "weight decay of SGD": (decaying, lambda: flt.Proximal(1.0), [1.0, 2.0, 3.0]),
+    # Why the optimizer's metric matters: momentum 0.8 makes a step with D = 1 five times too weak.
+    "decoupled": ("momentum", lambda: flt.Proximal(1.0, decoupled=True), [0.2, 0.4, 0.6]),
+}
+
+
+@pytest.mark.parametrize("case", CONVERGED)
+def test_converged_training_by_schedule_and_decay(case, rng):
+    """Zeros count as task 1, so that the three tasks are those from 2 on."""
+    make, proximal, lambdas = CONVERGED[case]
     tasks = linear_tasks(rng)
-    for strength in (lambda t: t - 0.5, [0.0, 1.5, 2.5, 3.5], np.array([9, 1, 2, 3]), flt.increasing(0.75, 4)):
-        lambdas = [strength(t) if callable(strength) else strength[t - 1] for t in (2, 3, 4)]
-        found = learn(tasks, OPTIMIZERS["momentum"], flt.Proximal(strength))
-        np.testing.assert_allclose(found, literal(tasks, lambdas, np.ones(D)), rtol=1e-11)
-
-
-def test_weight_decay_of_sgd_is_part_of_the_loss(rng):
-    tasks = linear_tasks(rng)
-    found = learn(tasks, lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.5), flt.Proximal(1.0))
-    # Its decay applies to both groups, whatever their rates.
-    np.testing.assert_allclose(found, literal(tasks, [1.0, 2.0, 3.0], np.ones(D), decay=0.5), rtol=1e-12)
-
-
-def test_a_decoupled_step_rests_elsewhere(rng):
-    """Why the optimizer's metric matters: momentum 0.8 makes a step with D = 1 five times too weak."""
-    tasks = linear_tasks(rng)
-    found = learn(tasks, OPTIMIZERS["momentum"], flt.Proximal(1.0, decoupled=True))
-    np.testing.assert_allclose(found, literal(tasks, [0.2, 0.4, 0.6], np.ones(D)), rtol=1e-9)
+    found = learn(tasks, OPTIMIZERS.get(make, make), proximal())
+    wanted = literal(tasks, lambdas, np.ones(D), decay=0.5 if make is decaying else 0.0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["momentum", "adam", "adamw fused"])
@@ -61,35 +67,6 @@ def test_huge_strengths_are_stable_and_zero_importance_is_free(name, strength):
     moved = {n: float((p.detach() - before[n]).abs().max()) for n, p in net.named_parameters()}
     assert moved.pop("0.bias") > 1e-2
     assert max(moved.values()) < 1e-5
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_step_of_adam_by_its_formula(dtype, weighted):
-    """w + (a − w)γλΩ/(√v̂ + ε + γλΩ), written out."""
-    torch.manual_seed(0)
-    net = nn.Linear(30, 50, bias=False).to(dtype)
-    twin = copy.deepcopy(net)
-    omega = torch.rand_like(net.weight) if weighted else torch.ones_like(net.weight)
-    proximal = flt.Proximal(2.0, (lambda *_: {"weight": omega}) if weighted else None, relative=False)
-    center = net.weight.detach().clone()
-    continual = flt.Continual(net, [proximal], pretrained=[])
-    make = lambda each: torch.optim.Adam(each.parameters(), lr=0.01)  # noqa: E731
-    optimizer, other = make(net), make(twin)
-    for seed in range(3):
-        twin.load_state_dict(net.state_dict())
-        other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-        x = torch.randn(4, 30, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-        for each, opt in ((net, optimizer), (twin, other)):
-            opt.zero_grad()
-            each(x).square().sum().backward()
-            opt.step()
-        root = (other.state[twin.weight]["exp_avg_sq"] / (1 - 0.999 ** (seed + 1))).sqrt() + 1e-8
-        w, load = twin.weight.detach(), 0.01 * 2.0 * omega
-        exact = 1e-6 if dtype == torch.float32 else 1e-13
-        wanted = w + (center - w) * load / (root + load)
-        torch.testing.assert_close(net.weight.detach(), wanted, rtol=10 * exact, atol=exact)
-    assert continual.n_steps == 3
 
 
 def test_importances_are_means_in_units_of_the_first():

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.explorer import ASSETS, embedded, page, plain_schedule
+from forgetless.explorer import ASSETS
 
 EXPORTED = json.loads(Path(__file__).with_name("exported.json").read_text(encoding="utf-8"))
 """Code that the page writes, by the state in its address; the browser's tests compare it with the page."""
+
+TASKS = fl.theory.constructions.two_tasks(0.7)
 
 
 def parts(text):
@@ -28,13 +30,16 @@ def parts(text):
     return policy, json.loads(scripts[0].text), next(tree.iter("style")).text, scripts[1].text
 
 
-def data_of(*arguments, tmp_path, **options):
-    path = fl.explore(*arguments, out=tmp_path / "page.html", show=False, **options)
-    return parts(path.read_text(encoding="utf-8"))[1]
+def page_of(tmp_path, *arguments, **options):
+    return fl.explore(*arguments, out=tmp_path / "page.html", show=False, **options).read_text(encoding="utf-8")
 
 
-def test_the_page_is_one_small_file_that_asks_for_nothing():
-    text = page({})
+def data_of(*arguments, **options):
+    return parts(page_of(*arguments, **options))[1]
+
+
+def test_the_page_is_one_small_file_that_asks_for_nothing(tmp_path):
+    text = page_of(tmp_path)
     assert len(text.encode()) <= 200_000
     assert not re.search(r"""(src|href)\s*=\s*["'](?!data:)""", text)
     assert not re.search(r"https?://(?!www\.w3\.org/)", text)
@@ -52,9 +57,10 @@ def test_the_page_is_one_small_file_that_asks_for_nothing():
     "words", ["</script><script>alert(1)</script>", "<!--", "]]>", "{{script}}", "\u2028", "\ud800", "&lt;"]
 )
 def test_no_words_end_the_element_they_stand_in(words, tmp_path):
-    tasks = fl.theory.constructions.two_tasks(1.0)
-    assert data_of(tasks, k=5, source=words, tmp_path=tmp_path)["source"] == words
-    assert not set("<>&") & set(embedded({"label": words}))
+    text = page_of(tmp_path, TASKS, k=5, source=words)
+    assert parts(text)[1]["source"] == words
+    inside = text.split('<script id="data" type="application/json">')[1].split("</script>")[0]
+    assert not set("<>&") & set(inside)
 
 
 @pytest.mark.parametrize(("rows", "d"), [(3, 5), (9, 4), (3000, 4), (2, 200)])
@@ -64,7 +70,7 @@ def test_tasks_in_the_page_have_the_same_losses(rows, d, tmp_path):
     w = rng.standard_normal(d)
     pairs = [(X := rng.standard_normal((rows, d)), X @ w + 0.2 * rng.standard_normal(rows)) for _ in range(4)]
     tasks = fl.TaskCollection(pairs)
-    plain = data_of(tasks, k=12, tmp_path=tmp_path)["tasks"]
+    plain = data_of(tmp_path, tasks, k=12)["tasks"]
     assert plain["d"] <= 60
     again = fl.TaskCollection([(np.reshape(task["X"], (-1, plain["d"])), task["y"]) for task in plain["tasks"]])
     floor = np.mean([task["floor"] for task in plain["tasks"]])
@@ -101,27 +107,25 @@ def filter_of(plain, k, radius):
         fl.GradientDescent(np.arange(1, 8), 0.05),
     ],
 )
-def test_schedules_in_the_page_are_the_same_filters(schedule):
-    k, radius = 7, 2.0
-    found, want = filter_of(plain_schedule(schedule, k, radius), k, radius), fl.schedules.resolve(schedule, k, radius)
+def test_schedules_in_the_page_are_the_same_filters(schedule, tmp_path):
+    state = data_of(tmp_path, TASKS, schedule, 7)["state"]
+    found, want = filter_of(state, 7, TASKS.radius), fl.schedules.resolve(schedule, 7, TASKS.radius)
     for xi in (0.01, 0.4, 3.9):
         np.testing.assert_allclose(
-            np.broadcast_to(found.table(xi), (k,)), np.broadcast_to(want.table(xi), (k,)), rtol=1e-12
+            np.broadcast_to(found.table(xi), (7,)), np.broadcast_to(want.table(xi), (7,)), rtol=1e-12
         )
 
 
 def test_it_is_written_and_opened(tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
-    tasks = fl.theory.constructions.two_tasks(0.7)
-    path = fl.explore(tasks, fl.Ridge(np.ones(30)), out=tmp_path / "mine.html")
+    path = fl.explore(TASKS, fl.Ridge(np.ones(30)), out=tmp_path / "mine.html")
     assert opened == [path.as_uri()]
     assert parts(path.read_text(encoding="utf-8"))[1]["state"]["k"] == 30
     assert fl.explore(k=40).suffix == ".html"
     assert len(opened) == 2
 
 
-TASKS = fl.theory.constructions.two_tasks(0.7)
 RNG = np.random.default_rng(0)
 WIDE = fl.TaskCollection([(X := RNG.standard_normal((30, 90)), X @ np.ones(90)) for _ in range(4)])
 MANY = fl.TaskCollection([(X := RNG.standard_normal((50, 50)), X @ np.ones(50)) for _ in range(110)])

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -117,54 +118,24 @@ def test_rows_that_wait_are_stored_as_learned(tmp_path):
     np.testing.assert_array_equal(fl.load(tmp_path / "m").coef_, model.coef_)
 
 
-@pytest.mark.parametrize("tries", [150, pytest.param(10_000, marks=pytest.mark.long)])
-def test_damaged_files_raise_or_load_the_same(stored, tmp_path, tries, campaign):
-    rng = np.random.default_rng(seed_for(tries))
-    counts = {"rejected": 0, "loaded the same": 0}
-    path = tmp_path / "m"
-    names = list(stored)
-    for number in range(tries):
-        content = stored[names[number % len(names)]]
-        path.write_bytes(content)
-        original = fl.load(path)
-        broken = bytearray(content)
-        for _ in range(int(rng.integers(1, 4))):
-            broken[int(rng.integers(len(broken)))] ^= 1 << int(rng.integers(8))
-        if number % 10 == 9:
-            broken = broken[: int(rng.integers(len(broken)))]
-        path.write_bytes(broken)
+@np.errstate(all="ignore")
+def outcome_of(path):
+    """Load a model and use it; return the outcome. Any other exception is a defect."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         try:
             model = fl.load(path)
         except FileError:
-            counts["rejected"] += 1
-            continue
-        np.testing.assert_array_equal(model.coef_, original.coef_)
-        assert repr(model) == repr(original)
-        counts["loaded the same"] += 1
-    assert counts["rejected"] > 0.9 * tries
-    campaign(f"seed {SEED}: {tries} damaged model files: {counts}, 0 loaded otherwise")
-
-
-def outcome_of(path):
-    """Load a model and use it; return the outcome. Any other exception is a defect."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model = fl.load(path)
-    except FileError:
-        return "rejected"
-    X, y = tasks(1)[0]
-    try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            before = model.coef_.copy()
+            return "rejected"
+        X, y = tasks(1)[0]
+        before = model.coef_.copy()
+        try:
             assert len(model.predict(X)) == 4
             model.partial_fit(X, *labelled(model, y)[:1])
-    # Weights of 1e300, say, or 2⁴⁰ tasks, for which a schedule does not fit into memory; nothing has changed.
-    except (ValueError, ArithmeticError, MemoryError, ConvergenceError):
-        with np.errstate(all="ignore"):
+        # Weights of 1e300, say, or 2⁴⁰ tasks, for which a schedule does not fit into memory; nothing has changed.
+        except (ValueError, ArithmeticError, MemoryError, ConvergenceError):
             np.testing.assert_array_equal(model.coef_, before)
-        return "loaded, then learning rejected"
+            return "loaded, then learning rejected"
     return "loaded and learned"
 
 
@@ -187,7 +158,7 @@ def distortions(array):
 @pytest.mark.parametrize("tries", [150, pytest.param(10_000, marks=pytest.mark.long)])
 def test_forged_arrays_with_a_valid_checksum_do_no_harm(stored, tmp_path, tries, campaign):
     rng = np.random.default_rng(seed_for(tries))
-    counts = {}
+    counts = Counter()
     path = tmp_path / "m"
     names = list(stored)
     for number in range(tries):
@@ -203,10 +174,9 @@ def test_forged_arrays_with_a_valid_checksum_do_no_harm(stored, tmp_path, tries,
             else:
                 arrays[name] = choice[at]
         write(path, kind, header, arrays)
-        outcome = outcome_of(path)
-        counts[outcome] = counts.get(outcome, 0) + 1
+        counts[outcome_of(path)] += 1
     assert counts["rejected"] > tries / 3
-    campaign(f"seed {SEED}: {tries} forged model files: {counts}, 0 crashes")
+    campaign(f"seed {SEED}: {tries} forged model files: {dict(counts)}, 0 crashes")
 
 
 def without(state, *path):

@@ -26,9 +26,10 @@ class Residual(nn.Module):
 class Layers(nn.Module):
     """Linear layers on (batch, time, features) and on (batch, features), one of them without bias."""
 
-    def __init__(self):
+    def __init__(self, width=4):
         super().__init__()
-        self.embed, self.mix, self.head = nn.Linear(3, 4), nn.Linear(4, 4, bias=False), nn.Linear(4, 3)
+        self.embed, self.mix = nn.Linear(3, width), nn.Linear(width, width, bias=False)
+        self.head = nn.Linear(width, 3)
 
     def forward(self, x):
         return self.head(self.mix(torch.tanh(self.embed(x))).cumsum(1).relu_().mean(1))
@@ -37,9 +38,9 @@ class Layers(nn.Module):
 class Twice(nn.Module):
     """A layer used twice, whose two gradients add up before they are squared."""
 
-    def __init__(self):
+    def __init__(self, width=5):
         super().__init__()
-        self.layer, self.head = nn.Linear(5, 5), nn.Linear(5, 3)
+        self.layer, self.head = nn.Linear(width, width), nn.Linear(width, 3)
 
     def forward(self, x):
         return self.head(torch.tanh(self.layer(torch.tanh(self.layer(x)))))
@@ -70,15 +71,15 @@ class Control(Twice):
         return super().forward(x) if bool((x.abs() < 1e9).all()) else x
 
 
-MODELS = {  # builder, shape of a sample, how it is done
-    "mlp": (lambda: mlp(1, (5, 7, 4, 3)), (5,), "layers"),
-    "one layer": (lambda: nn.Linear(5, 3), (5,), "layers"),
-    "sequences": (Layers, (6, 3), "layers"),
-    "residual": (Residual, (2, 6, 6), "vmap"),
-    "twice": (Twice, (5,), "vmap"),
-    "borrowed": (Borrowed, (5,), "vmap"),
-    "own": (Own, (5,), "vmap"),
-    "control": (Control, (5,), "loop"),
+MODELS = {  # builder and shape of a sample
+    "mlp": (lambda: mlp(1, (5, 7, 4, 3)), (5,)),
+    "one layer": (lambda: nn.Linear(5, 3), (5,)),
+    "sequences": (Layers, (6, 3)),
+    "residual": (Residual, (2, 6, 6)),
+    "twice": (Twice, (5,)),
+    "borrowed": (Borrowed, (5,)),
+    "own": (Own, (5,)),
+    "control": (Control, (5,)),
 }
 
 
