@@ -59,6 +59,8 @@ CASES = [
             lambda tasks: fl.optimal_schedule(tasks, 3),
         )
     ),
+    (lambda: fl.expect(TASKS, 1.0, 3, ordering=fl.WithoutReplacement()), ValueError, "RandomReshuffling"),
+    (lambda: fl.loss_gradient(TASKS, fl.Ridge(1.0), 3, objective="drift"), ValueError, "objective must be"),
     (lambda: fl.expect(TASKS, "minmax", 3), ValueError, r"no schedule 'minmax'; did you mean 'minimax'\?"),
     (lambda: fl.expect(TASKS, 1.0, 3, ordering="cyclc"), ValueError, r"did you mean 'cyclic'\? got 'cyclc'"),
     (lambda: fl.expect(TASKS, 1.0, 3, metrics="averge_loss"), ValueError, r"did you mean 'average_loss'\? got 'averge"),

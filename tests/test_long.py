@@ -5,7 +5,7 @@ import pytest
 
 import forgetless as fl
 from support import literal
-from support.agreement import METRICS, agree, check_against_literal, enumerate_all, last
+from support.agreement import METRICS, agree, check_against_literal, expected
 from support.collections import random_pairs
 
 pytestmark = pytest.mark.long
@@ -50,9 +50,9 @@ def test_expectation(number):
     slack = 1e-13 * float(fl.metrics.average_loss(tasks, start))
     tasks = tasks.shifted(start)
     found = fl.expect(tasks, filter_, 4, ordering=fl.WithReplacement(p), metrics=METRICS)
-    expected = enumerate_all(pairs, filter_, literal.all_orderings(tasks.n_tasks, 4, p), start)
-    agree(last(found), expected, rel=1e-8, slack=slack)
+    truth = expected(pairs, filter_, literal.all_orderings(tasks.n_tasks, 4, p), start)
+    agree(found, truth, METRICS, rel=1e-8, slack=slack)
     k = min(4, tasks.n_tasks)
     found = fl.expect(tasks, filter_[:k], k, ordering=fl.WithoutReplacement(), metrics=METRICS)
     orders = literal.all_orderings(tasks.n_tasks, k, replacement=False)
-    agree(last(found), enumerate_all(pairs, filter_, orders, start), rel=1e-8, slack=slack)
+    agree(found, expected(pairs, filter_, orders, start), METRICS, rel=1e-8, slack=slack)

@@ -8,26 +8,38 @@ from support.collections import random_pairs
 
 
 @pytest.mark.parametrize("objective", ["average_loss", "worst_case"])
-@pytest.mark.parametrize("realizable", [True, False])
-@pytest.mark.parametrize("probabilities", [None, [0.6, 0.3, 0.1]])
-def test_gradient_equals_finite_differences(objective, realizable, probabilities, rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4, rows=(1, 6), realizable=realizable, targets=2))
-    ordering = fl.WithReplacement(probabilities)
-    coefficients = rng.uniform(0.2, 3.0, 6)
-    tasks = tasks.shifted(rng.standard_normal((4, 2)))
+@pytest.mark.parametrize("options", [{}, {"noise": 0.3, "walk": 0.2}], ids=["fixed labels", "noise and walk"])
+@pytest.mark.parametrize(
+    "ordering",
+    [fl.WithReplacement(), fl.WithReplacement([0.6, 0.3, 0.1]), fl.RandomReshuffling(), fl.Cyclic()],
+    ids=repr,
+)
+def test_gradients_equal_differences(objective, options, ordering, rng):
+    """Of labels that no weights fit, in two targets."""
+    pairs = random_pairs(rng, M=3, d=4, rows=(1, 6), realizable=False, targets=2)
+    tasks = fl.TaskCollection(pairs, **options).shifted(rng.standard_normal((4, 2)))
+    coefficients = rng.uniform(0.2, 3.0, 5)
 
     def loss(values):
         if objective == "worst_case":
-            return fl.worst_case(tasks, fl.Ridge(values), 6, ordering=ordering).worst_case[0]
-        return fl.expect(tasks, fl.Ridge(values), 6, ordering=ordering).average_loss[0]
+            return fl.worst_case(tasks, fl.Ridge(values), 5, ordering=ordering).worst_case[0]
+        return fl.expect(tasks, fl.Ridge(values), 5, ordering=ordering).average_loss[0]
 
-    found = fl.loss_gradient(tasks, fl.Ridge(coefficients), 6, ordering=ordering, objective=objective)
-    assert found.loss == pytest.approx(loss(coefficients), rel=1e-12)
-    for t in range(6):
-        h = 1e-5 * coefficients[t]
-        change = np.eye(6)[t] * h
-        difference = (loss(coefficients + change) - loss(coefficients - change)) / (2 * h)
+    found = fl.loss_gradient(tasks, fl.Ridge(coefficients), 5, ordering=ordering, objective=objective)
+    assert found.loss == pytest.approx(loss(coefficients), rel=1e-11)
+    for t in range(5):
+        change = 1e-5 * coefficients[t] * np.eye(5)[t]
+        difference = (loss(coefficients + change) - loss(coefficients - change)) / (2 * change[t])
         assert found.coefficient[t] == pytest.approx(difference, rel=1e-6, abs=1e-9 * found.loss)
+
+
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.RandomReshuffling(), fl.Cyclic()], ids=repr)
+def test_the_worst_teacher_under_noise_and_walks(ordering, rng):
+    pairs, options = random_pairs(rng, M=3, d=4, rows=(1, 2)), {"noise": 0.3, "walk": 0.2}
+    worst = fl.worst_case(fl.TaskCollection(pairs, **options), 0.7, 5, ordering=ordering)
+    taught = fl.TaskCollection([(X, X @ worst.teacher[0]) for X, _ in pairs], **options)
+    exact = fl.expect(taught, 0.7, 5, ordering=ordering).average_loss[0]
+    assert worst.worst_case[0] == pytest.approx(exact, rel=1e-11)
 
 
 def test_gradient_of_an_unregularized_step(rng):

@@ -79,26 +79,19 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
             np.testing.assert_array_equal(getattr(other, name), value)
 
 
-def test_what_long_calls_will_take_is_said_beforehand(rng, monkeypatch):
-    from forgetless.lab import chain
-
-    monkeypatch.setattr(chain, "_PATIENCE", 1e-3)
-    tasks = fl.TaskCollection(random_pairs(rng, M=4, d=3))
-    with pytest.warns(UserWarning, match=r"200 steps of moments in 4 coordinates for each of 4 tasks will take some"):
-        fl.expect(tasks, "increasing", 200, metrics="drift")
-    with pytest.warns(UserWarning, match="use simulate"):
-        fl.expect(tasks, "increasing", 5000)
-
-
-def test_the_time_that_is_said_is_that_of_large_problems(rng):
-    """A span of 2,000 features, and all metrics of 1,000 tasks, by the estimate alone."""
-    from forgetless.lab import chain
-    from forgetless.lab.coordinates import Coordinates
-    from forgetless.lab.problem import Problem
-
-    wide = fl.TaskCollection([(rng.standard_normal((40, 200)), np.zeros(40)) for _ in range(5)])
-    many = fl.TaskCollection([(rng.standard_normal((1, 20)), np.zeros(1)) for _ in range(1000)])
-    for tasks, path, low, high in ((wide, False, 4 * 200 * 200**2, 6 * 200**3), (many, True, 1e9, 3e9)):
-        problem = Problem.of(tasks, 1.0, 100, None, "last")
-        run = chain.Run(Coordinates(tasks, affine=path), problem, path)
-        assert low < chain.work_of(problem, run.size, path) < high
+@pytest.mark.parametrize(
+    ("shape", "options", "said"),
+    [
+        ((5, 40, 200), {"k": 10**4}, r"in 200 coordinates will take some 64 seconds here; use simulate"),
+        (
+            (1000, 1, 20),
+            {"k": 200, "metrics": "drift"},
+            r"for each of 1,000 tasks .* 79 seconds here; average_loss alone",
+        ),
+    ],
+)
+def test_what_long_calls_will_take_is_said_beforehand(shape, options, said, rng):
+    """The warning is an error here, so that the call ends with it."""
+    tasks = fl.TaskCollection([(X, np.zeros(len(X))) for X in rng.standard_normal(shape)])
+    with pytest.raises(UserWarning, match=said):
+        fl.expect(tasks, fl.schedules.increasing(), **options)

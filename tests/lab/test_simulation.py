@@ -138,20 +138,6 @@ def test_metrics_per_task(rng):
     assert "task_drift" not in trace.to_frame().columns
 
 
-def test_public_metrics_agree_with_their_definitions(rng):
-    for targets in (None, 2):
-        pairs = random_pairs(rng, targets=targets, realizable=False)
-        tasks, order = fl.TaskCollection(pairs), np.array([0, 2, 2, 1, 0])
-        path = rng.standard_normal((5, *tasks.teacher().shape))
-        expected = literal.metrics(pairs, order, path)
-        assert fl.metrics.average_loss(tasks, path[-1]) == pytest.approx(expected["average_loss"])
-        assert fl.metrics.seen_loss(tasks, path[-1], order) == pytest.approx(expected["seen_loss"])
-        assert fl.metrics.forgetting(tasks, path, order) == pytest.approx(expected["forgetting"])
-        assert fl.metrics.drift(tasks, path, order) == pytest.approx(expected["drift"])
-        assert fl.metrics.task_losses(tasks, path).shape == (5, 4)
-        assert fl.metrics.seen_loss(tasks, path, order).shape == (5,)
-
-
 def test_small_drift_is_not_drowned_by_rounding():
     """With λ = 1e12 the outputs move by 1e-12 of their size; the naive |a|² − 2ab + |b|² would lose all digits."""
     rng = np.random.default_rng(0)
@@ -167,18 +153,6 @@ def test_small_drift_is_not_drowned_by_rounding():
     forgetting = -np.mean([(pairs[m][0] @ moved[t]) @ pairs[m][1] for t, m in enumerate(order)])
     assert trace.drift[0, 0] == pytest.approx(drift, rel=1e-6)
     assert trace.forgetting[0, 0] == pytest.approx(forgetting, rel=1e-6)
-
-
-def test_degenerate_collections():
-    zero = fl.TaskCollection([(np.zeros((2, 3)), [1.0, 1.0]), (np.zeros((0, 3)), [])])
-    trace = fl.simulate(zero, fl.schedules.increasing(), 5, n_trials=2)
-    assert (trace.average_loss == 0.5).all()
-    assert (trace.drift == 0).all()
-    mixed = fl.TaskCollection([(np.zeros((0, 2)), []), ([[1.0, 1.0]], [2.0])])
-    trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, record="last", metrics="weights")
-    np.testing.assert_allclose(trace.weights[0, 0], [1.0, 1.0])
-    single = fl.simulate(mixed[1:], fl.Ridge(1.0), 1)
-    assert single.average_loss.shape == (1, 1)
 
 
 def test_without_numba_the_same_functions_run(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 import forgetless as fl
 from support import many_digits
-from support.weak import affine_step, collection, filter_for
+from support.weak import collection, filter_for
 
 
 @pytest.mark.parametrize("ordering", [fl.Cyclic(), fl.WithReplacement(), fl.RandomReshuffling()], ids=repr)
@@ -16,23 +16,10 @@ def test_errors_are_finite_where_the_start_solves_a_task(ordering):
     assert all(0.0 <= error < 1e-10 for error in found.errors.values())
 
 
-def worst_of(filter_, pairs, k):
-    """The worst loss after k uniform draws, from the form carried backwards."""
-    d, share = pairs[0][0].shape[1], mpmath.mpf(1) / len(pairs)
-    V = many_digits.matrix(np.zeros((d, d)))
-    for X, _ in pairs:
-        A = many_digits.matrix(X)
-        V = many_digits.plus(V, many_digits.times(many_digits.transposed(A), A), share)
-    for t in reversed(range(k)):
-        new = many_digits.matrix(np.zeros((d, d)))
-        for X, y in pairs:
-            A = [row[:d] for row in affine_step(filter_[t], X, y)[:d]]
-            new = many_digits.plus(new, many_digits.times(many_digits.times(many_digits.transposed(A), V), A), share)
-        V = new
-    return max(mpmath.eigsy(mpmath.matrix(V), eigvals_only=True)) / 2
-
-
-def check_worst_case(number):
+@pytest.mark.parametrize(
+    "number", [*range(30), *(pytest.param(each, marks=pytest.mark.long) for each in range(1000, 1600))]
+)
+def test_worst_cases_state_their_error(number):
     """A direction of 1e-9 that is hardly learned, and one that decays."""
     rng = np.random.default_rng([47, number])
     pairs, _ = collection(rng)
@@ -41,23 +28,10 @@ def check_worst_case(number):
     if tasks.ranks.tolist() != [len(X) for X, _ in pairs]:
         return
     filter_ = filter_for(rng, pairs, k)
-    with mpmath.workdps(many_digits.DIGITS):
-        truth = worst_of(filter_, pairs, k)
+    truth = many_digits.worst_loss(pairs, filter_, k)
     found = fl.worst_case(tasks, filter_, k)
     loss, error = found.worst_case[0], found.errors["worst_case"]
     assert error >= 1 or abs(loss - truth) <= error * max(loss, truth) + 1e-300, (number, loss, truth, error)
-
-
-@pytest.mark.parametrize("number", range(30))
-def test_worst_cases_state_their_error(number):
-    check_worst_case(number)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("batch", range(10))
-def test_worst_cases_state_their_error_campaign(batch):
-    for number in range(1000 + 60 * batch, 1060 + 60 * batch):
-        check_worst_case(number)
 
 
 @pytest.mark.parametrize("k", [60_000, 10**6])

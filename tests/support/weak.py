@@ -2,11 +2,10 @@
 
 import itertools
 
-import mpmath
 import numpy as np
 
 import forgetless as fl
-from support import literal, many_digits
+from support import literal
 
 
 def collection(rng):
@@ -54,26 +53,3 @@ def agrees(found, name, truth):
     """Whether one value is within its stated error of the truth; an error of 1 claims nothing."""
     value, error = float(found.values[name][-1]), found.errors[name]
     return error >= 1 or abs(value - truth) <= error * max(abs(value), abs(truth))
-
-
-def affine_step(filter_, X, y):
-    """The step on one task as a matrix on (w, 1)."""
-    d = X.shape[1]
-    step = many_digits.step_of(filter_, many_digits.matrix(X), many_digits.matrix([[x] for x in y]))
-    offset = step(many_digits.matrix(np.zeros((d, 1))))
-    columns = [many_digits.plus(step(many_digits.matrix(np.eye(d)[:, [i]])), offset, -1) for i in range(d)]
-    linear = [[columns[j][i][0] for j in range(d)] for i in range(d)]
-    return [[*row, shift[0]] for row, shift in zip(linear, offset, strict=True)] + many_digits.matrix(
-        [[0.0] * d + [1.0]]
-    )
-
-
-def linear_step(filter_, pairs, t, d):
-    return [[row[:d] for row in affine_step(filter_[t], X, y)[:d]] for X, y in pairs]
-
-
-def mean_step(filter_, pairs, t, d):
-    mean = many_digits.matrix(np.zeros((d, d)))
-    for A in linear_step(filter_, pairs, t, d):
-        mean = many_digits.plus(mean, A, mpmath.mpf(1) / len(pairs))
-    return mean

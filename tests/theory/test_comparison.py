@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from support.campaigns import some_of
 from support.collections import random_pairs
 
 s = fl.schedules
@@ -67,11 +68,6 @@ TRIVIAL = {"trivial", "trivial, seen tasks", "trivial, next task"}
 COMPUTED = {"computed", "computed, seen tasks", "computed, next task"}
 
 ORACLE = {"oracle", "oracle, next task"}  # for η below 1
-
-
-def some_of(n, few):
-    """Return batches, of which ``few`` are for every run and the others for long ones."""
-    return [*range(few), *(pytest.param(batch, marks=pytest.mark.long) for batch in range(few, n))]
 
 
 @pytest.mark.parametrize("batch", some_of(25, 1))

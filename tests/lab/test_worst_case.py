@@ -1,70 +1,56 @@
 """Worst cases over all teachers, against brute force."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import forgetless as fl
-from support import literal
+from support.agreement import LAWS
 from support.collections import random_pairs
 
 
-def brute_force(pairs, filter_, orders):
-    """½λ_max of E[Πᵀ H Π] with the product Π of the literal d × d maps of every order."""
+def brute_force(pairs, filter_, orders, average):
+    """½λ_max of E[Πᵀ H Π] with the product Π of the literal d × d maps of every order, or an average of products."""
     d = pairs[0][0].shape[1]
     H = sum(X.T @ X for X, _ in pairs) / len(pairs)
     V = np.zeros((d, d))
     for order, probability in orders:
-        product = np.eye(d)
+        products = [np.eye(d)]
         for t, m in enumerate(order):
             xi, vectors = np.linalg.eigh(pairs[m][0].T @ pairs[m][0])
             share = filter_[t].factors(np.where(xi > 1e-12, xi, 0))
-            product = (np.eye(d) - (vectors * share) @ vectors.T) @ product
+            products.append((np.eye(d) - (vectors * share) @ vectors.T) @ products[-1])
+        product = products[-1]
+        if average is not None:
+            product = np.average(products[1:], axis=0, weights=np.arange(1.0, len(order) + 1) ** average)
         V += probability * product.T @ H @ product
     return 0.5 * np.linalg.eigvalsh(V)[-1]
 
 
-LAWS = {
-    "uniform": (fl.WithReplacement(), 4, lambda: literal.all_orderings(3, 4)),
-    "given": (fl.WithReplacement([0.5, 0.1, 0.4]), 4, lambda: literal.all_orderings(3, 4, [0.5, 0.1, 0.4])),
-    "part of an epoch": (fl.WithoutReplacement(), 2, lambda: literal.all_orderings(3, 2, replacement=False)),
-    "an epoch": (fl.WithoutReplacement(), 3, lambda: literal.all_orderings(3, 3, replacement=False)),
-    "epochs": (
-        fl.RandomReshuffling(),
-        5,
-        lambda: [((*a, *b)[:5], 1 / 36) for a, b in itertools.product(itertools.permutations(range(3)), repeat=2)],
-    ),
-    "cyclic": (fl.Cyclic(), 5, lambda: [((0, 1, 2, 0, 1), 1.0)]),
-    "sequence": (fl.FixedOrder([2, 2, 0, 1]), 4, lambda: [((2, 2, 0, 1), 1.0)]),
-}
-
-
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("kind", ["plain", "rank-deficient", "wide"])
-def test_worst_case_equals_brute_force_and_is_attained(law, kind, rng):
-    shapes = {"plain": {}, "rank-deficient": {"rows": (3, 5), "rank": 2}, "wide": {"d": 25}}
-    pairs = random_pairs(rng, M=3, realizable=False, **shapes[kind])
-    ordering, k, orders = LAWS[law]
-    filter_ = fl.Ridge(rng.uniform(0.05, 2.0, k))
-    found = fl.worst_case(fl.TaskCollection(pairs), filter_, k, ordering=ordering)
-    assert found.worst_case[0] == pytest.approx(brute_force(pairs, filter_, orders()), rel=1e-11)
+@pytest.mark.parametrize("kind", ["plain", "rank-deficient", "wide", "unregularized"])
+@pytest.mark.parametrize("average", [None, 0, 2])
+def test_worst_case_equals_brute_force_and_is_attained(law, kind, average, rng):
+    shapes = {"rank-deficient": {"rows": (3, 5), "rank": 2}, "wide": {"d": 25}}
+    pairs, law = random_pairs(rng, M=3, realizable=False, **shapes.get(kind, {})), LAWS[law]
+    filter_ = fl.Projection() if kind == "unregularized" else fl.Ridge(rng.uniform(0.05, 2.0, law.k))
+    options = {"ordering": law.ordering, "average": average}
+    found = fl.worst_case(fl.TaskCollection(pairs), filter_, law.k, **options)
+    truth = brute_force(pairs, filter_, law.orders(law.k), average)
+    assert found.worst_case[0] == pytest.approx(truth, rel=1e-10)
     assert np.linalg.norm(found.teacher[0]) == pytest.approx(1.0, rel=1e-13)
     taught = fl.TaskCollection([(X, X @ found.teacher[0]) for X, _ in pairs])
-    attained = fl.expect(taught, filter_, k, ordering=ordering)
-    assert attained.average_loss[0] == pytest.approx(found.worst_case[0], rel=1e-11)
+    attained = fl.expect(taught, filter_, law.k, **options)
+    assert attained.average_loss[0] == pytest.approx(found.worst_case[0], rel=1e-10)
 
 
 @pytest.mark.parametrize("k", [5, 3000])
 def test_the_whole_curve_of_a_fixed_filter(k, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=6, rows=(1, 2)))
-    steps = [0, 1, 2, 4, k]
-    curve = fl.worst_case(tasks, fl.Ridge(0.4), k, record=steps)
-    assert curve.worst_case.shape == (5,)
+    curve = fl.worst_case(tasks, fl.Ridge(0.4), k, record=[0, 1, 2, 4, k])
     assert curve.teacher.shape == (5, 6)
-    for i, step in enumerate(steps[1:], start=1):
+    for step, value in zip(curve.steps[1:], curve.worst_case[1:], strict=True):
         single = fl.worst_case(tasks, fl.Ridge(np.full(step, 0.4)), step)
-        assert curve.worst_case[i] == pytest.approx(single.worst_case[0], rel=1e-9)
+        assert value == pytest.approx(single.worst_case[0], rel=1e-9)
     assert curve.worst_case[0] == pytest.approx(0.5 * np.linalg.eigvalsh(sum(t.X.T @ t.X for t in tasks) / 5)[-1])
 
 

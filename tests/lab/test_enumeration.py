@@ -1,0 +1,99 @@
+"""Exact expectations against enumeration of every order, with Gaussian algebra for noise and walks."""
+
+import numpy as np
+import pytest
+
+import forgetless as fl
+from forgetless.schedules import resolve
+from support import literal
+from support.agreement import LAWS, METRICS, NAMES, agree, expected, expected_on
+from support.collections import FAMILIES, random_pairs
+from support.registry import SCHEDULES, name
+
+
+def problem(rng, k, **options):
+    """Three tasks seen from a random start, and strengths of k steps."""
+    pairs = random_pairs(rng, **{**options, "M": 3})
+    start = rng.standard_normal((pairs[0][0].shape[1], *pairs[0][1].shape[1:]))
+    return pairs, start, fl.TaskCollection(pairs).shifted(start), fl.Ridge(rng.uniform(0.05, 2.0, k))
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
+def test_every_schedule(schedule, rng):
+    pairs = random_pairs(rng, M=2, rows=(1, 3), realizable=False)
+    tasks, k = fl.TaskCollection(pairs), 6
+    found = fl.expect(tasks, schedule, k, metrics=METRICS)
+    filter_ = resolve(schedule, k, tasks.radius)
+    agree(found, expected(pairs, filter_, literal.all_orderings(2, k), np.zeros(6)), METRICS, rel=1e-10)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("law", LAWS)
+def test_every_metric(family, law, rng):
+    """Also the loss on the next task, and on tasks that are not learned, in and outside the span of those that are."""
+    law, options = LAWS[law], FAMILIES[family]
+    pairs, start, tasks, filter_ = problem(rng, law.k, **options)
+    others = random_pairs(rng, **{**options, "rows": (2, 16), "realizable": False})
+    given = fl.metrics.loss_on(fl.TaskCollection(others).shifted(start))
+    ending = law is LAWS["an epoch"]  # after which there is no next task
+    names = (*NAMES, given, *([] if ending else ["next_loss"]))
+    found = fl.expect(tasks, filter_, law.k, ordering=law.ordering, metrics=names)
+    agree(found, expected(pairs, filter_, law.orders(law.k), start), rel=1e-10)
+    truth = expected_on(lambda order: (order, others), pairs, filter_, law.orders(law.k), start)
+    assert found.values["loss_on"][0] == pytest.approx(truth, rel=1e-11)
+    if not ending:
+        longer, last = law.orders(law.k + 1), lambda order: (order[:-1], [pairs[order[-1]]])
+        truth = expected_on(last, pairs, filter_, longer, start)
+        assert found.next_loss[0] == pytest.approx(truth, rel=1e-10)
+        assert found.errors["next_loss"] < 1e-8
+
+
+@pytest.mark.parametrize("options", [{}, {"targets": 2}, {"targets": 2, "realizable": False}], ids=str)
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("r", [0, 1, 1.5, 2])
+def test_averages_of_iterates(r, law, options, rng):
+    """All metrics along single orders, the loss in expectation."""
+    law = LAWS[law]
+    pairs, start, tasks, filter_ = problem(rng, law.k, **options)
+    names = METRICS if isinstance(law.ordering, fl.Cyclic | fl.FixedOrder) else ("average_loss",)
+    found = fl.expect(tasks, filter_, law.k, ordering=law.ordering, average=r, metrics=names)
+    agree(found, expected(pairs, filter_, law.orders(law.k), start, average=r), names, rel=1e-10)
+    both = [fl.expect(tasks, filter_, law.k, ordering=law.ordering, average=each, record=[0, 1]) for each in (r, None)]
+    np.testing.assert_allclose(both[0].average_loss, both[1].average_loss, rtol=1e-12)
+
+
+DISTURBED = [
+    {"d": 3, "rows": (1, 2)},
+    {"d": 3, "rows": (2, 4), "realizable": False},
+    {"d": 3, "rows": (1, 2), "targets": 2, "realizable": False},
+    {"d": 7, "rows": (1, 2)},  # features outside the span of all rows
+    {"d": 4, "rows": (2, 3), "rank": 1},
+]
+
+
+@pytest.mark.parametrize("options", DISTURBED, ids=str)
+@pytest.mark.parametrize(("noise", "walk"), [(0.3, 0.0), (0.0, 0.4), (0.5, 0.2)])
+@pytest.mark.parametrize("law", ["uniform", "draws"])
+def test_noise_and_walks(options, noise, walk, law, rng):
+    law, k = LAWS[law], 3
+    pairs, start, tasks, _ = problem(rng, k, **options)
+    filters = [fl.Ridge(rng.uniform(0.1, 2.0, k)), fl.GradientDescent(2, 0.3 / tasks.radius**2), fl.Projection()]
+    filter_, moved = filters[int(rng.integers(3))], fl.TaskCollection(pairs, noise=noise, walk=walk).shifted(start)
+    names = [each for each in NAMES if not (walk and "drift" in each)]  # which a moving teacher does not have
+    found = fl.expect(moved, filter_, k, ordering=law.ordering, metrics=(*names, "next_loss"))
+    truth = expected(pairs, filter_, law.orders(k), start, noise=noise, walk=walk)
+    agree(found, truth, names, rel=1e-10)
+    chances = np.array(law.ordering.probabilities or [1 / 3] * 3)
+    assert found.next_loss[0] == pytest.approx(chances @ truth["task_losses"], rel=1e-10)
+    assert max(found.errors.values()) < 1e-8
+    alone = fl.expect(moved, filter_, k, ordering=law.ordering)
+    assert alone.average_loss[0] == pytest.approx(truth["average_loss"], rel=1e-11)
+
+
+def test_noise_and_walks_of_weak_tasks_far_from_their_joint_solution(rng):
+    """Where terms cancel around the joint solution, the state consists of outputs."""
+    pairs = [(np.array([[1, 0.7]]), np.array([1.0])), (np.array([[3e-5, -1e-4]]), np.array([1.0]))]
+    names, filter_ = ("average_loss", "seen_loss"), fl.Ridge(0.5)
+    found = fl.expect(fl.TaskCollection(pairs, noise=0.1, walk=0.3), filter_, 3, metrics=names)
+    truth = expected(pairs, filter_, literal.all_orderings(2, 3), np.zeros(2), noise=0.1, walk=0.3)
+    agree(found, truth, names, rel=1e-9)
