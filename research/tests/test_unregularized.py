@@ -7,6 +7,8 @@ import pytest
 
 from research.proofs import unregularized
 from research.proofs.unregularized import difference, positive_pieces, prove, tail_holds
+from support.campaigns import seed_for
+from support.one_filter import random_collection, right_side
 
 
 @pytest.mark.parametrize(("c", "start", "pieces"), [(Fraction(2, 3), 7, 11), (Fraction(63, 100), 161, 881)])
@@ -45,3 +47,37 @@ def test_positive_polynomials_are_told_from_others(rng):
         found = positive_pieces(p, Fraction(1, 2), Fraction(2)) > 0
         if abs(grid.min()) > 1e-6:
             assert found == (grid.min() > 0)
+
+
+@pytest.mark.parametrize("tries", [40, pytest.param(2000, marks=pytest.mark.long)])
+def test_every_inequality_of_the_proof_holds(tries):
+    """The budget, the jumps, the identity and A_k ≤ F_k(D) as matrices, with the true a_j."""
+    rng = np.random.default_rng([89, seed_for(tries)])
+    for _ in range(tries):
+        p, H = random_collection(rng)
+        kappa = float(rng.choice([1.0, rng.uniform(0.05, 1.9)]))
+        eye = np.eye(H.shape[1])
+        k = int(rng.choice([1, 2, 3, 5, 9, 17, 40]))
+        B = kappa * np.einsum("m,mij->ij", p, H)
+        D = eye - B
+
+        def jumped(A, p=p, K=eye - kappa * H):
+            return np.einsum("m,mij->ij", p, K @ A @ K)
+
+        A = [B]
+        for _ in range(k):
+            A.append(jumped(A[-1]))
+        assert smallest(eye / (2 - kappa) - sum(A)) > -1e-11
+        assert smallest(B @ (kappa * eye - B) - (jumped(eye) - D @ D)) > -1e-12
+        M = [jumped(A[j]) - D @ A[j] @ D for j in range(k)]
+        power = [np.linalg.matrix_power(D, n) for n in range(k + 1)]
+        parts = [power[k - 1 - j] @ M[j] @ power[k - 1 - j] for j in range(k)]
+        np.testing.assert_allclose(power[k] @ B @ power[k] + sum(parts), A[k], atol=1e-12)
+        a = [np.linalg.eigvalsh(each)[-1] for each in A]
+        x, U = np.linalg.eigh(D)
+        f = np.array([right_side(1 - each, kappa, k, [j * a[j] for j in range(k)]) / k for each in x])
+        assert smallest((U * f) @ U.T - A[k]) > -1e-11 * max(1.0, np.abs(f).max())
+
+
+def smallest(matrix):
+    return np.linalg.eigvalsh((matrix + matrix.T) / 2)[0]

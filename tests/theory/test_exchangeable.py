@@ -1,13 +1,12 @@
-"""Bounds for tasks in any exchangeable order: the exact minimax value, proofs in rationals, and counterexamples."""
+"""Bounds for tasks in any exchangeable order: the exact minimax value, and proofs in rationals."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import forgetless as fl
-from forgetless.theory import recursions
 from support.exchangeable import matrices, mean_forms, worst
 from support.filters import Flow
 
@@ -62,12 +61,10 @@ def test_no_collection_of_4000_exceeds_the_bound(rng):
 def test_the_table_of_constants(kappa, values):
     for k, value in zip((16, 64, 256, 1024), values, strict=True):
         shares = kappa(decay(k), np.arange(1, k + 1) / (k + 1))
-        assert k * recursions.next_task(shares) == pytest.approx(value, abs=2e-4)
+        assert next_bound(fl.Ridge(1 / shares - 1), k).constant == pytest.approx(value, abs=2e-4)
 
 
-def test_constants_of_schedules():
-    for schedule, value in ((s.increasing(), 1.1104), (s.increasing_budget(), 0.9914), (s.increasing(0.25), 0.5970)):
-        assert next_bound(schedule, 64).constant == pytest.approx(value, abs=2e-4)
+def test_constants_of_other_settings():
     assert next_bound(s.fixed(), 64).constant == pytest.approx(0.937, abs=1e-3)
     assert next_bound(fl.Projection(), 16).constant == pytest.approx(1.845, abs=1e-3)
     twice = next_bound(s.minimax(), 64, radius=2.0, distance=3.0)
@@ -76,26 +73,31 @@ def test_constants_of_schedules():
     assert with_replacement.constant == fl.upper_bound(s.increasing(), 64).constant
 
 
+def first_weight(shares, c, x, rounded=lambda v: v):
+    """Return v_{−1} of the recursion from c_k and x_k, by the formulas of the page."""
+    v, tail = max(c / x - 1 + x, 1), x
+    for t in range(len(shares) - 1, -1, -1):
+        step = shares[t] * v
+        needed = (v * tail - step + step * step) / (step + tail)
+        assert needed <= v
+        tail += step
+        v = rounded(max(needed, 1)) if t else needed
+    return v
+
+
 @pytest.mark.parametrize("k", [1, 7, 40])
 @pytest.mark.parametrize("scale", [None, Fraction(13, 3), Fraction(1, 4)])
 def test_every_inequality_holds_in_rationals(k, scale):
-    """From the same c_k and x_k the recursion in exact rationals, with its own formulas, ends at v_{−1} ≤ 1."""
+    """With the bound's own c_k and the best x_k the recursion in exact rationals ends at v_{−1} ≤ 1."""
     n = k + 1
     shares = [Fraction(n - t, n) for t in range(1, n)]
     if scale is not None:
         shares = [Fraction(n + 1 - t, n) / (Fraction(n + 1 - t, n) + scale) for t in range(1, n)]
-    c, x = map(Fraction, recursions._largest(np.array(shares, dtype=float)))
-    v, tail = c / x - 1 + x, x
-    for t in range(k - 1, -1, -1):
-        step = shares[t] * v
-        previous = (v * tail - step + step * step) / (step + tail)
-        previous = max(previous, Fraction(1)) if t else previous
-        chosen = Fraction(1) if t == 0 else previous
-        assert step * (chosen + 1 - step) - (v - chosen) * tail >= 0
-        assert chosen <= v
-        tail += step
-        v = previous.limit_denominator(10**30) + Fraction(1, 10**29) if t else previous
-    assert v <= 1
+    floats = np.array(shares, dtype=float)
+    c = 0.5 / next_bound(fl.Ridge(1 / floats - 1), k).value
+    found = minimize_scalar(lambda x: first_weight(floats, c, np.exp(x)), bounds=(-3, 2.2), options={"xatol": 1e-12})
+    up = lambda v: v.limit_denominator(10**30) + Fraction(1, 10**29)  # noqa: E731
+    assert first_weight(shares, Fraction(c), Fraction(float(np.exp(found.x))), up) <= 1
 
 
 def test_bounds_hold_on_random_collections(rng):
@@ -143,44 +145,10 @@ def test_closed_forms():
     """κ_t = η(n−t)/(n + (1−η)t) has the bound 1/(2η(2−η)(k+1)), and κ_t = η(n−t)/n at most 1/(2η(k+1))."""
     k, t = 16, np.arange(1, 17)
     for eta in (0.3, 0.6, 0.9):
-        value = recursions.next_task(eta * (17 - t) / (17 + (1 - eta) * t))
+        shares = eta * (17 - t) / (17 + (1 - eta) * t)
+        value = next_bound(fl.Ridge(1 / shares - 1), k).value
         assert value == pytest.approx(1 / (2 * eta * (2 - eta) * 17), rel=1e-5)
         assert next_bound(s.minimax(eta), k).value <= 1 / (2 * eta * 17)
-
-
-# --- statements that are false, each with its counterexample ---------------------------------------------------------
-
-
-def test_the_last_iterate_needs_regularization():
-    """False: λ = 0 has the bound as well. Two rows with cosine 1/3 at k = 1: 32/27 > 1."""
-    u = np.array([[1.0, 0.0], [1 / 3, math.sqrt(8) / 3]])
-    rows = np.array([np.outer(a, a) for a in u])[None]
-    following, _ = mean_forms(rows, fl.Projection(), 1)
-    assert 4 * worst(following)[0] == pytest.approx(32 / 27, abs=1e-12)
-
-
-def test_next_task_losses_are_not_ordered_as_those_with_replacement():
-    """False: without replacement the loss on the next task is at most the worst one with replacement."""
-    exact = 1 / (2 * 5)
-    assert exact > fl.upper_bound(s.minimax_budget(), 4).value
-
-
-def test_seen_losses_may_exceed_average_losses():
-    """False: the loss on the tasks seen is at most the average loss, collection by collection (worst teachers).
-
-    Three rows drawn with replacement, five steps of κ = ½: 1.0086. No proof of the same for suprema is known.
-    """
-    u = np.array([[-5.748461, -7.191644], [-7.335643, 0.065260], [-2.356099, -2.947619]])
-    u /= np.linalg.norm(u, axis=1, keepdims=True)
-    p = np.exp([3.0, -3.0, 3.0]) / np.exp([3.0, -3.0, 3.0]).sum()
-    H, k = np.einsum("mi,mj->mij", u, u), 5
-    maps = np.eye(2) - 0.5 * H
-    seen, each = np.zeros((2, 2)), H.copy()  # E of the seen tasks' forms, and of every task's form after the steps
-    for _ in range(k):
-        seen = np.tensordot(p, maps @ seen @ maps + maps @ each @ maps / k, 1)
-        each = np.stack([np.tensordot(p, maps @ form @ maps, 1) for form in each])
-    average = np.tensordot(p, each, 1)
-    assert worst(seen) / worst(average) == pytest.approx(1.0086, abs=1e-3)
 
 
 # --- what is rejected ------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 import forgetless as fl
 from support import literal
 from support.collections import FAMILIES, random_pairs
-from support.time_varying import check_time_varying
 
 s = fl.schedules
 
@@ -100,37 +99,20 @@ def test_descent_on_the_surrogates_follows_the_learner(rng):
         np.testing.assert_allclose(path, trace.weights[0], rtol=1e-10, atol=1e-13)
 
 
-def test_hypotheses_of_the_lemma_hold_for_the_surrogates_and_fail_when_broken(rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=3))
-    k, R2 = 4, tasks.radius**2
-    etas = fl.theory.linear_decay(k, 3 / (13 * R2))
-    filter_ = s.increasing()(k, tasks.radius)
-    surrogates = [[fl.theory.surrogate(task, filter_[t], etas[t], tasks.radius) for task in tasks] for t in range(k)]
-
-    points, teacher = rng.standard_normal((6, 6)), tasks.teacher()
-
-    def check(scale=1.0, etas=etas, units=1.0, minimizer=teacher):
-        """With all losses in other units, and the step sizes with them."""
-        return check_time_varying(
-            lambda w, m, t: units * literal.loss(w, *tasks[m]),
-            lambda w, m, t: units * scale * surrogates[t - 1][m].value(w),
-            lambda w, m, t: units * scale * surrogates[t - 1][m].gradient(w),
-            tasks.n_tasks,
-            [eta / units for eta in etas],
-            units * R2,
-            minimizer,
-            points,
-        )
-
-    for units in (1e-12, 1.0, 1e12):
-        assert check(units=units).holds()
-        assert check(units=units, minimizer=teacher + 1e-3).minimum > 1e-5
-        assert not check(units=units, minimizer=teacher + 1e-3).holds()
-    assert check(1.3).lower > 1e-3
-    assert check(0.5).upper > 1e-3
-    assert check(etas=[2 * eta for eta in etas]).step_size > 0
-    assert check(etas=[*etas[:-1], 1.5 * etas[-1]]).decay > 0.4
-    assert not check(1.3).holds()
+@pytest.mark.parametrize("schedule", [s.increasing(), s.increasing_budget(3)], ids=repr)
+def test_the_surrogates_have_the_hypotheses_of_the_lemma(schedule, rng):
+    """Smoothness β = R², f⁽ᵗ⁾ − f⁽ᵗ⁾⋆ ≤ f − f⋆ ≤ (1 + η_tβ)(f⁽ᵗ⁾ − f⁽ᵗ⁾⋆), and one minimum, for η ≤ 3/(13β)."""
+    tasks, k = fl.TaskCollection(random_pairs(rng, M=3)), 9
+    square = tasks.radius**2
+    etas, filter_ = fl.theory.linear_decay(k, 3 / (13 * square)), schedule(k, tasks.radius)
+    for t in range(k):
+        check = fl.theory.check_reduction(tasks, filter_[t], etas[t])
+        assert check.holds
+        assert check.smoothness <= square * (1 + 1e-12)
+        assert check.smallest_ratio >= 1 - 1e-12
+        assert check.largest_ratio <= (1 + etas[t] * square) * (1 + 1e-12)
+    assert fl.theory.check_reduction(tasks, filter_[0], 2 * etas[0]).smallest_ratio > 1.3
+    assert fl.theory.check_reduction(tasks, filter_[0], etas[0] / 2).smoothness > square
 
 
 @pytest.mark.parametrize("k", [*range(1, 61), 100, 300])
