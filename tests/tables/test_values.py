@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetless.tables import TableEncoder
+from forgetless.tables import TableEncoder, read_table
 from support.tables import LIBRARIES
 
 
@@ -117,3 +117,12 @@ def test_codes_and_labels_are_the_cells(cells):
 def test_columns_of_one_name_are_refused():
     with pytest.raises(ValueError, match="several columns are named 'a'"):
         TableEncoder().fit(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize("header", ["zip,size", "zip;size"])
+def test_digits_of_codes_stay_as_they_are_written(tmp_path, header):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n01234,1.5\n56789,2.5\n".replace(",", header[3]))
+    table = read_table(path)
+    assert table["zip"].tolist() == ["01234", "56789"]
+    assert kind_of(table["zip"]) == "category"
