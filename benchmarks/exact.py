@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import forgetless as fl
-from forgetless.lab.chain import Run, check_states
+from forgetless.lab.chain import Run
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.problem import Problem
 from harness import gemm_gflops, medians, ratio, table
@@ -33,7 +33,7 @@ def per_step(d, M, r, schedules, repeats=5):
     tasks = collection(d, M, r)
     filters = [fl.Ridge(each) for each in np.geomspace(0.5, 50, schedules)]
     problem = Problem.of(tasks, filters, 20, None, "last")
-    run = Run(Coordinates(tasks, problem.origin), problem)
+    run = Run(Coordinates(tasks), problem)
     shares = problem.factors(0, 20)
     maps, S = dense_maps(tasks, 1.0), np.eye(d)
     n_steps = 1 if d >= 1000 else 20
@@ -168,7 +168,7 @@ def largest(d):
         tasks = fl.TaskCollection([(np.eye(d)[m % d : m % d + 1], [1.0]) for m in range(M + 1)])
         problem = Problem.of(tasks, fl.Ridge(1.0), M + 1, fl.WithoutReplacement(), "last")
         try:
-            check_states(problem, d)
+            problem.check_states(d)
         except MemoryError:
             return M
         M += 1

@@ -73,24 +73,25 @@ def _compiled(function: F) -> F:
     return compiled
 
 
-def in_threads(work: Callable[[int, int], None], n_items: int, size: float) -> None:
+def in_threads(
+    work: Callable[[int, int], None],
+    n_items: int,
+    size: float,
+) -> None:
     """Call ``work(low, high)`` on parts of range(n_items), in threads if ``size`` is worth them."""
     threads = min(n_items, n_threads()) if size > _WORTH_THREADS else 1
     spread(work, n_items, max(1, -(-n_items // max(1, threads))), threads)
 
 
 @_compiled
-def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twice the time
+def push(  # noqa: C901, PLR0912, PLR0915 - in parts it takes up to twice the time
     low: int,
     high: int,
     S: Any,
     new: Any,
     moves: Any,
-    left: Any,
-    right: Any,
+    maps: Any,
     phi: Any,
-    noise: Any,
-    one: int,
 ) -> None:
     """Write Σ_e p_e M_e S_e M_eᵀ into ``new`` for the targets low..high − 1, e being their moves.
 
@@ -108,10 +109,11 @@ def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twi
     large products are then single products of Q × BQ matrices, and the small ones run over
     contiguous rows. Consecutive moves between the same two states form one run, whose tasks share
     these products (``Moves.table``). L and R may have fewer columns than S: the leading ones.
+    ``maps`` are those of ``lab.coordinates.Maps``.
     """
-    runs_of, starts, source, task, probability, offsets = moves
-    Q = S.shape[1]
-    B = S.shape[2]
+    runs_of, starts, source, task, probability = moves
+    left, right, offsets, noise, one = maps
+    _, Q, B, _ = S.shape
     n_left = left.shape[1]
     n_right = right.shape[1]
     # Work arrays for the largest run of tasks, made once for all targets.
@@ -204,39 +206,40 @@ def push(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes up to twi
 
 
 @_compiled
-def push_often(  # noqa: PLR0913 - in one call, as steps take as long as a call
+def push_often(
     S: Any,
-    spare: Any,
     moves: Any,
-    left: Any,
-    right: Any,
+    maps: Any,
     phi: Any,
-    noise: Any,
-    one: int,
     gains: Any,
 ) -> Any:
-    """Make the steps of φ (T, Σr, B) with the same moves of one state; return the last S.
+    """Return S after the steps of φ (T, Σr, B) with the same moves of one state.
+
+    In one call, as a step may take less time than a call.
 
     With ``gains`` (T,) the trailing half of the coordinates is the average Ū of the leading half:
     Ū ← Ū + g (U − Ū).
     """
-    for t in range(phi.shape[0]):
-        push(0, len(S), S, spare, moves, left, right, phi[t], noise, one)
-        S, spare = spare, S
+    _, Q, B, _ = S.shape
+    n = Q // 2
+    old = np.empty_like(S)
+    new = S.copy()
+    for t in range(len(phi)):
+        old, new = new, old
+        push(0, 1, old, new, moves, maps, phi[t])
         if len(gains):
-            # Ū ← Ū + g (U − Ū) on the rows, then on the columns of E[(U, Ū)(U, Ū)ᵀ].
-            n = S.shape[1] // 2
+            X = new[0]
             g = gains[t]
-            X = S[0]
+            # Ū ← Ū + g (U − Ū) on the rows, then on the columns of E[(U, Ū)(U, Ū)ᵀ].
             for x in range(n):
-                for b in range(X.shape[1]):
-                    for y in range(2 * n):
+                for b in range(B):
+                    for y in range(Q):
                         X[n + x, b, y] += g * (X[x, b, y] - X[n + x, b, y])
-            for x in range(2 * n):
-                for b in range(X.shape[1]):
+            for x in range(Q):
+                for b in range(B):
                     for y in range(n):
                         X[x, b, n + y] += g * (X[x, b, y] - X[x, b, n + y])
-    return S
+    return new
 
 
 @_compiled

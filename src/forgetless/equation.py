@@ -41,7 +41,11 @@ MOST_STEPS = 10**5
 """Gradient steps that are taken one by one on a large task."""
 
 
-def step(w: Any, task: Task | tuple[Any, Any], filter: Filter) -> Array:
+def step(
+    w: Any,
+    task: Task | tuple[Any, Any],
+    filter: Filter,
+) -> Array:
     """Return the weights after learning one task, of the shape of ``w``.
 
     Parameters
@@ -122,7 +126,11 @@ def _step_once(
 
 
 @few_threads(lambda X, *_: gram_work(X.shape))
-def change(X: Any, residual: Floats, filter: Filter) -> Array:
+def change(
+    X: Any,
+    residual: Floats,
+    filter: Filter,
+) -> Array:
     """Return g(XᵀX) Xᵀ r, the change of the weights by one step on one task, of shape (d, c).
 
     The smaller Gram matrix is factorized where the filter is strong enough to hide its rounding,

@@ -33,7 +33,7 @@ KINDS = {
     "curves": "lab.results",
     "model": "estimators.files",
     "table-model": "tables.files",
-    "tasks": "tasks.files",
+    "tasks": "tasks",
 }
 """Module whose ``from_document`` builds the object in a document of this kind."""
 

@@ -28,7 +28,7 @@ from forgetless._text import closest
 from forgetless._validate import Array, Floats, as_float
 from forgetless.orderings import FixedOrder
 from forgetless.tasks import TaskCollection
-from forgetless.tasks.outputs import Outputs
+from forgetless.tasks.task import Outputs
 
 __all__ = [
     "Metric",
@@ -53,7 +53,11 @@ QUANTITIES = {
 }
 
 
-def quantity(argument: str, name: Any, allowed: Sequence[str]) -> str:
+def quantity(
+    argument: str,
+    name: Any,
+    allowed: Sequence[str],
+) -> str:
     """Return the name of a quantity, which may be written with hyphens, as on the command line."""
     canonical = name.replace("-", "_") if isinstance(name, str) else name
     if canonical not in allowed:
@@ -175,7 +179,7 @@ class Given(Outputs):
         return sums / np.maximum(1, visits.sum(axis=0))
 
     @cached_property
-    def spreads(self) -> Floats:  # type: ignore[override]
+    def spreads(self) -> Array:  # type: ignore[override]
         squares = (self.outputs - self.means) ** 2 * self._at_visits
         return self.tasks.by_task(squares.sum(axis=(0, 1)))
 
@@ -255,7 +259,11 @@ NAMED = {each.name: each for each in (*_WHOLE, task_losses, task_forgetting, tas
 """All metrics that can be asked for by name."""
 
 
-def check_metrics(metrics: Any, allowed: Iterable[str], more: str = "") -> tuple[Any, ...]:
+def check_metrics(
+    metrics: Any,
+    allowed: Iterable[str],
+    more: str = "",
+) -> tuple[Any, ...]:
     """Return ``metrics``, one or several, as a tuple of distinct names that are allowed, or of
     objects where there may be ``more``.
     """

@@ -77,21 +77,3 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
         assert other.coordinates == curves.coordinates
         for name, value in curves.values.items():
             np.testing.assert_array_equal(getattr(other, name), value)
-
-
-@pytest.mark.parametrize(
-    ("shape", "options", "said"),
-    [
-        ((5, 40, 200), {"k": 10**4}, r"in 200 coordinates will take some 64 seconds here; use simulate"),
-        (
-            (1000, 1, 20),
-            {"k": 200, "metrics": "drift"},
-            r"for each of 1,000 tasks .* 79 seconds here; average_loss alone",
-        ),
-    ],
-)
-def test_what_long_calls_will_take_is_said_beforehand(shape, options, said, rng):
-    """The warning is an error here, so that the call ends with it."""
-    tasks = fl.TaskCollection([(X, np.zeros(len(X))) for X in rng.standard_normal(shape)])
-    with pytest.raises(UserWarning, match=said):
-        fl.expect(tasks, fl.schedules.increasing(), **options)

@@ -28,7 +28,7 @@ from forgetless.ensembles.teachers import Exchangeable, Normal, Teachers, Walk, 
 from forgetless.filters import Filter, Projection, Ridge
 from forgetless.lab.results import Curves
 from forgetless.metrics import quantity
-from forgetless.orderings.sampling import shared_seed
+from forgetless.orderings.base import shared_seed
 from forgetless.schedules import steady
 from forgetless.schedules.named import Schedules
 

@@ -28,26 +28,24 @@ vector now and e_r then,
 
 so that all metrics of the path are quadratic in (U, δ), and vanish with δ rather than by
 cancellation.
-"""
 
-import warnings
+*Equal steps.* If the filter and the moves repeat after p steps, and the chain then has a single
+state, those p steps are one linear map P of the n = Q(Q+1)/2 entries of a symmetric matrix. Its
+columns are the images of a basis, pushed through the steps as if each were a schedule. P^(2^i) by
+squaring then gives any number of periods. The rate of the slowest decay is known to eps, so that
+after k steps a relative error of some k·eps is unavoidable: 1e-9 at a million steps.
+"""
 
 import numpy as np
 
 from forgetless import _kernels
-from forgetless._validate import Array, Floats, check_memory
+from forgetless._validate import Array, Floats
 from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.lab.problem import Problem
 from forgetless.orderings import Moves
 
-_SPEED = 5e9
-"""Multiplications of moments in a second on two cores, roughly."""
-
-_CALL = 2e5
-"""Multiplications in the time of one call of a kernel, some 40 µs."""
-
-_PATIENCE = 30.0
-"""Seconds from which on a call says beforehand what it costs."""
+_REPEATED = 6
+"""Squares that are not made: a product of matrices takes as long as some 60 with a vector."""
 
 
 def carry(
@@ -60,10 +58,9 @@ def carry(
     S = np.ascontiguousarray(S)
     phi = np.ascontiguousarray(phi)
     new = np.empty((moves.n_targets, *S.shape[1:]))
-    table = (*moves.table, maps.offsets)
 
     def work(low: int, high: int) -> None:
-        _kernels.push(low, high, S, new, table, maps.left, maps.right, phi, maps.noise, maps.one)
+        _kernels.push(low, high, S, new, moves.table, tuple(maps), phi)
 
     _kernels.in_threads(work, moves.n_targets, float(len(moves.task)) * S[0].size)
     return new
@@ -80,11 +77,9 @@ def carry_often(
 
     ``gains`` are those of an average, of shape (T,); none for the last iterate.
     """
-    S = np.array(S)
-    table = (*moves.table, maps.offsets)
+    S = np.ascontiguousarray(S)
     phi = np.ascontiguousarray(phi)
-    others = (maps.left, maps.right, phi, maps.noise, maps.one, gains)
-    return _kernels.push_often(S, np.empty_like(S), table, *others)
+    return _kernels.push_often(S, moves.table, tuple(maps), phi, gains)
 
 
 def conjugate(G: Floats, S: Floats) -> Array:
@@ -92,61 +87,18 @@ def conjugate(G: Floats, S: Floats) -> Array:
     return np.einsum("xu,subv,yv->sxby", G, S, G, optimize=True)
 
 
-def averaging(n: int, gain: float, outputs: Floats | None = None) -> Floats:
-    """Return the map Ū ← Ū + g (U − Ū) of (U, Ū), each of n coordinates; δ = N Ū follows it.
+def averaging(gain: float, outputs: Floats) -> Floats:
+    """Return the map Ū ← Ū + g (U − Ū) of (U, Ū, δ), as δ = N Ū follows it.
 
-    N is ``outputs``, the map from changes of U to changes of the outputs of a task.
+    N (r, n) is ``outputs``, the map from changes of n coordinates to changes of r outputs.
     """
+    n = outputs.shape[1]
     # δ of an average is N Ū − N Ū_r: it moves with Ū.
-    rows = np.eye(n) if outputs is None else np.vstack([np.eye(n), outputs])
+    rows = gain * np.vstack([np.eye(n), outputs])
     G = np.eye(n + len(rows))
-    G[n:, :n] += gain * rows
-    G[n:, n : 2 * n] -= gain * rows
+    G[n:, :n] += rows
+    G[n:, n : 2 * n] -= rows
     return G
-
-
-def check_states(problem: Problem, size: int, path: bool = False) -> None:
-    """Raise MemoryError for moments of ``size`` coordinates that do not fit into memory."""
-    tasks = problem.tasks
-    states = problem.ordering.n_states(tasks.n_tasks, problem.k)
-    squares = float(size) ** 2
-    if path:
-        squares += float(np.sum((size + tasks.ranks) ** 2))
-    # The moments before and after a step, the products R S, and the moves.
-    moments = 2.0 * states * squares + len(tasks.singular_values) * size
-    n_schedules = len(problem.filters)
-    check_memory(
-        n_schedules * moments + 3.0 * states * tasks.n_tasks,
-        f"a chain of {states:,} states with {size} coordinates and {n_schedules} schedules",
-        "use simulate, or fewer tasks, schedules and metrics of the path",
-    )
-
-
-def work_of(problem: Problem, size: int, path: bool = False) -> float:
-    """Return the multiplications of a step of moments in ``size`` coordinates, a call of a kernel
-    being counted as its time.
-    """
-    tasks = problem.tasks
-    n_moves = len(problem.ordering.moves(tasks.n_tasks, 0).task)
-    rows = len(tasks.singular_values) * n_moves / tasks.n_tasks
-    matrices = 1 + tasks.n_tasks if path else 1
-    return matrices * (4.0 * rows * len(problem.filters) * size**2 + _CALL)
-
-
-def announce(problem: Problem, size: int, path: bool = False) -> None:
-    """Warn of the time that the steps will take, where it is long."""
-    n_steps = int(problem.steps[-1])
-    seconds = work_of(problem, size, path) * n_steps / _SPEED
-    if seconds < _PATIENCE:
-        return
-    followed = f" for each of {problem.tasks.n_tasks:,} tasks" if path else ""
-    time = f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:,.0f} minutes"
-    hint = "average_loss alone is faster" if path else "use simulate"
-    warnings.warn(
-        f"{n_steps:,} steps of moments in {size:,} coordinates{followed} will take some"
-        f" {time} here; {hint}",
-        stacklevel=4,
-    )
 
 
 class Run:
@@ -154,12 +106,14 @@ class Run:
 
     Attributes
     ----------
-    first, S : arrays of shape (states, Q, B, Q)
-        The moments before the first step, and now.
-    marked : list of M arrays of shape (states, Q + r, B, Q + r), or of none
-        The moments of (U, δ), summed over the visits of each task.
+    first, S : arrays of shape (states, width, B, width)
+        The moments of (U, Ū, 0) before the first step, and now.
+    marked : list of M arrays of shape (states, width, B, width), or of none
+        The moments of (U, Ū, δ), summed over the visits of each task.
+    outputs : array of shape (M, r, Q), or (0, 0, Q)
+        D_m for the tasks that are followed, below it zeros if other tasks have a larger rank.
     extended : list of Maps
-        Those of a step on (U, δ), for each of ``marked``.
+        Those of a step on (U, Ū, δ), for each of ``marked``.
     Q, size : int
         Coordinates of U, and of (U, Ū).
     """
@@ -170,31 +124,40 @@ class Run:
         problem: Problem,
         path: bool = False,
     ) -> None:
+        tasks = problem.tasks
         self.coordinates = coordinates
         self.problem = problem
-        self.tasks = problem.tasks
+        self.tasks = tasks
         self.done = 0
+        self.averaged = len(problem.gains) > 0
         self.Q = len(coordinates.start)
         # The average of no steps is the start.
-        U = np.vstack([coordinates.start] * (2 if self.averaged else 1))
+        U = np.vstack([coordinates.start] * (1 + self.averaged))
         self.size = len(U)
-        check_states(problem, self.size, path)
+        n_outputs = int(np.max(tasks.ranks)) if path else 0
+        self.outputs = np.zeros((tasks.n_tasks if path else 0, n_outputs, self.Q))
+        for m, outputs in enumerate(self.outputs):
+            rows = slice(*tasks.offsets[m : m + 2])
+            outputs[: tasks.ranks[m]] = coordinates.maps.left[rows]
+        # Of U alone no outputs are followed: its δ is zero.
+        self.nothing = np.zeros((n_outputs, self.Q))
+        width = self.size + n_outputs
+        problem.check_states(width, 1 + len(self.outputs))
         n_schedules = len(problem.filters)
-        moments = U @ U.T
-        self.first = np.repeat(moments[None, :, None, :], n_schedules, axis=2)
+        self.first = np.zeros((1, width, n_schedules, width))
+        self.first[0, : self.size, :, : self.size] = (U @ U.T)[:, None, :]
         self.S = self.first
-        followed = range(self.tasks.n_tasks if path else 0)
-        # (U, δ) has a coordinate more for every singular vector of the task.
-        sizes = [self.size + self.tasks.ranks[m] for m in followed]
-        self.marked = [np.zeros((1, n, n_schedules, n)) for n in sizes]
-        self.extended = [self._extended(m) for m in followed]
+        self.marked = [np.zeros_like(self.first) for _ in self.outputs]
+        self.extended = [self._extended(outputs) for outputs in self.outputs]
         # What one step of the teacher adds to the variance of every coordinate.
-        self.walk = self.tasks.walk**2 / self.tasks.n_features
+        self.walk = tasks.walk**2 / tasks.n_features
 
-    @property
-    def averaged(self) -> bool:
-        """Whether the average of the iterates is among the coordinates."""
-        return len(self.problem.gains) > 0
+    def _extended(self, outputs: Floats) -> Maps:
+        """Return the maps of (U, δ) for the visits of one task: equation (3)."""
+        maps = self.coordinates.maps
+        if self.averaged:
+            return maps  # δ follows the average, by its own map
+        return maps._replace(left=np.hstack([maps.left, maps.left @ outputs.T]))
 
     def moves(self) -> Moves:
         """Return the moves of the next step, checked."""
@@ -204,67 +167,166 @@ class Run:
 
     def advance(self, factors: Floats) -> None:
         """Make the steps of φ (T, Σr, B)."""
-        end = self.done + len(factors)
         if self.problem.ordering.stationary and not self.marked and not self.walk:
             # One state and the same moves: all steps are one call of the compiled loop.
-            gains = self.problem.gains[self.done : end]
+            gains = self.problem.gains[self.done : self.done + len(factors)]
             self.S = carry_often(self.S, self.moves(), self.coordinates.maps, factors, gains)
-            self.done = end
+            self.done += len(factors)
             return
         for phi in factors:
             self.move_teacher()
-            self.S = self._step(self.moves(), phi)
+            self._step(self.moves(), phi)
             self.done += 1
 
     def move_teacher(self) -> None:
         """Add the moments of the teacher's step before the next task: z, its average and δ move."""
-        if not (self.done and self.walk):
-            return
-        # G maps a step of the teacher to the coordinates that it moves: z, its average, and δ.
-        q = self.coordinates.q
-        G = np.zeros((self.size, q))
-        for low in range(0, self.size, self.Q):
-            G[low : low + q] = np.eye(q)
-        self.S = self._walked(self.S, G)
-        for m, X in enumerate(self.marked):
-            extended = np.vstack([G, self._outputs(m)[:, :q]])
-            X[:] = self._walked(X, extended)
+        if self.done and self.walk:
+            self.S = self._walked(self.S, self.nothing)
+            for m, outputs in enumerate(self.outputs):
+                self.marked[m] = self._walked(self.marked[m], outputs)
 
-    def _walked(self, S: Floats, G: Floats) -> Array:
+    def _walked(self, S: Floats, outputs: Floats) -> Array:
         """Return S + E[G δ δᵀ Gᵀ; state]: δ is isotropic, and S[one, one] the probability."""
+        # G maps a step of the teacher to the coordinates that it moves: z, its average, outputs.
+        q = self.coordinates.q
+        iterates = [np.eye(self.Q, q)] * (1 + self.averaged)
+        G = np.vstack([*iterates, outputs[:, :q]])
         one = self.coordinates.maps.one
         probability = S[:, one, :, one]
         return S + self.walk * np.einsum("sb,xy->sxby", probability, G @ G.T)
 
-    def _step(self, moves: Moves, phi: Floats) -> Array:
-        """Return the moments of U after a step; those of the path are replaced."""
+    def _step(self, moves: Moves, phi: Floats) -> None:
+        """Carry the moments of the path, and then those of U, through one step."""
         maps = self.coordinates.maps
-        for m, extended in enumerate(self.extended):
-            X = carry(self.marked[m], moves, extended, phi)
-            X = self._averaged(X, self._outputs(m))
+        for m, outputs in enumerate(self.outputs):
+            carried = carry(self.marked[m], moves, self.extended[m], phi)
+            self.marked[m] = self._averaged(carried, outputs)
             own = moves.by_task.get(m)
             if own is not None:
                 # At a visit the change of outputs since then is zero.
-                visited = self._averaged(carry(self.S, own, maps, phi))
-                X[:, : self.size, :, : self.size] += visited
-            self.marked[m] = X
-        return self._averaged(carry(self.S, moves, maps, phi))
+                visited = carry(self.S, own, maps, phi)
+                self.marked[m] += self._averaged(visited, self.nothing)
+        self.S = self._averaged(carry(self.S, moves, maps, phi), self.nothing)
 
-    def _averaged(self, S: Floats, outputs: Floats | None = None) -> Array:
+    def _averaged(self, S: Floats, outputs: Floats) -> Array:
         """Return S after the update of the average, if there is one."""
         if not self.averaged:
             return S
         gain = float(self.problem.gains[self.done])
-        return conjugate(averaging(self.Q, gain, outputs), S)
+        return conjugate(averaging(gain, outputs), S)
 
-    def _outputs(self, m: int) -> Floats:
-        """Return D_m, the map from changes of U to changes of the outputs of task m."""
-        return self.coordinates.maps.left[slice(*self.tasks.offsets[m : m + 2])]
 
-    def _extended(self, m: int) -> Maps:
-        """Return the maps of (U, δ) for the visits of task m: equation (3)."""
-        maps = self.coordinates.maps
-        if self.averaged:
-            return maps  # δ follows the average, by its own map
-        changes = maps.left @ self._outputs(m).T
-        return maps._replace(left=np.hstack([maps.left, changes]))
+class Powers:
+    """P^(2^i) of the matrices P of B schedules, each of shape (B, n, n), for many equal steps.
+
+    Parameters
+    ----------
+    moves : list of Moves
+        Those of one period, in the order in which they are made.
+    maps : Maps
+    phi : array of shape (Σr, B)
+    """
+
+    def __init__(
+        self,
+        moves: list[Moves],
+        maps: Maps,
+        phi: Floats,
+    ) -> None:
+        Q = maps.left.shape[1]
+        self.period = len(moves)
+        self.rows, self.columns = np.tril_indices(Q)
+        n = len(self.rows)
+        # The basis matrices e_x e_yᵀ + e_y e_xᵀ, one in every lane: column j of P is the image of
+        # the one in lane j.
+        entries = np.eye(n)[:, :, None]
+        basis = self._matrices(entries, np.zeros((1, Q, n, Q)))
+        images = []
+        for factors in phi.T:
+            S = basis
+            lanes = np.repeat(factors[:, None], n, axis=1)
+            for each in moves:
+                S = carry(S, each, maps, lanes)
+            images.append(S[0, self.rows, :, self.columns])
+        self.squares = [np.stack(images)]
+
+    @classmethod
+    def if_faster(
+        cls,
+        problem: Problem,
+        maps: Maps,
+        k: int,
+        *,
+        back: bool = False,
+    ) -> "Powers | None":
+        """Return the powers of fixed filters where they take less time than k steps; else None.
+
+        ``back`` is for forms, which meet the steps of a period in reverse order.
+        """
+        tasks = problem.tasks
+        ordering = problem.ordering
+        period = ordering.period(tasks.n_tasks)
+        Q = maps.left.shape[1]
+        changing = any(filter_.horizon for filter_ in problem.filters)
+        if period is None or changing or problem.average is not None or tasks.walk or not Q:
+            return None
+        n = Q * (Q + 1) // 2
+        # Multiplications of the squarings and of the first period, against those of all steps.
+        states = ordering.n_states(tasks.n_tasks, k)
+        step = 3.0 * states * (len(maps.left) * Q * Q / period + 1000)
+        squarings = n**3 * np.log2(k / period + 2)
+        if squarings + n * period * step > k * step:
+            return None
+        moves = [ordering.moves(tasks.n_tasks, t) for t in range(period)]
+        if back:
+            moves = [each.reversed for each in reversed(moves)]
+        return cls(moves, maps, problem.factors(0, 1)[0])
+
+    def advanced(self, S: Floats, n_steps: int) -> Floats:
+        """Return the moments S (1, Q, B, Q) after some periods of ``n_steps`` in all."""
+        n_periods = n_steps // self.period
+        return self._matrices(self._power(self._entries(S), n_periods), S)
+
+    def summed(self, N: Floats, n_steps: int) -> Floats:
+        """Return (I + P + … + P^(n − 1)) N for n periods, for errors that are made in each.
+
+        With G_n the sum of n powers, G_2n = G_n + P^n G_n and G_{n+1} = N + P G_n; the binary
+        digits of n tell which.
+        """
+        first = self._entries(N)
+        total = np.zeros_like(first)
+        done = 0
+        for digit in bin(n_steps // self.period)[2:]:
+            total = total + self._power(total, done)
+            done *= 2
+            if digit == "1":
+                total = first + self._square(0) @ total
+                done += 1
+        return self._matrices(total, N)
+
+    def _power(self, x: Floats, n: int) -> Floats:
+        """Return Pⁿ x: the last squares would cost more than so many products with x."""
+        top = max(0, n.bit_length() - _REPEATED)
+        for bit in range(top):
+            if n >> bit & 1:
+                x = self._square(bit) @ x
+        for _ in range(n >> top):
+            x = self._square(top) @ x
+        return x
+
+    def _square(self, bit: int) -> Floats:
+        """Return P^(2^bit)."""
+        while bit >= len(self.squares):
+            self.squares.append(self.squares[-1] @ self.squares[-1])
+        return self.squares[bit]
+
+    def _entries(self, S: Floats) -> Array:
+        """Return the entries (B, n, 1) of symmetric matrices (1, Q, B, Q)."""
+        return np.moveaxis(S[0], 1, 0)[:, self.rows, self.columns, None]
+
+    def _matrices(self, x: Floats, like: Floats) -> Floats:
+        """Return the symmetric matrices with entries x (B, n, 1)."""
+        new = np.empty_like(like)
+        new[0, self.rows, :, self.columns] = x[:, :, 0].T
+        new[0, self.columns, :, self.rows] = x[:, :, 0].T
+        return new

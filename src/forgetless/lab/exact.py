@@ -10,14 +10,12 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import Run, announce, work_of
-from forgetless.lab.coordinates import Coordinates
-from forgetless.lab.powers import Powers
+from forgetless.lab.chain import Powers, Run
+from forgetless.lab.coordinates import Coordinates, Snapshot
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
 from forgetless.lab.rounding import relative_errors
-from forgetless.lab.snapshot import Snapshot
-from forgetless.lab.trials import followed
+from forgetless.lab.simulate import followed
 from forgetless.metrics import Metric
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules
@@ -130,8 +128,7 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     recorded = problem.steps.tolist()
     stops = recorded
     if powers is None:
-        announce(problem, run.size, path)
-        stops = problem.stops(last, work_of(problem, run.size, path))
+        stops = problem.stops(last, run.S.shape[1], 1 + len(run.marked))
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
         if powers is not None:

@@ -249,7 +249,9 @@ def _softened(values: Floats, softness: float) -> Array:
 
 
 def through_parameters(
-    filter: Filter, by_factor: Floats, tasks: TaskCollection
+    filter: Filter,
+    by_factor: Floats,
+    tasks: TaskCollection,
 ) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
     eigenvalues = tasks.singular_values**2

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from forgetless import _validate as validate
 from forgetless._linalg import average_power, gains
 from forgetless._running import few_threads, gram_work
-from forgetless._validate import Floats
+from forgetless._validate import Floats, check_memory
 from forgetless.filters import Filter
 from forgetless.metrics import Metric
 from forgetless.metrics import resolve as metrics_of
@@ -33,6 +33,9 @@ _FACTORS_AT_ONCE = 2**20
 
 _WORK_AT_ONCE = 1e9
 """Multiplications between two looks at the clock of a progress bar: less than a second."""
+
+_CALL = 2e5
+"""Multiplications in the time of one call of a kernel, some 40 µs."""
 
 _ROUNDED = 1e-12
 """Distance of a factor from [0, 2] that is rounding, such as that of a step size of 2/R²."""
@@ -96,11 +99,6 @@ class Problem:
         """
         return np.zeros(0) if self.average is None else gains(self.average, self.k)
 
-    @property
-    def constant(self) -> bool:
-        """Whether every filter is the same at all steps."""
-        return all(filter_.horizon is None for filter_ in self.filters)
-
     def factors(self, first: int, last: int) -> Floats:
         """Return φ of shape (last − first, Σr, B) of the steps numbered first..last − 1 from 0.
 
@@ -111,14 +109,36 @@ class Problem:
         tables = [checked_factors(each[first:last], singular_values) for each in self.filters]
         return np.stack([np.broadcast_to(table, shape) for table in tables], axis=2)
 
-    def stops(self, last: int, work: float = 0.0) -> list[int]:
+    def check_states(self, width: int, n_matrices: int = 1) -> None:
+        """Raise MemoryError for moments that do not fit: matrices of ``width`` for every state."""
+        n_tasks = self.tasks.n_tasks
+        states = self.ordering.n_states(n_tasks, self.k)
+        # The moments before and after a step, the products R S, and the moves.
+        moments = 2.0 * states * n_matrices * width**2 + len(self.tasks.singular_values) * width
+        n_schedules = len(self.filters)
+        check_memory(
+            n_schedules * moments + 3.0 * states * n_tasks,
+            f"a chain of {states:,} states with {width} coordinates and {n_schedules} schedules",
+            "use simulate, or fewer tasks, schedules and metrics of the path",
+        )
+
+    def stops(
+        self,
+        last: int,
+        width: int,
+        n_matrices: int = 1,
+    ) -> list[int]:
         """Return 0 = t_0 < t_1 < … = ``last``, with the recorded steps among them.
 
         Stretches between them are short enough for their factors to stay in memory and, with
-        ``work`` multiplications a step, for a progress bar to move.
+        matrices of ``width`` to be carried, for a progress bar to move.
         """
+        n_tasks = self.tasks.n_tasks
         numbers = max(1, len(self.tasks.singular_values) * len(self.filters))
-        size = max(1, min(_FACTORS_AT_ONCE // numbers, int(_WORK_AT_ONCE / max(1.0, work))))
+        n_moves = len(self.ordering.moves(n_tasks, 0).task)
+        # S takes 4 Q² multiplications for every singular vector of a move.
+        work = n_matrices * (4.0 * numbers * n_moves / n_tasks * width**2 + _CALL)
+        size = max(1, min(_FACTORS_AT_ONCE // numbers, int(_WORK_AT_ONCE / work)))
         recorded = self.steps[self.steps < last].tolist()
         return sorted({*range(0, last, size), *recorded, last})
 
@@ -133,22 +153,22 @@ class Problem:
                 f" {self.tasks.walk:g} moves the labels meanwhile; ask for forgetting, seen_loss,"
                 " average_loss, next_loss, distance or task_losses"
             )
-        if "next_loss" in names:
-            self._check_next()
-        return found
-
-    def _check_next(self) -> None:
-        """Raise ValueError unless there is a task after every recorded step."""
         step = int(self.steps[-1])
         try:
-            self.ordering.check(self.tasks.n_tasks, step + 1)
+            needed = step + 1 if "next_loss" in names else step
+            self.ordering.check(self.tasks.n_tasks, needed)
         except ValueError as error:
             raise ValueError(
                 f"next_loss after step {step} needs one task more, and there is none: {error}"
             ) from None
+        return found
 
 
-def has_next(ordering: Ordering, n_tasks: int, step: int) -> bool:
+def has_next(
+    ordering: Ordering,
+    n_tasks: int,
+    step: int,
+) -> bool:
     """Return whether an ordering has a task after a step, and a law of it."""
     try:
         ordering.check(n_tasks, step + 1)
@@ -157,7 +177,11 @@ def has_next(ordering: Ordering, n_tasks: int, step: int) -> bool:
     return ordering.has_moves
 
 
-def checked_ordering(ordering: Any, tasks: TaskCollection, k: int) -> Ordering:
+def checked_ordering(
+    ordering: Any,
+    tasks: TaskCollection,
+    k: int,
+) -> Ordering:
     """Return the ordering, draws with replacement if None; ValueError if it is not defined for k
     steps.
     """

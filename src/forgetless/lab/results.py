@@ -80,9 +80,7 @@ class Curves(Printed):
             values = {name: value[0] for name, value in values.items()}
         axes = {}
         for name, value in values.items():
-            own = NAMED[name].axes if name in NAMED else ()
-            if not own:
-                own = ("task",) if name.startswith("task") else ("feature", "target")
+            own = ("task",) if name.startswith("task") else ("feature", "target")
             axes[name] = (*coordinates, *own)[: value.ndim]
         return cls(values, axes, coordinates, estimate)
 
@@ -135,15 +133,14 @@ class Curves(Printed):
                 raise KeyError(f"{axis}={each!r} is not among the coordinates: {shown}")
         places = [known.index(each) for each in asked]
         at = places if several else places[0]
-        values = {
-            name: np.asarray(np.take(value, at, axis=self.axes[name].index(axis)))
-            for name, value in self.values.items()
-        }
+        values = {}
+        axes = {}
+        for name, own in self.axes.items():
+            values[name] = np.asarray(np.take(self.values[name], at, axis=own.index(axis)))
+            axes[name] = tuple(each for each in own if several or each != axis)
         coordinates = {**self.coordinates, axis: asked}
-        axes = self.axes
         if not several:
             del coordinates[axis]
-            axes = {name: tuple(each for each in own if each != axis) for name, own in axes.items()}
         return Curves(values, axes, coordinates, lambda: self.errors)
 
     def means(self, metric: str) -> Floats:
@@ -163,9 +160,7 @@ class Curves(Printed):
         """Return a metric with the axis of trials first; of length 1 if there is none."""
         value: Floats = getattr(self, metric)
         axes = self.axes[metric]
-        if "trial" not in axes:
-            return value[None]
-        return np.moveaxis(value, axes.index("trial"), 0)
+        return np.moveaxis(value, axes.index("trial"), 0) if "trial" in axes else value[None]
 
     @property
     def scalars(self) -> list[str]:
@@ -190,13 +185,12 @@ class Curves(Printed):
         several.
         """
         n = max(1, len(self.steps))
-        rows = [n - 1]
-        if not self.labels:
-            spread = np.linspace(0, n - 1, min(n, _LINES))
-            rows = np.unique(spread.round().astype(int)).tolist()
         columns: dict[str, list[Any]] = {}
         if self.labels:
             columns["schedule"] = list(self.labels)
+            rows = np.array([n - 1])
+        else:
+            rows = np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)
         if len(self.steps):
             columns["step"] = self.steps[rows].tolist() * max(1, len(self.labels))
         for name in self.scalars:

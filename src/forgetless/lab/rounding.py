@@ -27,9 +27,8 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Array, Floats
-from forgetless.lab.chain import Run, carry, work_of
+from forgetless.lab.chain import Powers, Run, carry
 from forgetless.lab.coordinates import Coordinates, Maps
-from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem
 from forgetless.metrics import Metric
 from forgetless.orderings import Moves
@@ -46,7 +45,9 @@ _LOSSES = ("average_loss", "seen_loss", "next_loss", "forgetting", "drift", "tas
 
 
 def relative_errors(
-    problem: Problem, metrics: Sequence[Metric], values: Mapping[str, Floats]
+    problem: Problem,
+    metrics: Sequence[Metric],
+    values: Mapping[str, Floats],
 ) -> dict[str, float]:
     """Return the largest relative errors, at most 1, of losses and their differences.
 
@@ -114,8 +115,7 @@ class _Errors:
         if steps[-1] > _FOLLOWED:
             both = replace(self.problem, filters=2 * self.problem.filters)
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
-        work = work_of(self.problem, self.run.size)
-        stops = self.problem.stops(steps[-1], work)
+        stops = self.problem.stops(steps[-1], self.run.size)
         for low, high in pairwise(track(stops, "errors")):
             near = high
             far = high

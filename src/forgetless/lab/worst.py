@@ -18,18 +18,9 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import (
-    announce,
-    averaging,
-    carry,
-    carry_often,
-    check_states,
-    conjugate,
-    work_of,
-)
+from forgetless.lab.chain import Powers, averaging, carry, carry_often, conjugate
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.exact import expected
-from forgetless.lab.powers import Powers
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
 from forgetless.lab.rounding import SAFETY, relative_errors
@@ -108,7 +99,11 @@ def worst_case(
     )
 
 
-def _relative_error(problem: Problem, losses: Floats, teachers: Floats) -> float:
+def _relative_error(
+    problem: Problem,
+    losses: Floats,
+    teachers: Floats,
+) -> float:
     """Return the largest error of the losses of these teachers, which are the worst up to rounding.
 
     The loss of each teacher is computed forwards as well, where its error is known; what the form
@@ -179,18 +174,16 @@ def backward(
         # The form reads the average, the trailing half of (U, Ū).
         H = np.zeros((2 * n, 2 * n))
         H[n:, n:] = form
-    check_states(problem, len(H))
+    problem.check_states(len(H))
     # All states end with the same form.
     states = ordering.moves(n_tasks, last - 1).n_targets if last else 1
     V = np.tile(H[:, None, :], (states, 1, len(problem.filters), 1))
     powers = None
     if keep is None:
         powers = Powers.if_faster(problem, maps, last, back=True)
-    if powers is None:
-        announce(problem, len(H))
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
-    between = problem.stops(last, work_of(problem, len(H)))
+    between = problem.stops(last, len(H))
     stops = [begin, *(each for each in between if each > begin)]
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         phi = problem.factors(first, stop)[::-1]
@@ -202,7 +195,7 @@ def backward(
             if keep is not None:
                 keep.append(V)
             if averaged:
-                G = averaging(n, float(problem.gains[t]))
+                G = averaging(float(problem.gains[t]), np.zeros((0, n)))
                 V = conjugate(G.T, V)
             moves = ordering.moves(n_tasks, t).reversed
             V = carry(V, moves, maps, factors)

@@ -19,15 +19,15 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from forgetless._text import closest
-from forgetless.orderings.base import Ordering
-from forgetless.orderings.moves import Moves, drawn, epoch, single
-from forgetless.orderings.sampling import (
+from forgetless.orderings.base import (
     BLOCK,
     Indices,
+    Ordering,
     block_sizes,
     index_dtype,
     uniform,
 )
+from forgetless.orderings.moves import Moves, drawn, epoch, single
 
 __all__ = [
     "Cyclic",

@@ -80,7 +80,11 @@ def fixed(k: int, square: float) -> Filter:
 
 
 @schedule
-def increasing(k: int, square: float, scale: float = 13 / 3) -> Filter:
+def increasing(
+    k: int,
+    square: float,
+    scale: float = 13 / 3,
+) -> Filter:
     """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3, k ≥ 2.
 
     The growth is hyperbolic, from scale·R² at t = 1 to scale·R²(k+1)/2 at t = k, so k must be known
@@ -104,7 +108,11 @@ def increasing(k: int, square: float, scale: float = 13 / 3) -> Filter:
 
 
 @schedule
-def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
+def fixed_budget(
+    k: int,
+    square: float,
+    n_steps: int = 1,
+) -> Filter:
     """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the guarantee of ``fixed``.
 
     It holds for every N, in k ≥ 3 steps. The paper fixes γ and derives a real N; here γ follows
@@ -129,7 +137,10 @@ def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
 
 @partial(schedule, n_steps=counts, scale=amount("smaller values regularize less", positive=True))
 def increasing_budget(
-    k: int, square: float, n_steps: int | Sequence[int] = 1, scale: float = 13 / 3
+    k: int,
+    square: float,
+    n_steps: int | Sequence[int] = 1,
+    scale: float = 13 / 3,
 ) -> Filter:
     """N_t gradient steps of size γ_t = (k−t+2)/(scale·R²(k+1)N_t): the guarantee of ``increasing``.
 
@@ -164,7 +175,12 @@ def increasing_budget(
 
 
 @schedule
-def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filter:
+def minimax(
+    k: int,
+    square: float,
+    eta: float = 1.0,
+    noise: float = 0.0,
+) -> Filter:
     """λ_t = R²((k+1)/(η(k+1−t)) − 1), with η = 1 λ_t = R²t/(k+1−t): the optimal worst case.
 
     For tasks in exchangeable order (with replacement, without, rows of a shuffled table) that one
@@ -202,7 +218,11 @@ def minimax(k: int, square: float, eta: float = 1.0, noise: float = 0.0) -> Filt
 
 @schedule
 def minimax_budget(
-    k: int, square: float, n_steps: int = 1, eta: float = 1.0, noise: float = 0.0
+    k: int,
+    square: float,
+    n_steps: int = 1,
+    eta: float = 1.0,
+    noise: float = 0.0,
 ) -> Filter:
     """N gradient steps of size γ_t, 1 − (1 − γ_tR²)^N = η(k+1−t)/(k+1): the guarantee of
     ``minimax``, whose ``eta`` and ``noise`` it has.
@@ -218,7 +238,11 @@ def minimax_budget(
 
 
 @schedule
-def cyclic(k: int, square: float, n_tasks: int) -> Filter:
+def cyclic(
+    k: int,
+    square: float,
+    n_tasks: int,
+) -> Filter:
     """λ = 2MR²√ln(k/M) at every step, for M = ``n_tasks`` in a fixed cyclic order and k > M steps.
 
     Examples
@@ -240,7 +264,12 @@ def cyclic(k: int, square: float, n_tasks: int) -> Filter:
 
 
 @schedule
-def end_ramp(k: int, square: float, length: float = 1 / 8, scale: float = 1.0) -> Filter:
+def end_ramp(
+    k: int,
+    square: float,
+    length: float = 1 / 8,
+    scale: float = 1.0,
+) -> Filter:
     """λ_t = 0 first, then scale · R² · j at the j-th of the last ``length`` · k steps.
 
     The ramp has at least one step. With scale 1 the filter factor at the radius is 1/(1 + j), as if
@@ -259,7 +288,12 @@ def end_ramp(k: int, square: float, length: float = 1 / 8, scale: float = 1.0) -
 
 @schedule
 def steady(
-    k: int, _square: float, tasks: Any, noise: float, walk: float = 0.0, distance: float = 1.0
+    k: int,
+    _square: float,
+    tasks: Any,
+    noise: float,
+    walk: float = 0.0,
+    distance: float = 1.0,
 ) -> Filter:
     """1/λ_{t+1} = (1 − a(λ_t))/λ_t + q²/(dσ²), from λ_1 = dσ²/D²: the best strength for label
     noise σ, a solution that walks by q from task to task, and its distance D from the start.
@@ -299,7 +333,11 @@ def steady(
 
 
 @schedule
-def constant(_k: int, _square: float, filter: Filter) -> Filter:
+def constant(
+    _k: int,
+    _square: float,
+    filter: Filter,
+) -> Filter:
     """φ_t = φ, one filter for every k and R.
 
     Examples
@@ -330,7 +368,11 @@ def _decay(k: int) -> Floats:
     return np.arange(k + 1, 1, -1) / (k + 1)
 
 
-def _budget(n_steps: int, share: Any, square: float) -> GradientDescent:
+def _budget(
+    n_steps: int,
+    share: Any,
+    square: float,
+) -> GradientDescent:
     """Return N steps with the factor κ at the radius, 1 − (1 − γR²)^N = ``share``; at R = 0, where
     all steps are the same, γ is γR².
     """

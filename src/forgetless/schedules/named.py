@@ -129,7 +129,12 @@ def schedule(formula: Callable[..., Filter], **own: Check) -> Callable[..., Name
     return make
 
 
-def amount(hint: str, *, positive: bool = False, most: float = math.inf) -> Check:
+def amount(
+    hint: str,
+    *,
+    positive: bool = False,
+    most: float = math.inf,
+) -> Check:
     """Return the check of a nonnegative number, or of one in (0, ``most``]."""
 
     def check(name: str, value: Any) -> float:

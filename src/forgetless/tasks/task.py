@@ -1,15 +1,17 @@
-"""One regression task and its singular value decomposition.
+"""One regression task and its singular value decomposition; the outputs of weights on tasks.
 
 With X = U diag(s) V the loss of a task is
 
-    ½‖Xw − y‖² = ½‖s ∘ (V w − V X⁺y)‖² + floor,
+    ½‖Xw − y‖² = ½‖x‖² + floor,   x = s ∘ (V w − V X⁺y),
 
 so that everything in this library reads a task through its singular vectors V, its singular values
-s, the targets V X⁺y and the floor.
+s, the targets V X⁺y and the floor. The *outputs* x along the singular vectors of all tasks, less
+the targets, are one vector of length Σr: losses, forgetting and drift are sums over its parts.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -115,7 +117,11 @@ def signs(rows: Floats) -> Array:
     return np.sign(np.take_along_axis(rows, largest, axis=1))
 
 
-def _check_pair(X: Floats, y: Floats, name: str) -> None:
+def _check_pair(
+    X: Floats,
+    y: Floats,
+    name: str,
+) -> None:
     if X.ndim != 2:
         raise ValueError(
             f"X of {name} must have shape (n, d), got {X.shape}; use X.reshape(1, -1) for a"
@@ -162,3 +168,78 @@ def check_alike(tasks: Sequence[Task]) -> None:
                 f" {task.y.shape}, but those of task 0 have {X.shape[1]} and {y.shape}; all tasks"
                 " must share the same features and targets"
             )
+
+
+class Outputs:
+    """The metrics of weights, from outputs x = s ∘ (V w − V X⁺y), with which a loss is ½‖x‖².
+
+    A subclass has a collection ``tasks``, ``n_steps`` and the arrays below. In the form with means
+    and spreads no two large numbers are subtracted: Σ over visits of ‖x‖² − ‖x_t‖² is
+    n(‖x‖² − ‖x̄‖²) − spread.
+
+    Attributes
+    ----------
+    rows : array of shape (..., c, d)
+        The weights of c targets.
+    visits : array of shape (..., M)
+        Steps on each task so far.
+    means : array of shape (..., c, Σr)
+        Mean outputs of each task right after its own steps.
+    spreads : array of shape (..., M)
+        Sums of the squared distances of those outputs from their means.
+    """
+
+    tasks: Any
+    n_steps: int
+    rows: Floats
+    visits: Floats
+    means: Floats
+    spreads: Floats
+
+    @cached_property
+    def outputs(self) -> Array:
+        """X = s ∘ (V w − V X⁺y) along all singular vectors, of shape (..., c, Σr)."""
+        errors = self._times(self.tasks.singular_vectors) - self.tasks.targets.T
+        return errors * self.tasks.singular_values
+
+    @cached_property
+    def losses(self) -> Array:
+        """L(w; m) of every task, of shape (..., M)."""
+        return 0.5 * self.tasks.by_task((self.outputs**2).sum(-2)) + self.tasks.floors
+
+    @property
+    def seen(self) -> Array:
+        """Sums of losses over the visits of each task, of shape (..., M)."""
+        return self.visits * self.losses
+
+    @property
+    def forgotten(self) -> Array:
+        """Sums of changes of losses since the visits of each task, of shape (..., M)."""
+        # ‖x‖² − ‖x̄‖² as a product, which vanishes with the change.
+        products = (self.outputs - self.means) * (self.outputs + self.means)
+        gains = self.tasks.by_task(products.sum(-2))
+        return 0.5 * (self.visits * gains - self.spreads)
+
+    @property
+    def moved(self) -> Array:
+        """Sums of squared changes of outputs since the visits of each task, of shape (..., M)."""
+        squares = ((self.outputs - self.means) ** 2).sum(-2)
+        return self.visits * self.tasks.by_task(squares) + self.spreads
+
+    def square(self, A: Any, b: Any) -> Array:
+        """Return ‖A w − b‖² summed over targets, of shape (...); ‖w − b‖² where A is None."""
+        products = self.rows if A is None else self._times(A)
+        errors = products - columns(b, self.tasks).T
+        return np.sum(errors**2, axis=(-2, -1))
+
+    def _times(self, A: Any) -> Array:
+        """Return A w for n rows of A, of shape (..., c, n)."""
+        # One product for all weights: a product for each of them would read A as often.
+        flat = self.rows.reshape(-1, self.tasks.n_features) @ np.transpose(A)
+        return flat.reshape(*self.rows.shape[:-1], -1)
+
+
+def columns(b: Any, tasks: Any) -> Floats:
+    """Return targets b as a matrix with a column for every target; one number stands for all."""
+    array = np.asarray(b, dtype=np.float64)
+    return array.reshape(-1, tasks.n_targets) if array.ndim else np.full((1, 1), array)
