@@ -12,20 +12,9 @@ from torch.nn import functional
 from torch.optim.optimizer import _global_optimizer_post_hooks as hooks
 
 import forgetless.torch as flt
-from support.deep.networks import OPTIMIZERS, batches, mlp, shown, train, weights
+from support.deep.networks import OPTIMIZERS, batches, begin, learn, mlp, shown, train, weights
 from support.deep.processes import two_processes
 from support.deep.steps import closure, compiled_step, plain, scaled_and_compiled
-
-
-def begin(*mechanisms, name="adam", seed=0, **options):
-    net = mlp(seed)
-    return net, OPTIMIZERS[name](net.parameters()), flt.Continual(net, list(mechanisms), **options)
-
-
-def learn(net, optimizer, continual, tasks):
-    for task in tasks:
-        train(net, optimizer, batches(3, seed=task))
-        continual.next_task(batches(2, seed=task))
 
 
 def all_mechanisms(importance=flt.fisher):

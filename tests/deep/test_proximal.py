@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from torch import nn
 
 import forgetless.torch as flt
 from forgetless.torch.proximal import METRICS
-from support.deep.linear import D, learn, linear_tasks, literal
-from support.deep.networks import OPTIMIZERS, Lion, batches, mlp, train, weights
+from support.deep.linear import D, converged, linear_tasks, literal
+from support.deep.networks import OPTIMIZERS, Lion, batches, begin, learn, mlp, train, weights
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["identity", "diagonal"])
@@ -21,7 +22,7 @@ def test_converged_training_of_a_linear_model_is_the_step_of_the_equation(name, 
     parts = dict(zip(("0.weight", "1.weight"), torch.tensor(omega)[None].split([2, 3], 1), strict=True))
     proximal = flt.Proximal(2.0, (lambda *_: parts) if weighted else None, relative=False)
     wanted = literal(tasks, [2.0, 4.0, 6.0], omega)
-    assert np.linalg.norm(learn(tasks, OPTIMIZERS[name], proximal) - wanted) <= 1e-12 * np.linalg.norm(wanted)
+    assert np.linalg.norm(converged(tasks, OPTIMIZERS[name], proximal) - wanted) <= 1e-12 * np.linalg.norm(wanted)
 
 
 def decaying(params):
@@ -48,7 +49,7 @@ def test_converged_training_by_schedule_and_decay(case, rng):
     """Zeros count as task 1, so that the three tasks are those from 2 on."""
     make, proximal, lambdas = CONVERGED[case]
     tasks = linear_tasks(rng)
-    found = learn(tasks, OPTIMIZERS.get(make, make), proximal())
+    found = converged(tasks, OPTIMIZERS.get(make, make), proximal())
     wanted = literal(tasks, lambdas, np.ones(D), decay=0.5 if make is decaying else 0.0)
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
@@ -56,12 +57,9 @@ def test_converged_training_by_schedule_and_decay(case, rng):
 @pytest.mark.parametrize("name", ["momentum", "adam", "adamw fused"])
 @pytest.mark.parametrize("strength", [1e6, 1e30, 1e38])
 def test_huge_strengths_are_stable_and_zero_importance_is_free(name, strength):
-    net = mlp()
-    importance = {n: torch.ones_like(p) * (n != "0.bias") for n, p in net.named_parameters()}
-    continual = flt.Continual(net, [flt.Proximal(strength, lambda *_: importance)])
-    optimizer = OPTIMIZERS[name](net.parameters())
-    train(net, optimizer, batches(4))
-    continual.next_task(batches(1))
+    importance = {n: torch.ones_like(p) * (n != "0.bias") for n, p in mlp().named_parameters()}
+    net, optimizer, continual = begin(flt.Proximal(strength, lambda *_: importance), name=name)
+    learn(net, optimizer, continual, [0])
     before = copy.deepcopy(net.state_dict())
     train(net, optimizer, batches(30, seed=1))
     moved = {n: float((p.detach() - before[n]).abs().max()) for n, p in net.named_parameters()}
@@ -70,10 +68,9 @@ def test_huge_strengths_are_stable_and_zero_importance_is_free(name, strength):
 
 
 def test_importances_are_means_in_units_of_the_first():
-    net, given = mlp(), iter([2.0, 8.0, 5.0])
     proximal = flt.Proximal(1.0, lambda model, data: {n: torch.full_like(p, data) for n, p in model.named_parameters()})
-    continual, optimizer = flt.Continual(net, [proximal]), OPTIMIZERS["sgd"](net.parameters())
-    for value, mean in zip(given, [1.0, 2.5, 2.5], strict=True):
+    net, optimizer, continual = begin(proximal, name="sgd")
+    for value, mean in ((2.0, 1.0), (8.0, 2.5), (5.0, 2.5)):
         train(net, optimizer, batches(1))
         continual.next_task(value)
         assert all(torch.allclose(omega, torch.tensor(mean)) for omega in proximal.omega.values())
@@ -85,57 +82,66 @@ def test_clipping_does_not_see_the_proximal_step():
     """Gradients are those of the loss alone: their norm is the same at the same weights."""
     norms = []
     for strength in (0.0, 1e6):
-        net = mlp()
-        continual = flt.Continual(net, [flt.Proximal(strength)], pretrained=True)
-        clip = lambda net=net: norms.append(float(nn.utils.clip_grad_norm_(net.parameters(), 0.01)))  # noqa: E731
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, foreach=True)
-        train(net, optimizer, batches(1), clip)
+        net, optimizer, continual = begin(flt.Proximal(strength), name="sgd foreach", pretrained=True)
+        clip = partial(nn.utils.clip_grad_norm_, net.parameters(), 0.01)
+        train(net, optimizer, batches(1), lambda clip=clip: norms.append(float(clip())))
         assert continual.task == 2
         assert not optimizer.state_dict()["state"]  # nothing is left in the optimizer
     assert norms[0] == norms[1] > 0.01
 
 
-def test_any_optimizer_decoupled_or_by_a_metric_of_its_own(monkeypatch):
-    for metric in (1.0, 0.5):
-        net, twin = mlp(), mlp()
-        plain = flt.Continual(net, [flt.Proximal(7.0)], pretrained=True)
-        with pytest.raises(TypeError, match=r"Lion steps is not known.*decoupled=True.*METRICS"):
-            train(net, Lion(net.parameters()), batches(1))
-        assert torch.equal(weights(net), weights(twin))  # raised before the step
-        plain.remove()
-        if metric != 1.0:
-            monkeypatch.setitem(METRICS, Lion, lambda states, group: 0.5)
-        center = weights(net)
-        continual = flt.Continual(net, [flt.Proximal(7.0, decoupled=metric == 1.0)], pretrained=True)
-        for each in (net, twin):
-            train(each, Lion(each.parameters()), batches(1))
-        share = 0.02 * 7.0 / (metric + 0.02 * 7.0)
-        torch.testing.assert_close(weights(net), torch.lerp(weights(twin), center, share))
-        continual.remove()
-        monkeypatch.undo()
+# ------------------------------------------------------------------------------------------------ other optimizers
 
 
-def test_subclasses_step_as_their_parents_or_are_refused():
-    net = mlp()
-    continual = flt.Continual(net, [flt.Proximal(1.0)])
-    plain = type("Plain", (torch.optim.SGD,), {})  # torch wraps step class by class
-    train(net, plain(net.parameters(), lr=0.1), batches(1))
-    own = type("Own", (torch.optim.SGD,), {"step": lambda self, closure=None: torch.optim.SGD.step(self)})
-    with pytest.raises(TypeError, match="Own steps is not known"):
-        train(net, own(net.parameters(), lr=0.1), batches(1))
+@pytest.mark.parametrize("metric", [1.0, 0.5], ids=["decoupled", "a metric of its own"])
+def test_any_optimizer_decoupled_or_by_a_metric_of_its_own(metric, monkeypatch):
+    monkeypatch.setitem(METRICS, Lion, lambda states, group: metric)
+    net, _, _continual = begin(flt.Proximal(7.0, decoupled=metric == 1.0), pretrained=True)
+    twin = mlp()
+    center = weights(net)
+    for each in (net, twin):
+        train(each, Lion(each.parameters()), batches(1))
+    share = 0.02 * 7.0 / (metric + 0.02 * 7.0)
+    torch.testing.assert_close(weights(net), torch.lerp(weights(twin), center, share))
+
+
+class Plain(torch.optim.SGD):
+    """The same optimizer by another name."""
+
+
+class Own(torch.optim.SGD):
+    """Steps in a way that is not known."""
+
+    def step(self, closure=None):
+        return super().step(closure)
+
+
+def test_subclasses_step_as_their_parents():
+    net, _, continual = begin(flt.Proximal(1.0))
+    train(net, Plain(net.parameters(), lr=0.1), batches(1))
     assert continual.n_steps == 1
+
+
+@pytest.mark.parametrize("kind", [Lion, Own])
+def test_optimizers_that_are_not_known_are_refused_before_they_step(kind):
+    net, _, _continual = begin(flt.Proximal(1.0))
+    before = weights(net)
+    with pytest.raises(TypeError, match=rf"{kind.__name__} steps is not known.*decoupled=True.*METRICS"):
+        train(net, kind(net.parameters(), lr=0.1), batches(1))
+    assert torch.equal(weights(net), before)
 
 
 @pytest.mark.parametrize("mechanism", [flt.Proximal(1.0, decoupled=True), flt.StepSize([0.5])])
 def test_an_optimizer_without_a_learning_rate_is_refused(mechanism):
     """As Adafactor of transformers, which chooses its rate by the number of steps."""
-    net = mlp()
-    continual = flt.Continual(net, [mechanism])
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net, optimizer, continual = begin(mechanism, name="sgd")
     optimizer.param_groups[0]["lr"] = None
     with pytest.raises(TypeError, match=r"SGD has lr=None.*relative_step=False"):
         train(net, optimizer, batches(1))
     assert continual.n_steps == 0
+
+
+# ----------------------------------------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize(
@@ -149,13 +155,11 @@ def test_an_optimizer_without_a_learning_rate_is_refused(mechanism):
     ],
 )
 def test_importances_that_are_refused(change, message):
-    net = mlp()
-    good = {n: torch.ones_like(p) for n, p in net.named_parameters()}
+    good = {n: torch.ones_like(p) for n, p in mlp().named_parameters()}
     change(good)
-    continual = flt.Continual(net, [flt.Proximal(1.0, lambda *_: good)])
-    train(net, OPTIMIZERS["sgd"](net.parameters()), batches(1))
+    net, optimizer, continual = begin(flt.Proximal(1.0, lambda *_: good), name="sgd")
     with pytest.raises(ValueError, match=message):
-        continual.next_task(batches(1))
+        learn(net, optimizer, continual, [0])
     assert continual.task == 1
 
 

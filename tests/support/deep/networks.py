@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import forgetless.torch as flt
+
 OPTIMIZERS = {
     "sgd": lambda params: torch.optim.SGD(params, lr=0.1),
     "sgd foreach": lambda params: torch.optim.SGD(params, lr=0.1, foreach=True),
@@ -57,6 +59,18 @@ def train(net, optimizer, data, before_step=lambda: None):
         functional.cross_entropy(net(x), y).backward()
         before_step()
         optimizer.step()
+
+
+def begin(*mechanisms, name="adam", seed=0, **options):
+    """A network, an optimizer of it, and the mechanisms that follow it."""
+    net = mlp(seed)
+    return net, OPTIMIZERS[name](net.parameters()), flt.Continual(net, list(mechanisms), **options)
+
+
+def learn(net, optimizer, continual, tasks):
+    for task in tasks:
+        train(net, optimizer, batches(3, seed=task))
+        continual.next_task(batches(2, seed=task))
 
 
 def weights(net):
