@@ -59,17 +59,6 @@ def test_a_class_may_come_later_as_if_it_had_been_declared(rng, options):
         np.testing.assert_allclose(counts(model), [8, 8, 8, 8, 16])
 
 
-def test_groups_of_fit_are_tasks_one_after_the_other(rng):
-    """Classes of later groups are not known in earlier ones."""
-    tasks = parts(rng)
-    X, y = np.concatenate([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
-    groups = np.repeat(np.arange(4), [len(labels) for _, labels in tasks])
-    fitted, streamed = fl.StreamingRidgeClassifier().fit(X, y, groups), learned(fl.StreamingRidgeClassifier(), tasks)
-    np.testing.assert_array_equal(fitted.coef_, streamed.coef_)
-    np.testing.assert_array_equal(fitted.predict_proba(X), streamed.predict_proba(X))
-    assert fitted.prequential_error_ == streamed.prequential_error_
-
-
 def test_one_class_alone_is_a_beginning(rng, tmp_path):
     X, y = rows_of(rng, [2])
     model = fl.StreamingRidgeClassifier().partial_fit(X, y)

@@ -12,15 +12,10 @@ import pytest
 from scipy import sparse
 
 import forgetless as fl
+from support.streams import linear
 
 CHUNKS = (7, 5, 11, 1)
 N = sum(CHUNKS)
-
-
-def data(targets=()):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((N, 6)) + 3.0
-    return X, X @ rng.standard_normal((6, *targets)) + 0.1 * rng.standard_normal((N, *targets))
 
 
 def remotely(array):
@@ -43,7 +38,7 @@ def in_this_thread():
     "kind", ["plain", "weights", "targets", "sparse", "y in memory", "columns apart", "no intercept"]
 )
 def test_numbers_are_those_of_numpy(kind, in_this_thread):
-    X, y = data((2,) if kind == "targets" else ())
+    X, y = linear(N, 6, targets=(2,) if kind == "targets" else ())
     weight = np.arange(N) % 3.0 if kind == "weights" else None
     there = remotely(X)
     if kind == "sparse":
@@ -62,7 +57,7 @@ def test_numbers_are_those_of_numpy(kind, in_this_thread):
 
 
 def test_data_frames_and_unknown_lengths(in_this_thread):
-    X, y = data()
+    X, y = linear(N, 6)
     frame = dd.from_pandas(pandas.DataFrame(X).assign(y=y), npartitions=3)
     rows = fl.rows_of(frame[list(range(6))], frame["y"])
     np.testing.assert_allclose(rows.cross, fl.rows_of(X, y).cross)
@@ -89,7 +84,7 @@ def test_a_worker_may_die_on_a_cluster():
         time.sleep(0.3)
         return block
 
-    X, y = data()
+    X, y = linear(N, 6)
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         there = remotely(X).map_blocks(slow, dtype=float)
         rows = fl.rows_of(there, remotely(y))

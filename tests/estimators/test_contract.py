@@ -1,4 +1,4 @@
-"""The estimators among those of scikit-learn: its checks and tools, and what ridge, PA-II, NLMS and Kaczmarz compute."""
+"""The estimators among those of scikit-learn: its checks, its tools, and what ridge, PA-II and NLMS compute."""
 
 import copy
 import pickle

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import SGDRegressor
+from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 import forgetless as fl
 
@@ -93,29 +93,21 @@ def test_few_held_out_rows_of_many_columns_take_little_memory(rng):
 
 
 def test_errors_of_classifiers_are_fractions_of_wrong_rows(rng):
-    """Also where classes are numbers; against a literal loop, for our classifier and scikit-learn's."""
-    from sklearn.linear_model import SGDClassifier
-
-    centers = 3.0 * np.eye(3)
-    tasks = []
-    for _ in range(4):
-        y = rng.integers(0, 3, 60)
-        tasks.append((centers[y] + rng.standard_normal((60, 3)), y * 10))
+    """Also where classes are numbers, of which squared differences would be multiples of 100."""
+    labels = rng.integers(0, 3, (4, 60))
+    tasks = [(3.0 * np.eye(3)[y] + rng.standard_normal((60, 3)), 10 * y) for y in labels]
     result = fl.evaluate_stream(fl.StreamingRidgeClassifier(), tasks)
-    model, before = fl.StreamingRidgeClassifier(), [np.nan]
-    model.partial_fit(*tasks[0])
+    model, before = fl.StreamingRidgeClassifier().partial_fit(*tasks[0]), [np.nan]
     for X, y in tasks[1:]:
         before.append(np.mean(model.predict(X) != y))
         model.partial_fit(X, y)
     np.testing.assert_allclose(result.before, before)
-    labels, counts = np.unique(np.concatenate([y for _, y in tasks[:3]]), return_counts=True)
-    assert result.mean_before[3] == pytest.approx(np.mean(tasks[3][1] != labels[np.argmax(counts)]))
-    held = fl.evaluate_stream(fl.StreamingRidgeClassifier(), tasks, holdout=0.2)
-    # Of 12 rows each; squared differences of the labels would be multiples of 100.
-    wrong = 12 * held.errors[-1]
-    np.testing.assert_allclose(wrong, wrong.round(), atol=1e-9)
-    assert (held.errors[-1] < held.constant).all()
-    assert held.constant.max() <= 1
-    other = SGDClassifier(random_state=0)
-    other.partial_fit(*tasks[0], classes=[0, 10, 20])
-    assert fl.evaluate_stream(other, tasks, holdout=0.2).watched
+    most_frequent = 10 * np.bincount(labels[:3].ravel()).argmax()
+    assert result.mean_before[3] == pytest.approx(np.mean(tasks[3][1] != most_frequent))
+    other = SGDClassifier(random_state=0).partial_fit(*tasks[0], classes=[0, 10, 20])
+    for model in (fl.StreamingRidgeClassifier(), other):
+        held = fl.evaluate_stream(model, tasks, holdout=0.2)
+        wrong = 12 * held.errors[-1]  # of 12 rows each
+        np.testing.assert_allclose(wrong, wrong.round(), atol=1e-9)
+        assert (held.errors[-1] < held.constant).all()
+        assert held.constant.max() <= 1

@@ -17,7 +17,9 @@ MODELS = [
     fl.StreamingRidgeClassifier(rank=3),
     fl.StreamingLogistic(),
 ]
-every_model = pytest.mark.parametrize("model", MODELS, ids=str)
+SCHEMES = [fl.ContinualRidge(0.3, average=2), fl.ContinualGD(4, 0.01, fit_intercept=True)]
+every_model = pytest.mark.parametrize("model", MODELS + SCHEMES, ids=str)
+every_standardizing_model = pytest.mark.parametrize("model", MODELS, ids=str)
 
 
 def targets_of(model, y):
@@ -34,10 +36,25 @@ def answers(model, X):
     return model.predict_proba(X) if is_classifier(model) else model.predict(X)
 
 
+def errors_of(model):
+    names = ("prequential_mse_", "prequential_error_", "temperature_")
+    return [getattr(model, name) for name in names if hasattr(model, name)]
+
+
 def close(model):
     """Logistic regression is solved by steps."""
     tolerance = 1e-4 if isinstance(model, fl.StreamingLogistic) else 1e-7
     return {"rtol": tolerance, "atol": tolerance}
+
+
+@every_model
+def test_groups_of_fit_are_tasks_one_after_the_other(model):
+    tasks = tasks_of(model)
+    X, y = (np.concatenate(parts) for parts in zip(*tasks, strict=True))
+    found = clone(model).fit(X.tolist(), y, groups=np.repeat(["first", "second", "third"], 20))
+    known = learned(clone(model), tasks)
+    np.testing.assert_array_equal(answers(found, X), answers(known, X))
+    assert errors_of(found) == errors_of(known)
 
 
 @every_model
@@ -49,8 +66,7 @@ def test_weights_are_repeated_rows(model, rng):
         again = np.repeat(np.arange(len(X)), counts)
         repeated.partial_fit(X[again], y[again])
     np.testing.assert_allclose(answers(weighted, X), answers(repeated, X), **close(model))
-    for name in ("prequential_mse_", "prequential_error_", "temperature_"):
-        assert getattr(weighted, name, 0) == pytest.approx(getattr(repeated, name, 0))
+    assert errors_of(weighted) == pytest.approx(errors_of(repeated))
     if isinstance(model, fl.StreamingRidge):
         deviations = (each.predict(X, return_std=True)[1] for each in (weighted, repeated))
         np.testing.assert_allclose(*deviations, rtol=1e-9)
@@ -78,7 +94,7 @@ def test_sparse_rows_are_dense_rows(model, rng):
         np.testing.assert_allclose(answers(found, sparse.csr_array(X)), answers(dense, X), **close(model))
 
 
-@every_model
+@every_standardizing_model
 @pytest.mark.parametrize(("scale", "shift"), [(1e-8, 0.0), (1e8, 0.0), (1e3, 7.0)])
 def test_units_of_features_change_nothing(model, scale, shift):
     tasks = tasks_of(model)

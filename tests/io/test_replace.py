@@ -4,7 +4,7 @@ import os
 import stat
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -97,16 +97,8 @@ def test_paths_that_are_refused(tmp_path):
 
 
 def test_savers_at_once_leave_one_whole_file(tmp_path):
-    path, contents = tmp_path / "m", [bytes([65 + i]) * 20_000 for i in range(4)]
-
-    def save(content):
-        for _ in range(25):
-            io.replace_file(path, content)
-
-    threads = [threading.Thread(target=save, args=(content,)) for content in contents]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert path.read_bytes() in contents
+    contents = [bytes([65 + i]) * 20_000 for i in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda content: io.replace_file(tmp_path / "m", content), contents * 25))
+    assert (tmp_path / "m").read_bytes() in contents
     assert names(tmp_path) == ["m"]
