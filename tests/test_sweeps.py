@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import joblib
@@ -18,7 +19,7 @@ import forgetless as fl
 from forgetless.errors import StoreError
 from support import cells
 from support.campaigns import SEED
-from support.processes import alive, descendants
+from support.processes import descendants
 
 TESTS = Path(__file__).parent
 
@@ -171,10 +172,17 @@ def test_killed_drivers_and_workers(tmp_path, engine, n_seeds, n_kills, campaign
 
 
 def started(store, engine, n_seeds):
-    """Return a driver in a process of its own."""
+    """Return a driver in a process of its own, with its workers in a group of its own."""
     command = [sys.executable, "-m", "support.cells", str(store), engine, str(n_seeds)]
-    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def stop(driver):
+    """Kill a driver and its workers."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait()
 
 
 def undisturbed(folder, n_seeds):
@@ -188,33 +196,25 @@ def disturbed(folder, engine, n_seeds, n_kills, seed):
     """Run a sweep with kills, compare its table with that of a calm one, and return the numbers of kills."""
     rng = np.random.default_rng(seed)
     store = folder / "store.db"
-    kills = {"driver": 0, "worker": 0}
-    left = set()
+    kills = Counter()
     driver = started(store, engine, n_seeds)
     try:
         for number in range(n_kills):
             # At least two results between two kills, so that chance does not look like a cell that kills.
             wait_for(store, computed(store) + int(rng.integers(2, 4)), driver)
             workers = [pid for pid in descendants(driver.pid) if is_worker(pid)]
-            left |= set(workers)
             if number % 2 and workers:
-                kill(int(rng.choice(workers)))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(rng.choice(workers)), signal.SIGKILL)
                 kills["worker"] += 1
             else:
-                driver.kill()
-                driver.wait()
-                for pid in workers:
-                    kill(pid)
+                stop(driver)
                 kills["driver"] += 1
                 driver = started(store, engine, n_seeds)
         assert driver.wait() == 0
     finally:
-        driver.kill()
-        driver.wait()
-        for pid in left:
-            kill(pid)
+        stop(driver)
     assert cells.without_seconds(fl.sweeps.load(store)) == undisturbed(folder, n_seeds)
-    assert sum(kills.values()) == n_kills
     return kills["driver"], kills["worker"]
 
 
@@ -224,12 +224,6 @@ def is_worker(pid):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         return b"popen_loky" in command or b"spawn_main" in command
     return False
-
-
-def kill(pid):
-    with contextlib.suppress(ProcessLookupError):
-        if alive(pid) and is_worker(pid):
-            os.kill(pid, signal.SIGKILL)
 
 
 def computed(store):

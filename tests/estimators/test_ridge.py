@@ -209,20 +209,3 @@ def test_another_strength_may_be_set_at_any_time():
     for alpha in (3.0, 0.1, None):
         expected = fl.StreamingRidge(alpha).fit(X, y)
         np.testing.assert_allclose(model.set_params(alpha=alpha).coef_, expected.coef_, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "error", "words"),
-    [
-        ({"alpha": 0.0}, ValueError, "alpha must be positive"),
-        ({"alpha": -1.0}, ValueError, "alpha must be nonnegative"),
-        ({"alpha": "much"}, TypeError, "alpha must be a real number"),
-        ({"rank": 0}, ValueError, "rank must be at least 1"),
-        ({"guard": -1.0}, ValueError, "guard must be nonnegative"),
-        ({"adaptive": "yes"}, TypeError, "adaptive must be True or False"),
-        ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False"),
-    ],
-)
-def test_parameters_are_checked(parameters, error, words):
-    with pytest.raises(error, match=words):
-        fl.StreamingRidge(**parameters).fit(np.eye(3), np.ones(3))

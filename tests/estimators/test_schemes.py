@@ -138,32 +138,6 @@ def test_the_running_radius_is_the_largest_norm_so_far(rng):
     assert learned(fl.ContinualGD(7), tasks).alpha_ == pytest.approx(2 * norms[-1] ** 2 / 7)
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "words"),
-    [
-        (lambda: fl.ContinualRidge(-1.0), ValueError, "alpha must be nonnegative"),
-        (lambda: fl.ContinualRidge("1"), TypeError, "alpha must be a real number"),
-        (lambda: fl.ContinualRidge(1.0, schedule="fixed"), ValueError, "alpha and schedule both give"),
-        (lambda: fl.ContinualGD(5, schedule="fixed_budget"), ValueError, "n_steps and schedule both give"),
-        (lambda: fl.ContinualRidge(schedule="rising"), ValueError, "did you mean 'increasing'"),
-        (lambda: fl.ContinualRidge(schedule=[1.0]), TypeError, "schedule must be a schedule, a filter"),
-        (
-            lambda: fl.ContinualRidge(schedule="fixed_budget", n_tasks=5),
-            TypeError,
-            "must give a filter such as fl.Ridge",
-        ),
-        (lambda: fl.ContinualGD(schedule="increasing", n_tasks=5), TypeError, "must give a filter of gradient descent"),
-        (lambda: fl.ContinualRidge(n_tasks=0), ValueError, "n_tasks must be at least 1"),
-        (lambda: fl.ContinualRidge(radius=-1.0), ValueError, "radius must be nonnegative"),
-        (lambda: fl.ContinualGD(2.5), TypeError, "n_steps"),
-        (lambda: fl.ContinualGD(2, 0.0), ValueError, "step_size"),
-    ],
-)
-def test_bad_parameters_are_named(make, error, words):
-    with pytest.raises(error, match=words):
-        make().partial_fit([[1.0, 2.0]], [1.0])
-
-
 def test_weights_that_overflow_are_refused():
     model = fl.ContinualRidge(alpha=0.0).partial_fit([[1.0]], [1.0])
     with pytest.raises((OverflowError, ValueError)), np.errstate(all="ignore"):
