@@ -24,7 +24,7 @@ SECONDS = 300
 SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "==": "!=", "!=": "==", "and": "or", "or": "and"}
 SWAPPED |= {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "True": "False", "False": "True"}
 
-FOLDERS = {"torch": "deep"}
+FOLDERS = {"torch": ["deep"], "tables": ["tables", "cli"]}
 """Where the tests of a part are, if not in a folder or in files of its name."""
 
 
@@ -53,8 +53,9 @@ def survives(module, row, changed, folder):
     lines = target.read_text().splitlines(keepends=True)
     target.write_text("".join([*lines[:row], changed, *lines[row + 1 :]]))
     part = module.parts[0].removesuffix(".py").strip("_")
-    tests = ROOT / "tests" / FOLDERS.get(part, part)
-    tests = [tests] if tests.is_dir() else sorted(ROOT.glob(f"tests/test_{part}*.py"))
+    tests = [ROOT / "tests" / folder for folder in FOLDERS.get(part, [part])]
+    if not tests[0].is_dir():
+        tests = sorted(ROOT.glob(f"tests/test_{part}*.py"))
     command = [
         sys.executable,
         "-m",
