@@ -1,5 +1,8 @@
 """Every refused input names the argument, the value and what is allowed, and changes nothing."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -9,6 +12,7 @@ import forgetless as fl
 
 X, y = np.eye(2), np.ones(2)
 TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
+MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
 s = fl.schedules
 
 
@@ -36,17 +40,8 @@ CASES = [
     (lambda: fl.TaskCollection([([["a", "b"]], [1.0])]), TypeError, "real numbers"),
     (lambda: fl.TaskCollection([([[1.0], [1.0, 2.0]], y)]), ValueError, "rectangular"),
     (lambda: fl.TaskCollection.from_arrays(X, y, [0]), ValueError, "groups must have one label per row"),
-    (lambda: fl.TaskCollection.from_arrays(X, y, [0.0, np.nan]), ValueError, "groups must have a label for every row"),
-    (lambda: fl.TaskCollection.from_arrays(X, y, ["a", None]), ValueError, "but 1 rows have none"),
     (lambda: fl.TaskCollection.from_arrays(X, y, np.ma.masked_less([0, 1], 1)), TypeError, "groups is a masked array"),
-    (lambda: fl.ContinualRidge().fit(X, y, groups=[0.0, np.nan]), ValueError, "groups must have a label for every row"),
-    (
-        lambda: fl.ContinualGD(10**21).partial_fit(X, y),
-        ValueError,
-        r"n_steps must be below 2\*\*62, got one of 70 bits",
-    ),
-    (lambda: fl.GradientDescent(10**21, 0.1), ValueError, r"n_steps must be below 2\*\*62"),
-    (lambda: fl.expect(TASKS, fl.Ridge(1.0), 10**21), ValueError, r"k must be below 2\*\*62"),
+    (lambda: fl.GradientDescent(10**21, 0.1), ValueError, r"n_steps must be below 2\*\*62, got one of 70 bits"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**400), ValueError, r"k must be below 2\*\*62"),
     *(
         (lambda call=call, size=size: call(_sized(size)), ValueError, "tasks.radius must be .* rescale X")
@@ -61,6 +56,12 @@ CASES = [
     ),
     (lambda: fl.expect(TASKS, 1.0, 3, ordering=fl.WithoutReplacement()), ValueError, "RandomReshuffling"),
     (lambda: fl.loss_gradient(TASKS, fl.Ridge(1.0), 3, objective="drift"), ValueError, "objective must be"),
+    *(
+        (lambda call=call: call(MANY, 1.0, 20, ordering="without-replacement"), MemoryError, said)
+        for call in (fl.expect, fl.worst_case)
+        for said in ["chain of 137,846,528,820 states .* needs .* GiB, of which .* GiB may be used here; use simulate"]
+    ),
+    (lambda: fl.expect(TASKS, "increasing", 2**31), MemoryError, "2,147,483,648 strengths needs 16 GiB"),
     (lambda: fl.expect(TASKS, "minmax", 3), ValueError, r"no schedule 'minmax'; did you mean 'minimax'\?"),
     (lambda: fl.expect(TASKS, 1.0, 3, ordering="cyclc"), ValueError, r"did you mean 'cyclic'\? got 'cyclc'"),
     (lambda: fl.expect(TASKS, 1.0, 3, metrics="averge_loss"), ValueError, r"did you mean 'average_loss'\? got 'averge"),
@@ -75,18 +76,14 @@ CASES = [
     (lambda: TASKS.is_realizable(-1.0), ValueError, "tol must be nonnegative"),
     (lambda: TASKS.shifted(np.ones(3)), ValueError, r"start must have shape \(2,\)"),
     (lambda: fl.Ridge(-1.0), ValueError, "coefficient must be nonnegative and finite, got -1.0"),
-    (lambda: fl.Ridge(float("nan")), ValueError, "coefficient must be nonnegative and finite, got nan"),
     (lambda: fl.Ridge(float("inf")), ValueError, "coefficient must be nonnegative and finite, got inf"),
     (lambda: fl.Ridge([1.0, -2.0]), ValueError, "got -2.0 at step 2"),
     (lambda: fl.Ridge([[1.0]]), ValueError, "one value per step"),
     (lambda: fl.TaskCollection([(np.ma.masked_invalid([[1.0, np.nan]]), [1.0])]), TypeError, "masked array"),
     (lambda: fl.TaskCollection([(X, np.ones((2, 0)))]), ValueError, "y of task 0 must have at least one column"),
     (lambda: fl.Ridge(10**400), ValueError, "coefficient must be nonnegative and finite, got inf"),
-    (lambda: s.increasing()(2.5, 1.0), TypeError, "k must be an integer"),
-    (lambda: s.increasing()(0, 1.0), ValueError, "k must be at least 1"),
     (lambda: s.fixed_budget()(5, float("nan")), ValueError, "radius must be nonnegative and finite"),
     (lambda: s.increasing()(5, 1e160), ValueError, "rescale the data"),
-    (lambda: s.increasing()(5, 1e-170), ValueError, "rescale the data"),
     (lambda: fl.simulate([(X, y)], fl.Ridge(1.0), 3), TypeError, "wrap pairs as fl.TaskCollection"),
     (lambda: fl.step(np.ones(2), [X, y], fl.Ridge(1.0)), TypeError, "task must be a Task"),
     (lambda: fl.step(np.ones(2), TASKS[0], 0.5), TypeError, "filter must be a filter"),
@@ -98,10 +95,8 @@ CASES = [
     (lambda: fl.GradientDescent([1, 0], 0.1), ValueError, "n_steps must be at least 1 at every step, got 0 at step 2"),
     (lambda: fl.GradientDescent([1.0, 2.0], 0.1), TypeError, "n_steps must hold integers"),
     (lambda: fl.GradientDescent(1, 0.0), ValueError, "step_size must be positive and finite, got 0.0"),
-    (lambda: fl.GradientDescent(1, -0.1), ValueError, "step_size must be positive"),
     (lambda: fl.GradientDescent([1, 2], [0.1, 0.1, 0.1]), ValueError, "lengths"),
     (lambda: s.increasing_budget(scale=0.1)(5, 1.0), ValueError, "n_steps of at least 11"),
-    (lambda: s.constant(0.5), TypeError, "wrap a coefficient as fl.Ridge"),
     (lambda: s.from_coefficients([1.0, -2.0]), ValueError, "coefficients must be nonnegative"),
     (lambda: fl.simulate(TASKS, None, 3), TypeError, "schedule must be a schedule, a filter, a name"),
     (lambda: fl.simulate(TASKS, lambda k, radius: 0.5, 3), TypeError, "schedule must return a filter"),
@@ -116,15 +111,10 @@ CASES = [
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, record="some"), ValueError, "record must be"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, record=[4]), ValueError, r"steps in 0\.\.3, got 4"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, record=[1.5]), TypeError, "integer steps"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, metrics="loss"), ValueError, "average_loss, seen_loss"),
-    (lambda: TASKS.shifted([1.0]), ValueError, "start must have shape"),
     (lambda: TASKS.shifted([1.0, np.nan]), ValueError, "start contains NaN"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=1), TypeError, r"ordering must be one of .* got 1"),
     (lambda: fl.simulate(TASKS, fl.GradientDescent(1, 0.6), 3), ValueError, r"step_size must be at most 2/R² = 0\.5"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.WithoutReplacement()), ValueError, "RandomReshuffling"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=fl.FixedOrder([0, 1])), ValueError, "2 entries but k is 3"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.FixedOrder([2])), ValueError, r"lie in 0\.\.1, got 2"),
-    (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 1, ordering=fl.FixedOrder([-1])), ValueError, r"lie in 0\.\.1, got -1"),
     (lambda: fl.FixedOrder([]), ValueError, "non-empty"),
     (lambda: fl.FixedOrder([0.5]), TypeError, "integers"),
     (lambda: fl.WithReplacement([0.5, 0.6]), ValueError, "sum to 1"),
@@ -135,7 +125,6 @@ CASES = [
     (lambda: fl.step(np.ones(3), TASKS[0], fl.Ridge(1.0)), ValueError, r"w must have shape \(2,\)"),
     (lambda: fl.step(np.ones(2), TASKS[0], fl.Ridge([1.0, 2.0])), ValueError, "single step"),
     (lambda: fl.metrics.average_loss(TASKS, np.ones(3)), ValueError, "w must have shape"),
-    (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [2]), ValueError, r"lie in 0\.\.1"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0, -1, 1]), ValueError, r"lie in 0\.\.1, got -1"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), []), ValueError, "one task index per step"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [[0, 1]]), ValueError, "one task index per step"),
@@ -186,28 +175,26 @@ def test_custom_orderings_are_checked(block):
         fl.simulate(TASKS, fl.Ridge(1.0), 3, ordering=Careless(block))
 
 
+@dataclass(frozen=True, eq=False)
+class Given(fl.Filter):
+    """A filter of a user, whose factors are a function's."""
+
+    function: Callable
+
+    def factors(self, eigenvalues):
+        return self.function(eigenvalues)
+
+
 @pytest.mark.parametrize("value", [0.5, np.array([0.5]), np.array([np.nan, 0.1, 0.1, 0.1])])
 def test_custom_filters_are_checked(value):
-    from dataclasses import dataclass
-
-    @dataclass(frozen=True, eq=False)
-    class Careless(fl.Filter):
-        def factors(self, eigenvalues):
-            return value if np.size(eigenvalues) > 2 else 0.5 * eigenvalues / 4
-
+    careless = Given(lambda eigenvalues: value if np.size(eigenvalues) > 2 else 0.5 * eigenvalues / 4)
     with pytest.raises(ValueError, match="must return one finite factor per eigenvalue"):
-        fl.simulate(TASKS, Careless(), 3)
+        fl.simulate(TASKS, careless, 3)
 
 
 def test_custom_filters_must_not_expand():
-    from dataclasses import dataclass
-
-    @dataclass(frozen=True, eq=False)
-    class Bump(fl.Filter):
-        def factors(self, eigenvalues):
-            return np.where(np.abs(eigenvalues - 1.0) < 0.1, 2.5, 0.5)
-
+    bump = Given(lambda eigenvalues: np.where(np.abs(eigenvalues - 1.0) < 0.1, 2.5, 0.5))
     tasks = fl.TaskCollection([(np.diag([2.0, 1.0, 0.5]), np.ones(3))])
     for call in (fl.simulate, fl.expect, fl.worst_case):
         with pytest.raises(ValueError, match=r"factors must lie in \[0, 2\]"):
-            call(tasks, Bump(), 3)
+            call(tasks, bump, 3)

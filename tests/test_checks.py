@@ -35,29 +35,9 @@ class Good(fl.Filter):
         return eigenvalues / (eigenvalues + self.pull)
 
 
-class AtZero(Good):
-    def factors(self, eigenvalues):
-        return 1 / (1 + self.pull * eigenvalues)
-
-
-class TooLarge(Good):
-    def factors(self, eigenvalues):
-        return 3 * eigenvalues / (eigenvalues + 0.1)
-
-
-class WrongRemaining(Good):
-    def remaining(self, eigenvalues):
-        return self.factors(eigenvalues)
-
-
-class WrongDerivative(Good):
-    def derivatives(self, eigenvalues):
-        return {"pull": eigenvalues}
-
-
-class WrongStrength(Good):
-    def strength(self):
-        return 1 / self.pull
+def wrong(**methods):
+    """A filter as good but for one method."""
+    return type("Wrong", (Good,), methods)(2.0)
 
 
 class Skewed(fl.orderings.Ordering):
@@ -73,11 +53,11 @@ class Skewed(fl.orderings.Ordering):
 RANDOM = np.random.default_rng(0)
 
 MISTAKES = [
-    (check_filter, AtZero(1.0), "must be 0 at 0"),
-    (check_filter, TooLarge(1.0), "at most 2"),
-    (check_filter, WrongRemaining(1.0), "Not equal"),
-    (check_filter, WrongDerivative(1.0), "Not equal"),
-    (check_filter, WrongStrength(2.0), "strength"),
+    (check_filter, wrong(factors=lambda self, xi: 1 / (1 + xi)), "must be 0 at 0"),
+    (check_filter, wrong(factors=lambda self, xi: 3 * xi / (xi + 0.1)), "at most 2"),
+    (check_filter, wrong(remaining=lambda self, xi: self.factors(xi)), "Not equal"),
+    (check_filter, wrong(derivatives=lambda self, xi: {"pull": xi}), "Not equal"),
+    (check_filter, wrong(strength=lambda self: 1 / self.pull), "strength"),
     (check_schedule, lambda k, radius: fl.Ridge(RANDOM.random()), "the same each time"),
     (check_schedule, lambda k, radius: fl.GradientDescent(1, 3 / radius**2), "errors grow"),
     (check_ordering, Skewed(), r"moves\(\) and blocks\(\) disagree"),

@@ -1,12 +1,10 @@
-"""Compiled code in its cache, and work that is spread over threads."""
+"""Compiled code in its cache."""
 
 import os
 import subprocess
 import sys
 
 import pytest
-
-from forgetless import _running
 
 SIMULATED = """
 import warnings
@@ -52,17 +50,3 @@ def test_a_cache_folder_that_cannot_be_written_does_not_fail_the_call(cache, tmp
     loss, message = in_a_process_of_its_own(tmp_path / "file" / "cache")
     assert loss == pytest.approx(cache[1], rel=1e-9)
     assert not message
-
-
-def test_errors_of_any_part_reach_the_caller_after_all_have_ended():
-    ended = []
-
-    def work(first, last):
-        if first in (0, 2):
-            raise ValueError(f"part {first}")
-        ended.append(first)
-
-    with pytest.raises(ValueError, match="part"):
-        _running.spread(work, 4, 1, 2)
-    _running.spread(lambda first, last: ended.append(-1), 1, 1, 1)
-    assert ended[-1] == -1

@@ -1,12 +1,16 @@
-"""The bar of forgetless._running, on a terminal made by rich's rules and without one."""
+"""The bar of long loops, on a terminal made by rich's rules and without one."""
 
 import contextlib
+import functools
 import io
+import itertools
+import time
 
 import pytest
 
 import forgetless as fl
-from forgetless import _running
+
+TASKS = [([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0]), ([[1.0, 1.0]], [2.0])]
 
 
 class Terminal(io.StringIO):
@@ -17,45 +21,41 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def bars_at_once(monkeypatch):
-    monkeypatch.setattr(_running, "DELAY", -1.0)
+def _every_step_takes_three_seconds(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", functools.partial(next, itertools.count(step=3.0)))
     monkeypatch.setenv("TERM", "xterm")
 
 
-def shown(function, screen):
-    """Return what a function writes to standard error."""
+def shown(screen, tasks=TASKS):
+    """Return what a loop over tasks writes to standard error."""
     with contextlib.redirect_stderr(screen):
-        function()
+        fl.evaluate_stream(fl.ContinualRidge(), tasks)
     return screen.getvalue()
 
 
-def five_steps():
-    assert list(_running.track(range(5), "steps")) == [0, 1, 2, 3, 4]
-
-
 def test_a_bar_names_what_it_counts_where_somebody_looks_and_it_takes_long(monkeypatch):
-    text = shown(five_steps, Terminal())
-    assert "steps" in text
+    text = shown(Terminal())
+    assert "learning tasks" in text
     assert "%" in text
-    assert shown(five_steps, io.StringIO()) == ""
-    monkeypatch.setattr(_running, "DELAY", 1e9)
-    assert shown(five_steps, Terminal()) == ""
+    assert shown(io.StringIO()) == ""
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    assert shown(Terminal()) == ""
 
 
 def test_bars_can_be_switched_off():
     fl.progress(False)
     try:
-        assert shown(five_steps, Terminal()) == ""
+        assert shown(Terminal()) == ""
     finally:
         fl.progress(True)
-    assert shown(five_steps, Terminal()) != ""
+    assert shown(Terminal()) != ""
 
 
 def test_an_error_in_the_loop_takes_the_bar_away():
     def interrupted():
-        for _ in _running.track(range(3), "steps"):
-            raise KeyError("stop")
+        yield from TASKS
+        raise KeyError("stop")
 
     with pytest.raises(KeyError):
-        shown(interrupted, Terminal())
-    assert "steps" in shown(five_steps, Terminal())
+        shown(Terminal(), interrupted())
+    assert "learning tasks" in shown(Terminal())

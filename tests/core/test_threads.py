@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401
 import threadpoolctl
-from threadpoolctl import ThreadpoolController
 
 import forgetless as fl
-from forgetless._running import one_blas_thread
 
 CALLS = {
     "expect": lambda tasks, schedule: fl.expect(tasks, schedule, 5),
@@ -40,23 +38,26 @@ def test_engines_keep_every_blas_to_one_thread(name, rng):
     assert set(seen) == {1}
 
 
-def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
-    controller = ThreadpoolController()
-    before = [each["num_threads"] for each in controller.info()]
+def test_the_threads_of_blas_are_as_before_whoever_leaves_first(rng):
+    """Another thread enters while the first is inside, and stays when that has left."""
+    tasks = fl.TaskCollection([(rng.standard_normal((2, 4)), rng.standard_normal(2)) for _ in range(3)])
     entered, leave = threading.Event(), threading.Event()
 
-    def other():
-        with one_blas_thread():
-            entered.set()
-            leave.wait(120)
+    def waits(k, radius):
+        entered.set()
+        leave.wait(120)
+        return fl.Ridge(1.0)
 
-    with controller.limit(limits=2, user_api="blas"):
-        at_most = [each["num_threads"] for each in controller.info()]
-        with one_blas_thread():
-            thread = threading.Thread(target=other)
-            thread.start()
-            entered.wait(120)
+    def starts_the_other(k, radius):
+        if not other.is_alive():
+            other.start()
+        entered.wait(120)
+        return fl.Ridge(1.0)
+
+    other = threading.Thread(target=fl.expect, args=(tasks, waits, 5))
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        at_most = [each["num_threads"] for each in threadpoolctl.threadpool_info()]
+        fl.expect(tasks, starts_the_other, 5)
         leave.set()
-        thread.join()
-        assert [each["num_threads"] for each in controller.info()] == at_most
-    assert [each["num_threads"] for each in controller.info()] == before
+        other.join()
+        assert [each["num_threads"] for each in threadpoolctl.threadpool_info()] == at_most

@@ -100,13 +100,6 @@ def test_schedules_beside_the_optimal_one():
     assert [best.coefficients[0], best.coefficients[-1]] == pytest.approx([100, 356.5], rel=1e-3)
 
 
-def test_steady_among_the_candidates_of_a_collection():
-    tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.6, 0.8]], [0.5])])
-    assert "mine" in {
-        option.shape for option in fl.advise(tasks, 4, also={"mine": fl.schedules.steady(tasks, 0.3)}).options
-    }
-
-
 @pytest.mark.parametrize("noise", [0.0, 1e-12, 0.3])
 @pytest.mark.parametrize("n", [4, 5, 6])
 @pytest.mark.parametrize("law", [teachers.walk(1.0, 0.2), teachers.one()])

@@ -42,6 +42,19 @@ def test_the_worst_teacher_under_noise_and_walks(ordering, rng):
     assert worst.worst_case[0] == pytest.approx(exact, rel=1e-11)
 
 
+def test_gradients_of_step_sizes_equal_differences(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, M=4, d=5, realizable=False))
+    sizes = np.linspace(0.2, 0.6, 8) / tasks.radius**2
+
+    def loss(values):
+        return fl.expect(tasks, fl.GradientDescent(3, values), 8).average_loss[0]
+
+    found, h = fl.loss_gradient(tasks, fl.GradientDescent(3, sizes), 8), 1e-6 * sizes
+    expected = [(loss(sizes + h * e) - loss(sizes - h * e)) / (2 * h @ e) for e in np.eye(8)]
+    assert found.loss == pytest.approx(loss(sizes), rel=1e-12)
+    np.testing.assert_allclose(found.parameters["step_size"], expected, rtol=1e-6)
+
+
 def test_gradient_of_an_unregularized_step(rng):
     """At λ = 0 the derivative is one-sided and finite."""
     tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4))

@@ -14,6 +14,9 @@ NAMED = [each for each in SCHEDULES if isinstance(each, s.Named)]
 NAMES = ["fixed", "increasing", "fixed_budget", "increasing_budget", "minimax", "minimax_budget", "cyclic", "end_ramp"]
 
 
+STEADY = s.steady(fl.ensembles.Gaussian(10, 3), noise=0.5, walk=0.1)
+
+
 @pytest.mark.parametrize("schedule", NAMED, ids=repr)
 def test_its_code_its_pickle_and_its_copy_are_equal(schedule):
     again = eval(repr(schedule), {**vars(s), "Ridge": fl.Ridge, "Projection": fl.Projection})
@@ -21,6 +24,7 @@ def test_its_code_its_pickle_and_its_copy_are_equal(schedule):
         assert other == schedule
         assert hash(other) == hash(schedule)
         assert other(9, 2.0) == schedule(9, 2.0)
+    assert pickle.loads(pickle.dumps(STEADY))(7, 1.0) == STEADY(7, 1.0)  # with its tasks
 
 
 def test_arguments_make_the_difference():
@@ -32,31 +36,16 @@ def test_arguments_make_the_difference():
     assert repr(s.increasing_budget(np.int8(3), np.float32(0.5))) == "increasing_budget(n_steps=3, scale=0.5)"
 
 
-def test_a_steady_schedule_is_pickled_with_its_tasks():
-    steady = s.steady(fl.ensembles.Gaussian(10, 3), noise=0.5, walk=0.1)
-    assert pickle.loads(pickle.dumps(steady))(7, 1.0) == steady(7, 1.0)
+STORED = [each for each in SCHEDULES if each is not linear] + FILTERS + [s.constant(filter_) for filter_ in FILTERS]
 
 
-def stored(schedule, path):
-    """The parameter of a model after it was written to a file."""
-    budget = isinstance(fl.schedules.resolve(schedule, 101, 1.0), fl.GradientDescent)
-    model = fl.ContinualGD(schedule=schedule) if budget else fl.ContinualRidge(schedule=schedule)
-    model.set_params(n_tasks=101, radius=1.0).partial_fit(np.eye(3), np.ones(3)).save(path)
-    return fl.load(path).schedule
-
-
-@pytest.mark.parametrize("schedule", [each for each in SCHEDULES if each is not linear], ids=name)
+@pytest.mark.parametrize("schedule", STORED, ids=name)
 def test_files_give_the_schedule_back(schedule, tmp_path):
-    assert stored(schedule, tmp_path / "model") == schedule
-
-
-@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_files_give_filters_back(filter_, wrapped, tmp_path):
-    schedule = s.constant(filter_) if wrapped else filter_
-    budget = isinstance(filter_, fl.GradientDescent)
+    """As the parameter of a model that was written to a file."""
+    k = getattr(schedule, "horizon", None) or (101 if schedule in SCHEDULES else 3)
+    budget = isinstance(s.resolve(schedule, k, 1.0), fl.GradientDescent)
     model = fl.ContinualGD(schedule=schedule) if budget else fl.ContinualRidge(schedule=schedule)
-    model.partial_fit(np.eye(3), np.ones(3)).save(tmp_path / "model")
+    model.set_params(n_tasks=k, radius=1.0).partial_fit(np.eye(3), np.ones(3)).save(tmp_path / "model")
     assert fl.load(tmp_path / "model").schedule == schedule
 
 
@@ -67,9 +56,6 @@ def test_a_name_stands_for_the_defaults(text):
         assert s.resolve(spelling, 8, 3.0, n_tasks=3) == made(8, 3.0)
     one, three = (made(8, radius) for radius in (1.0, 3.0))
     np.testing.assert_allclose(three.strength(), 9.0 * np.asarray(one.strength()), rtol=1e-12)
-
-
-def test_the_name_none_is_no_regularization():
     assert s.resolve("none", 4, 1.0) == fl.Projection()
 
 
@@ -93,8 +79,6 @@ def test_mistakes_name_what_is_allowed(text, said):
     [
         (lambda: s.increasing()(0, 1.0), ValueError, "k must be at least 1"),
         (lambda: s.increasing()(2.0, 1.0), TypeError, "k must be an integer"),
-        (lambda: s.increasing()(2**40, 1.0), MemoryError, "a schedule of 1,099,511,627,776 strengths"),
-        (lambda: s.increasing()(3, 1e200), ValueError, "radius² must be a float"),
         (lambda: s.increasing()(3, -1.0), ValueError, "radius must be nonnegative"),
         (lambda: s.increasing(1.0, 2.0), TypeError, "too many positional arguments"),
         (lambda: s.increasing("1"), TypeError, "scale must be a real number"),

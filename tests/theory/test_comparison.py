@@ -19,16 +19,11 @@ def applying(comparison, kind=None):
     return [check for check in comparison.bounds if check.applies and kind in (None, check.kind)]
 
 
-def exact_losses(comparison):
-    return {name: getattr(comparison, name) for name in ("average_loss", "seen_loss", "next_loss")}
-
-
 def assert_consistent(comparison):
-    exact = exact_losses(comparison)
     for check in applying(comparison):
         if check.kind == "upper":
             least = min(check.value, check.published)
-            assert least >= exact[check.quantity] * (1 - 1e-9), check
+            assert least >= getattr(comparison, check.quantity) * (1 - 1e-9), check
             if check.quantity == "average_loss" and check.name not in ORACLE:  # which depends on the labels
                 assert least >= comparison.worst_case * (1 - 1e-9), check
         else:  # of some tasks, so that no upper bound of the same loss is below it
@@ -102,8 +97,7 @@ def check_one_collection(number):
         assert uppers == expected | TRIVIAL | more, name
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("batch", some_of(6, 1))
+@pytest.mark.parametrize("batch", some_of(6, 0))
 def test_no_comparison_is_below_the_exact_loss_of_contradictory_tasks(batch):
     """Contradictions of all magnitudes, in one target of two or in the only one, from warm starts of all distances."""
     for number in range(40 * batch, 40 * batch + 40):
@@ -123,9 +117,9 @@ def test_no_comparison_is_below_the_exact_loss_of_contradictory_tasks(batch):
         overshoot = fl.GradientDescent(1, 1.5 / tasks.radius**2)
         for schedule in (fl.Projection(), s.increasing(), s.fixed(), overshoot, s.minimax(), s.minimax_budget(1, 0.5)):
             comparison = fl.compare_bounds(tasks.shifted(start), schedule, k, bounds=bounds)
-            exact = exact_losses(comparison)
             for check in applying(comparison, "upper"):
-                assert min(check.value, check.published) >= exact[check.quantity] * (1 - 1e-9), (number, check)
+                exact = getattr(comparison, check.quantity)
+                assert min(check.value, check.published) >= exact * (1 - 1e-9), (number, check)
 
 
 def test_contradictions_are_seen_per_target_and_from_the_start():
@@ -170,6 +164,7 @@ def test_lower_bounds_are_losses_of_their_constructions(name, k, rng):
     made = fl.theory.constructions
     start = rng.standard_normal(2)
     explicit = "budget" not in name
+    assert_consistent(fl.compare_bounds(made.rare_tasks(k), schedule, k))
     for tasks, origin, lower in [
         (made.unseen_task(k + 1), None, ["any algorithm, one task more"]),
         (made.unseen_task(k, -1), None, ["any algorithm", "any filter"]),
@@ -178,9 +173,8 @@ def test_lower_bounds_are_losses_of_their_constructions(name, k, rng):
         comparison = fl.compare_bounds(tasks if origin is None else tasks.shifted(origin), schedule, k)
         assert_consistent(comparison)
         found = {check.name: check for check in applying(comparison, "lower")}
-        exact = exact_losses(comparison)
         for each in lower:
-            assert found[each].value <= exact[found[each].quantity] * (1 + 1e-9)
+            assert found[each].value <= getattr(comparison, found[each].quantity) * (1 + 1e-9)
             assert found[each].published == pytest.approx(CATALOGUE[each].at(k))
         assert ("seen tasks, explicit" in found) is explicit
 
@@ -199,13 +193,6 @@ def test_degenerate_settings_do_not_crash():
     assert_consistent(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
     assert "fixed, any filter" not in names(fl.compare_bounds(one, fl.Ridge([1e11, 2e11, 5e11]), 3))
     assert_consistent(fl.compare_bounds(one.shifted([1.0, 0.0]), fl.Ridge(1.0), 3))
-
-
-def test_worst_collections_stay_below_the_bounds():
-    for k in (8, 64, 256):
-        rare = fl.theory.constructions.rare_tasks(k)
-        for schedule, _ in PRESETS.values():
-            assert_consistent(fl.compare_bounds(rare, schedule, k))
 
 
 def test_reasons_name_the_hypothesis(rng):
@@ -228,15 +215,12 @@ def test_reasons_name_the_hypothesis(rng):
 def test_a_comparison_prints_and_exports(rng):
     tasks = fl.TaskCollection(random_pairs(rng))
     comparison = fl.compare_bounds(tasks, s.increasing(), 200)
-    text, html = repr(comparison), comparison._repr_html_()
     for word in ("exact expected average loss", "increasing, finite k", "does not apply:", "paper, tight"):
-        assert word in text
-    assert "<table>" in html
-    assert max(len(line) for line in text.splitlines()) <= 100
-    keys = {"name", "kind", "quantity", "value", "applies", "reason", "citation", "status"}
+        assert word in repr(comparison)
+    assert max(len(line) for line in repr(comparison).splitlines()) <= 100
     frame = comparison.to_frame()
     assert len(frame) == len(CATALOGUE)
-    assert keys <= set(frame.columns)
+    assert {"name", "kind", "quantity", "value", "applies", "reason", "citation", "status"} <= set(frame.columns)
 
 
 def test_a_smaller_trivial_bound_is_marked_and_no_bound_at_all_is_said(rng):
@@ -249,7 +233,6 @@ def test_a_smaller_trivial_bound_is_marked_and_no_bound_at_all_is_said(rng):
     for shown in (repr(noisy), noisy._repr_html_()):
         assert "no upper bound applies" in shown
         assert "no model fits all tasks" in shown
-    assert max(len(line) for line in repr(noisy).splitlines()) <= 100
     assert "does not apply:" not in repr(noisy)  # one sentence instead of the same reason for each of them
 
 
@@ -259,7 +242,6 @@ def test_what_is_out_of_reach_is_said():
     assert comparison.average_loss is None
     assert "may be used here" in comparison.notes[0]
     assert "unknown" in repr(comparison)
-    assert max(len(line) for line in repr(comparison).splitlines()) <= 100
 
 
 def test_bounds_of_the_users(rng):
