@@ -85,8 +85,14 @@ def test_show_prints_what_a_model_knows(folder, capsys):
     for told in ("table-model, written by forgetless", "target sales", "10 tasks and 400 rows", "Ulm +", "a unit"):
         assert told in out
     found = json.loads(run(capsys, "show", "m.safetensors", "--json")[1])
-    assert found["effects"]["column"][0] == "price"
-    assert set(found["columns"]["column"]) == {"shop", "price", "date"}
+    table = pd.read_csv("sales.csv")
+    columns = dict(zip(found["columns"]["column"], zip(*list(found["columns"].values())[1:], strict=True), strict=True))
+    gaps = round(100 * table["price"].isna().mean(), 1)
+    assert columns == {"shop": ("category", 3, 0.0), "price": ("number", 2, gaps), "date": ("date", 8, 0.0)}
+    assert found["effects"]["column"] == ["price", "shop", "date"]
+    # Sales rise by 0.01 a unit of the price, and by 3 in one of three shops.
+    assert found["effects"]["effect"][0] == pytest.approx(0.01 * table["price"].std(), rel=0.05)
+    assert found["effects"]["effect"][1] == pytest.approx(3 * (table["shop"] == "Ulm").std(), rel=0.05)
 
 
 def test_drop_number_and_classes(folder, capsys):
