@@ -1,6 +1,8 @@
 """Natural mistakes: one sentence that says what is wrong, where, and what to do."""
 
+import contextlib
 import gzip
+import shutil
 
 import numpy as np
 import pytest
@@ -64,14 +66,20 @@ MISTAKES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
     """A folder with a table, a model of it, and a file of tasks."""
-    monkeypatch.chdir(tmp_path)
-    sales(range(1, 4)).to_csv("sales.csv", index=False)
-    assert cli.main([*ON[:-1], "m"]) == 0
-    fl.TaskCollection([(np.eye(2), np.ones(2))]).save("tasks.safetensors")
-    capsys.readouterr()
+    folder = tmp_path_factory.mktemp("prepared")
+    with contextlib.chdir(folder):
+        sales(range(1, 4)).to_csv("sales.csv", index=False)
+        assert cli.main([*ON[:-1], "m"]) == 0
+        fl.TaskCollection([(np.eye(2), np.ones(2))]).save("tasks.safetensors")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def folder(prepared, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(prepared, tmp_path, dirs_exist_ok=True))
     return tmp_path
 
 
