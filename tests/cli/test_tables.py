@@ -144,10 +144,22 @@ def test_classes_of_text(folder, capsys):
     assert not any(line.lstrip('"').startswith("=") for line in out)  # what spreadsheets execute
 
 
-def test_one_class_only_is_warned_of(folder, capsys):
+SENTENCES = {  # said of a table with other targets, and only of it
+    "hardly tell the target": lambda table, noise: noise,
+    "10 was predicted too low by": lambda table, noise: table["sales"] + 9 * (table["month"] == 10),
+    "too narrow": lambda table, noise: 2000 * (table["shop"] == "Ulm") + noise * 2.0 ** table["month"],
+    "the target has one class only so far": lambda table, noise: "same",
+    "": lambda table, noise: table["sales"],
+}
+
+
+@pytest.mark.parametrize("said", SENTENCES)
+def test_a_warning_is_said_where_it_is_due(folder, capsys, said):
     table = pd.read_csv("sales.csv")
-    table.assign(sales="same").to_csv("one.csv", index=False)
-    assert "Warning: the target has one class only so far" in fitted(capsys, file="one.csv")
+    noise = np.random.default_rng(0).standard_normal(len(table))
+    table.assign(sales=SENTENCES[said](table, noise)).to_csv("other.csv", index=False)
+    out = fitted(capsys, file="other.csv")
+    assert [each for each in SENTENCES if each and each in out] == [said] * bool(said), out
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
