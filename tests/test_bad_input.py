@@ -12,6 +12,7 @@ import forgetless as fl
 
 X, y = np.eye(2), np.ones(2)
 TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
+NOISY, WALKING = fl.TaskCollection(TASKS, noise=0.5), fl.TaskCollection(TASKS, walk=1)
 MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
 s = fl.schedules
 
@@ -62,6 +63,18 @@ CASES = [
         for said in ["chain of 137,846,528,820 states .* needs .* GiB, of which .* GiB may be used here; use simulate"]
     ),
     (lambda: fl.expect(TASKS, "increasing", 2**31), MemoryError, "2,147,483,648 strengths needs 16 GiB"),
+    *(
+        (lambda e=each: fl.simulate(TASKS, e, 4), ValueError, "schedule must hold at least one")
+        for each in ({}, [], ())
+    ),
+    (lambda: fl.expect(TASKS, {"a": 1.0}, 4).sel(schedule="b"), KeyError, "'b' is not among the coordinates: 'a'"),
+    (lambda: fl.TaskCollection(TASKS, noise=-1), ValueError, "noise must be nonnegative"),
+    (lambda: fl.TaskCollection(TASKS, walk=np.nan), ValueError, "walk must be nonnegative and finite"),
+    (lambda: fl.TaskCollection(TASKS, noise="much"), TypeError, "noise must be a real number"),
+    (lambda: fl.expect(WALKING, 1.0, 3, metrics="drift"), ValueError, "moves the labels"),
+    (lambda: fl.simulate(WALKING, 1.0, 3, metrics="task_drift"), ValueError, "moves the labels"),
+    (lambda: fl.compare_bounds(WALKING, 1.0, 3), ValueError, r"no bound; leave both out: fl.TaskCollection\(tasks\)"),
+    (lambda: fl.oracle_bound(NOISY, 3), ValueError, r"no bound; leave both out: fl.TaskCollection\(tasks\)"),
     (lambda: fl.expect(TASKS, "minmax", 3), ValueError, r"no schedule 'minmax'; did you mean 'minimax'\?"),
     (lambda: fl.expect(TASKS, 1.0, 3, ordering="cyclc"), ValueError, r"did you mean 'cyclic'\? got 'cyclc'"),
     (lambda: fl.expect(TASKS, 1.0, 3, metrics="averge_loss"), ValueError, r"did you mean 'average_loss'\? got 'averge"),

@@ -112,7 +112,4 @@ def test_the_command_still_makes_the_picture(name, fewest, tmp_path, monkeypatch
         np.testing.assert_allclose(curve, other, atol=5)  # of a picture 446 points wide: other margins, no other curve
     pages = [page for page in DOCS.glob("*.md") if f"({name}.svg)" in page.read_text()]
     assert any(f"python docs/{name}.py docs/{name}.svg" in page.read_text() for page in pages)
-
-
-def test_the_readme_shows_the_picture():
     assert "docs/picture.svg" in (ROOT / "README.md").read_text()

@@ -27,13 +27,7 @@ def numbers():
 
 def upper_bounds():
     """Yield upper bounds of schedules for every quantity and order, and of averages."""
-    for schedule in (
-        "fixed",
-        "increasing",
-        "increasing-half",
-        "increasing-quarter",
-        "fixed-budget",
-    ):
+    for schedule in ("fixed", "increasing", "increasing-half", "increasing-quarter", "fixed-budget"):
         for quantity in ("average_loss", "seen_loss"):
             bound = fl.upper_bound(SCHEDULES[schedule], 32, quantity=quantity)
             yield f"upper_bound/{schedule}/{quantity}", [bound.value, bound.constant]
@@ -116,11 +110,7 @@ def constructions():
 def reduction():
     """Yield the surrogates of steps, and the checks of the reduction."""
     collection = tasks()
-    filters = {
-        "ridge": fl.Ridge(0.7),
-        "gradient-descent": fl.GradientDescent(3, 0.02),
-        "projection": fl.Ridge(0.0),
-    }
+    filters = {"ridge": fl.Ridge(0.7), "gradient-descent": fl.GradientDescent(3, 0.02), "projection": fl.Ridge(0.0)}
     w = np.arange(5.0)
     for name, filter_ in filters.items():
         if name != "projection":

@@ -119,20 +119,12 @@ def _widened(model, X, y):
     model.partial_fit(X, y)
 
 
-LEARN = {
-    "weights": _weighted,
-    "sparse": _sparse,
-    "two-targets": _two_targets,
-    "widened": _widened,
-}
+LEARN = {"weights": _weighted, "sparse": _sparse, "two-targets": _two_targets, "widened": _widened}
 
 
 def streams():
     """Yield the errors of ``evaluate_stream``, on held-out rows and before learning."""
-    models = {
-        "default": fl.StreamingRidge(),
-        "alpha": fl.ContinualRidge(alpha=0.5, fit_intercept=True),
-    }
+    models = {"default": fl.StreamingRidge(), "alpha": fl.ContinualRidge(alpha=0.5, fit_intercept=True)}
     for name, model in models.items():
         result = fl.evaluate_stream(model, stream(n_rows=12), holdout=0.25, seed=3)
         yield f"evaluate_stream/{name}/errors", result.errors

@@ -3,17 +3,7 @@
 import numpy as np
 
 import forgetless as fl
-from golden.inputs import (
-    FEW,
-    N_TASKS,
-    ONE_LENGTH,
-    ORDERINGS,
-    SCHEDULES,
-    K,
-    horizon,
-    tasks,
-    two_targets,
-)
+from golden.inputs import FEW, N_TASKS, ONE_LENGTH, ORDERINGS, SCHEDULES, K, horizon, tasks, two_targets
 
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 OTHER_METRICS = ("next_loss", "distance", "task_losses", "task_forgetting", "task_drift")
@@ -176,14 +166,7 @@ def disturbed(label, **options):
         value = SCHEDULES[schedule]
         for name in ("with-replacement", "weighted"):
             ordering = ORDERINGS[name]
-            yield from both(
-                f"{label}/{name}/{schedule}",
-                collection,
-                value,
-                K,
-                metrics,
-                ordering=ordering,
-            )
+            yield from both(f"{label}/{name}/{schedule}", collection, value, K, metrics, ordering=ordering)
         for name in ("without-replacement", "reshuffling", "cyclic"):
             k = horizon(name)
             ordering = ORDERINGS[name]

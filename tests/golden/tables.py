@@ -4,11 +4,7 @@ import numpy as np
 
 import forgetless as fl
 
-ENCODERS = {
-    "default": {},
-    "hashed": {"max_categories": 2},
-    "dropped": {"drop": ["town"], "categorical": ["rooms"]},
-}
+ENCODERS = {"default": {}, "hashed": {"max_categories": 2}, "dropped": {"drop": ["town"], "categorical": ["rooms"]}}
 
 TOWNS = ("Ulm", "Bonn", "Köln", "Trier", "Jena")
 WORDS = ("old", "new", "large", "small", "dark")

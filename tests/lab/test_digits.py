@@ -91,10 +91,7 @@ def test_near_duplicate_columns_of_noisy_tables(rng):
     assert exact.average_loss[0] == pytest.approx(sampled.mean(), abs=5 * sampled.std() / np.sqrt(4000))
 
 
-FAR = [
-    ([[6e-7, -1.6, 1e-4], [-6e-7, 0.3, -1e-5]], [1000.0, 1000.0]),
-    ([[-8e-9, -0.008, 1.3e-6]], [1.0]),
-]
+FAR = [([[6e-7, -1.6, 1e-4], [-6e-7, 0.3, -1e-5]], [1000.0, 1000.0]), ([[-8e-9, -0.008, 1.3e-6]], [1.0])]
 """Columns of very different sizes: powers of the operator as a matrix lose what single steps keep."""
 
 

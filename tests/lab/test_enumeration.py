@@ -7,7 +7,7 @@ import forgetless as fl
 from forgetless.schedules import resolve
 from support import literal
 from support.agreement import LAWS, METRICS, NAMES, agree, expected, expected_on
-from support.collections import FAMILIES, random_pairs
+from support.collections import FAMILIES, SMALL, random_pairs
 from support.registry import SCHEDULES, name
 
 
@@ -62,16 +62,7 @@ def test_averages_of_iterates(r, law, options, rng):
     np.testing.assert_allclose(both[0].average_loss, both[1].average_loss, rtol=1e-12)
 
 
-DISTURBED = [
-    {"d": 3, "rows": (1, 2)},
-    {"d": 3, "rows": (2, 4), "realizable": False},
-    {"d": 3, "rows": (1, 2), "targets": 2, "realizable": False},
-    {"d": 7, "rows": (1, 2)},  # features outside the span of all rows
-    {"d": 4, "rows": (2, 3), "rank": 1},
-]
-
-
-@pytest.mark.parametrize("options", DISTURBED, ids=str)
+@pytest.mark.parametrize("options", SMALL, ids=str)
 @pytest.mark.parametrize(("noise", "walk"), [(0.3, 0.0), (0.0, 0.4), (0.5, 0.2)])
 @pytest.mark.parametrize("law", ["uniform", "draws"])
 def test_noise_and_walks(options, noise, walk, law, rng):

@@ -119,11 +119,7 @@ def of_one_target(pairs, filter_, orders, start, average, noise, length):
         np.add.at(degradation, list(order), p * gaps)
         np.add.at(moved, list(order), p * np.array(changes))
     with np.errstate(invalid="ignore"):
-        return totals | {
-            "task_losses": losses,
-            "task_forgetting": degradation / visits,
-            "task_drift": moved / visits,
-        }
+        return totals | {"task_losses": losses, "task_forgetting": degradation / visits, "task_drift": moved / visits}
 
 
 def expected(pairs, filter_, orders, start, *, average=None, noise=0.0, walk=0.0):

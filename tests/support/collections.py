@@ -34,3 +34,12 @@ FAMILIES = {
     "wide": {"d": 40, "M": 3},
     "many tasks": {"M": 30, "d": 3, "rows": (1, 2)},
 }
+
+SMALL = [
+    {"d": 3, "rows": (1, 2)},
+    {"d": 3, "rows": (2, 4), "realizable": False},
+    {"d": 3, "rows": (1, 2), "targets": 2, "realizable": False},
+    {"d": 7, "rows": (1, 2)},  # features outside the span of all rows
+    {"d": 4, "rows": (2, 3), "rank": 1},
+]
+"""Families with few rows, for sums over all orders and all noise."""

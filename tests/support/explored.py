@@ -79,12 +79,7 @@ def expected(case):
     """The curve after 0..k steps, and a bound of its own relative error."""
     tasks, filter_, ordering = in_python(case)
     found = fl.expect(
-        tasks,
-        filter_,
-        case["k"],
-        ordering=ordering,
-        metrics=case["metric"],
-        record=np.arange(case["k"] + 1),
+        tasks, filter_, case["k"], ordering=ordering, metrics=case["metric"], record=np.arange(case["k"] + 1)
     )
     return np.asarray(found.values[case["metric"]]), found.errors[case["metric"]]
 

@@ -107,16 +107,16 @@ def test_it_is_compared_where_labels_are_noisy(rng):
     assert "fl.oracle_bound" in repr(plain)
 
 
-def test_bad_arguments(rng):
-    noisy = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])])
-    for eta in (1.0, 1.5):
-        with pytest.raises(ValueError, match="eta must be at most 1, and below 1 where no model fits all tasks"):
-            fl.oracle_bound(noisy, 3, eta=eta)
-    with pytest.raises(ValueError, match="with replacement, or without and k below the number of tasks, 2"):
-        fl.oracle_bound(noisy, 2, ordering="without-replacement")
-    with pytest.raises(ValueError, match="ordering must be exchangeable"):
-        fl.oracle_bound(noisy, 3, ordering="cyclic")
-    with pytest.raises(ValueError, match="scheme must be one of budget, ridge"):
-        fl.oracle_bound(noisy, 3, scheme="both")
-    with pytest.raises(TypeError, match="tasks must be a TaskCollection"):
-        fl.oracle_bound([1], 3)
+@pytest.mark.parametrize(
+    ("k", "options", "said"),
+    [
+        (3, {"eta": 1.0}, "eta must be at most 1, and below 1 where no model fits all tasks"),
+        (3, {"eta": 1.5}, "eta must be at most 1, and below 1 where no model fits all tasks"),
+        (2, {"ordering": "without-replacement"}, "with replacement, or without and k below the number of tasks, 2"),
+        (3, {"ordering": "cyclic"}, "ordering must be exchangeable"),
+        (3, {"scheme": "both"}, "scheme must be one of budget, ridge"),
+    ],
+)
+def test_bad_arguments(k, options, said):
+    with pytest.raises(ValueError, match=said):
+        fl.oracle_bound(fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])]), k, **options)
