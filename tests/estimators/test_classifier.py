@@ -79,9 +79,6 @@ def test_coefficients_have_the_names_of_classes(rng):
         np.testing.assert_allclose(columns["scale"], X.std(axis=0))
 
 
-# --- probabilities ---
-
-
 def log_loss(probabilities, labels):
     return -np.log(probabilities[np.arange(len(labels)), labels]).mean()
 

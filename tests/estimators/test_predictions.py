@@ -97,9 +97,6 @@ def test_prequential_errors_are_those_of_predictions():
     assert model.prequential_mse_ == pytest.approx(np.concatenate(errors).mean())
 
 
-# --- streams that drift ---
-
-
 def drifting(rng, n_tasks, step=0.2):
     w = np.zeros(10)
     for _ in range(n_tasks):

@@ -74,9 +74,6 @@ def test_an_average_begins_with_the_stream(rng):
             fl.ContinualRidge(alpha=1.0, average=value).fit(*tasks[0])
 
 
-# --- schedules ---
-
-
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -146,9 +143,6 @@ def test_weights_that_overflow_are_refused():
     descent = fl.ContinualGD(10**6, 1.0).partial_fit([[1.0]], [1.0])
     with pytest.raises(OverflowError, match="smaller steps"), np.errstate(all="ignore"):
         descent.partial_fit([[3.0]], [1.0])
-
-
-# --- size ---
 
 
 def test_wide_sparse_tasks_take_no_more_memory_than_their_rows_and_weights(rng):

@@ -122,8 +122,8 @@ def test_integers_that_come_once_in_every_task_identify_units(ids):
 
 @pytest.mark.parametrize(
     "second",
-    [[4, 5, 6], [1, 1, 2], [1.5, 2.0, 3.0], [1, 2, 9, 8], [None, None, 1]],
-    ids=["others", "repeated", "decimals", "half", "one"],
+    [[4, 5, 6], [1, 1, 2], [1.5, 2.0, 3.0], [1, 2, 9, 8], [None, None, 1], ["1", "2", "3"]],
+    ids=["others", "repeated", "decimals", "half", "one", "text"],
 )
 def test_other_numbers_stay_numbers(second):
     encoder = learned({"n": [1, 2, 3, 4]}, {"n": second})
