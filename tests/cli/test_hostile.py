@@ -84,7 +84,7 @@ COMMANDS = [
     "commands", [COMMANDS[:4], pytest.param(COMMANDS, marks=pytest.mark.long)], ids=["few", "every"]
 )
 def test_commands_in_a_terminal(table, commands):
-    assert {command[0] for command in COMMANDS} == {name for lines in cli.app.GROUPS.values() for name in lines}
+    assert {command[0] for command in COMMANDS} == {name for lines in cli.GROUPS.values() for name in lines}
     for words in commands:
         code, text = in_terminal(table.parent, *words)
         assert code == 0, text[-2000:]
