@@ -37,7 +37,7 @@ _LATER = {
     "optimal_schedule": "advice.optimal",
     "oracle_bound": "theory.oracle",
     "progress": "_running",
-    "rows_of": "estimators.blocks",
+    "rows_of": "estimators.inputs",
     "simulate": "lab.simulate",
     "step": "equation",
     "upper_bound": "theory.upper",
@@ -75,9 +75,9 @@ if TYPE_CHECKING:
     from forgetless.advice import advise
     from forgetless.advice.optimal import optimal_schedule
     from forgetless.equation import step
-    from forgetless.estimators.blocks import rows_of
     from forgetless.estimators.classifier import StreamingRidgeClassifier
     from forgetless.estimators.evaluation import evaluate_stream
+    from forgetless.estimators.inputs import rows_of
     from forgetless.estimators.logistic import StreamingLogistic
     from forgetless.estimators.ridge import StreamingRidge
     from forgetless.estimators.schemes import ContinualGD, ContinualRidge

@@ -19,8 +19,8 @@ from forgetless import _validate as validate
 from forgetless import io
 from forgetless._table import Table
 from forgetless._validate import Array, Floats
-from forgetless.estimators import files, records, tasks
-from forgetless.estimators.linear import Linear
+from forgetless.estimators import files, inputs
+from forgetless.estimators.inputs import Linear
 
 _SEEN = ("n_features_in_", "feature_names_in_")
 """What scikit-learn stores of the first task."""
@@ -55,8 +55,10 @@ class Before(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The mean error."""
-        return self.error / self.rows if self.rows else float("nan")
+        """The mean error; NaN before the second task."""
+        if not self.rows:
+            return float("nan")
+        return self.error / self.rows
 
 
 class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
@@ -88,7 +90,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         blank = copy.copy(self)
         for name in ("_state", "_cache", "_n_seen", "_start", "_n_groups", "_y_shape", *_SEEN):
             blank.__dict__.pop(name, None)
-        parts = tasks.of_groups(X, y, sample_weight, groups)
+        parts = inputs.of_groups(X, y, sample_weight, groups)
         blank._n_groups = len(parts)
         for X, y, weight in parts:
             blank.partial_fit(X, y, sample_weight=weight)
@@ -106,6 +108,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         if self._state is None:
             self._check_parameters()
             return copy.copy(self)
+        # They decide what is stored: a new value would need all earlier rows.
         for name, value in self._start.items():
             if getattr(self, name) != value:
                 raise ValueError(
@@ -119,7 +122,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         """Adopt a draft with its new state."""
         learned = {
             "_state": state,
-            "_cache": [],
+            "_cache": [],  # of what is computed when it is read
             "_n_seen": self._n_seen + n_tasks,
             "_start": {name: getattr(self, name) for name in self._fixed},
         }
@@ -133,6 +136,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
             value = getattr(self, name, None)
             if kind is bool and not isinstance(value, bool | np.bool_):
                 raise TypeError(f"{name} must be True or False, got {value!r}")
+            # None stands for a default that is chosen later.
             if value is not None and kind == int | None:
                 validate.integer(name, value, 1, hint)
             if value is not None and kind in (float, float | None):
@@ -148,11 +152,13 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _values(self, X: Any) -> Any:
         """Return the values (n, c) of the linear model."""
-        return self._linear().predict(tasks.rows(self, X))
+        return self._linear().predict(inputs.rows(self, X))
 
     def _shaped(self, values: Floats) -> Array:
         """Return values (n, c) in the shape of the targets."""
-        return values[:, 0] if self._y_shape == () else values
+        if self._y_shape == ():
+            return values[:, 0]
+        return values
 
     @property
     def coef_(self) -> Any:
@@ -184,8 +190,10 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
                 raise ValueError(
                     f"names must be {count} names, since features have names, got {names!r}"
                 )
-            draft.feature_names_in_ = np.array([*self.feature_names_in_, *names], dtype=object)
-        return self._commit(draft, records.widened(state, self.n_features_in_, count), 0)
+            every = [*self.feature_names_in_, *names]
+            draft.feature_names_in_ = np.array(every, dtype=object)
+        wide = files.widened(state, self.n_features_in_, count)
+        return self._commit(draft, wide, 0)
 
     def save(self, path: Any) -> None:
         """Write the model to a file, atomically; :func:`forgetless.load` reads it.
@@ -204,10 +212,12 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         coef = np.atleast_2d(self.coef_)
         names = getattr(self, "feature_names_in_", range(coef.shape[1]))
         labels = getattr(self, "classes_", [f"target {i}" for i in range(len(coef))])
+        # Of two classes there may be one row, of the second against the first.
         heads = ["coefficient"] if len(coef) == 1 else map(str, labels)
-        columns: dict[str, list[Any]] = {"feature": [str(name) for name in names]}
+        columns: dict[str, list[Any]] = {"feature": [*map(str, names)]}
         columns |= zip(heads, coef.tolist(), strict=True)
-        columns |= {name: each.tolist() for name, each in self._beside_coefficients().items()}
+        for name, values in self._beside_coefficients().items():
+            columns[name] = values.tolist()
         return Table("Coefficients", columns)
 
     def _beside_coefficients(self) -> dict[str, Floats]:
@@ -224,6 +234,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         from sklearn.linear_model import LinearRegression, LogisticRegression
 
         check_is_fitted(self)
+        # What it learns is in its attributes; parameters of its training do not matter.
         other = LinearRegression() if isinstance(self, RegressorMixin) else LogisticRegression()
         for name in ("coef_", "intercept_", "classes_", *_SEEN):
             if hasattr(self, name):
@@ -240,6 +251,7 @@ class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
         """Return an independent copy; it shares arrays, which are never changed in place."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
+        # Readers write into the cache, which therefore is not shared.
         other._cache = []
         return other
 
@@ -276,7 +288,7 @@ class StreamingRegressor(RegressorMixin, Streaming):  # type: ignore[misc]
             Nonnegative weights; a weight of 2 is the same as the row twice.
         """
         draft = self._draft()
-        checked = tasks.task(draft, X, y, sample_weight)
+        checked = inputs.task(draft, X, y, sample_weight)
         return self._commit(draft, self._learned(*checked))
 
     @abstractmethod
@@ -290,4 +302,6 @@ class StreamingRegressor(RegressorMixin, Streaming):  # type: ignore[misc]
     @property
     def prequential_mse_(self) -> float:
         """Mean squared error of rows before they were learned, over all targets."""
-        return float(self._fitted().before.mean) / math.prod(self._y_shape)
+        # Errors of a row are summed over targets.
+        n_targets = math.prod(self._y_shape)
+        return float(self._fitted().before.mean) / n_targets

@@ -9,7 +9,6 @@ held-out rows of task m once task t has been learned: a column shows how a task 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -70,21 +69,24 @@ class StreamResult:
     @property
     def seen(self) -> Floats:
         """Mean over the tasks seen so far of their error, after each task."""
-        return np.array([row[: t + 1].mean() for t, row in enumerate(self.errors)])
+        known = [row[: t + 1] for t, row in enumerate(self.errors)]
+        return np.array([row.mean() for row in known])
 
     @property
     def forgetting(self) -> Floats:
         """Error of each task at the end minus that just after it was learned; negative if later
         tasks helped.
         """
-        return np.asarray(self.errors[-1] - np.diag(self.errors))
+        then = np.diag(self.errors)
+        return np.asarray(self.errors[-1] - then)
 
     @property
     def prequential_mse(self) -> float:
         """Mean error over all rows before they were learned, from the second task on."""
         if len(self.rows) == 1:
             return float("nan")
-        return float(np.average(self.before[1:], weights=self.rows[1:]))
+        late = slice(1, None)
+        return float(np.average(self.before[late], weights=self.rows[late]))
 
     def __repr__(self) -> str:
         text = (
@@ -140,32 +142,44 @@ def evaluate_stream(
     center = last = _Center(model)
     before: list[list[float]] = []
     errors: list[Floats] = []
-    for t, task in enumerate(track(tasks, "learning tasks", length_hint(tasks, 0) or None)):
+    for t, task in enumerate(track(tasks, "learning tasks")):
         parts = tuple(task)  # an element of a TaskCollection has no length
-        label, X, y = parts if len(parts) == 3 else (str(t + 1), *parts)
-        X = np.asarray(X) if isinstance(X, list) else X
+        if len(parts) == 2:
+            parts = (str(t + 1), *parts)
+        label, X, y = parts
+        if isinstance(X, list):
+            X = np.asarray(X)
         y = np.asarray(y)
+        # The rows held out of a task do not depend on the tasks before it.
         learned, held = _split(len(y), holdout, [seed, 0, t])
         rows = _take(X, learned)
+        targets = y[learned]
         if t == 0:
             before.append([np.nan] * 3)
         else:
+            # What a model adds is seen beside two predictions that need no features.
             predictions = [model.predict(rows), center.value, last.value]
-            before.append([_row_errors(model, each, y[learned]).mean() for each in predictions])
-        model.partial_fit(rows, y[learned])
+            before.append([_row_errors(model, each, targets).mean() for each in predictions])
+        model.partial_fit(rows, targets)
         labels.append(label)
         counts.append(len(learned))
-        center.add(y[learned])
-        last = _Center(model).add(y[learned])
+        center.add(targets)
+        last = _Center(model).add(targets)
         if holdout > 0:
             watched.add(_take(X, held), y[held])
             errors.append(watched.errors())
     if not labels:
         raise ValueError("there are no tasks to learn; pass at least one (X, y)")
     T = len(labels)
+    # Nothing is known of a task before it has come.
     table = np.full((T, T), np.nan)
     for t, row in enumerate(errors):
         table[t, : t + 1] = row
+    change = np.full((T, 2), np.nan)
+    constant = np.full(T, np.nan)
+    if errors:
+        change = watched.change()
+        constant = watched.constant(center.value)
     own, of_mean, of_last = np.array(before).T
     return StreamResult(
         model,
@@ -175,8 +189,8 @@ def evaluate_stream(
         of_mean,
         of_last,
         table,
-        watched.change() if errors else np.full((T, 2), np.nan),
-        watched.constant(center.value) if errors else np.full(T, np.nan),
+        change,
+        constant,
     )
 
 
@@ -194,13 +208,16 @@ class _HeldOut:
         # Rounded up to few binary digits, so that rows are not taken away with every task.
         count = len(self.parts) + 1
         step = 1 << max(count.bit_length() - 3, 0)
-        first = slice(0, max(1, MOST_ROWS // (-(-count // step) * step)))
+        rounded = -(-count // step) * step
+        first = slice(0, max(1, MOST_ROWS // rounded))
         for parts in (self.parts, self.targets, self.learned):
             parts[:] = [_take(part, first) for part in parts]
-        self.parts.append(_take(X, first))
-        self.targets.append(y[first])
-        predictions = self.model.predict(self.parts[-1])
-        self.learned.append(_row_errors(self.model, predictions, self.targets[-1]))
+        rows = _take(X, first)
+        targets = y[first]
+        self.parts.append(rows)
+        self.targets.append(targets)
+        errors = _row_errors(self.model, self.model.predict(rows), targets)
+        self.learned.append(errors)
 
     def errors(self) -> Floats:
         """Return the error of every task now."""
@@ -214,18 +231,25 @@ class _HeldOut:
         for now, then in zip(self._by_task(), self.learned, strict=True):
             gap = now - then
             n = len(gap)
-            increases.append((gap.mean(), gap.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan))
+            # The same rows twice: what makes some of them hard cancels in the difference.
+            error = np.nan
+            if n > 1:
+                error = gap.std(ddof=1) / np.sqrt(n)
+            increases.append((gap.mean(), error))
         return np.array(increases)
 
     def constant(self, value: Any) -> Floats:
         """Return the error of every task of one prediction for all rows."""
-        return np.array([_row_errors(self.model, value, part).mean() for part in self.targets])
+        errors = [_row_errors(self.model, value, part) for part in self.targets]
+        return np.array([part.mean() for part in errors])
 
     def _by_task(self) -> list[Floats]:
         """Return the error of every row, task by task, from one prediction for all."""
+        # One call for all tasks: every call has costs of its own.
         predictions = self.model.predict(_stack(self.parts))
         rows = _row_errors(self.model, predictions, np.concatenate(self.targets))
-        return np.split(rows, np.cumsum([len(part) for part in self.targets])[:-1])
+        ends = np.cumsum([len(part) for part in self.targets])
+        return np.split(rows, ends[:-1])
 
 
 def _row_errors(model: Any, predictions: Any, y: Any) -> Floats:
@@ -234,8 +258,10 @@ def _row_errors(model: Any, predictions: Any, y: Any) -> Floats:
     """
     if is_classifier(model):
         return np.asarray(np.asarray(predictions) != y, dtype=np.float64)
-    squares = (np.asarray(predictions) - y) ** 2
-    return np.asarray(squares if squares.ndim == 1 else squares.mean(axis=1))
+    squares = np.asarray((np.asarray(predictions) - y) ** 2)
+    if squares.ndim == 1:
+        return squares
+    return np.asarray(squares.mean(axis=1))
 
 
 class _Center:
@@ -262,6 +288,7 @@ class _Center:
     def value(self) -> Any:
         """The one prediction for all rows."""
         if self.is_classifier:
+            # Of several the first, whatever came first in the stream.
             return max(sorted(self.counts), key=lambda label: self.counts[label])
         return self.total / self.rows
 
@@ -272,15 +299,19 @@ def _split(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
     if holdout == 0:
         return rows, rows[:0]
     count = min(n - 1, max(1, round(holdout * n)))
-    if count == 0:  # a task of a single row is trained on it and watched on it: there is no other
+    if count == 0:
+        # A task of a single row is trained on it and watched on it: there is no other.
         return rows, rows
     order = np.random.default_rng(seed).permutation(n)
+    # Rows are learned in the order of their task.
     return np.sort(order[count:]), order[:count]
 
 
 def _take(X: Any, rows: Any) -> Any:
     """Return some rows of a table or an array."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows]
 
 
 def _stack(parts: list[Any]) -> Any:
@@ -289,4 +320,6 @@ def _stack(parts: list[Any]) -> Any:
         import pandas as pd
 
         return pd.concat(parts)
-    return sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.vstack(parts)
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return np.vstack(parts)

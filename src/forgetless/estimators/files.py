@@ -1,7 +1,15 @@
-"""Models as files: arrays, and a plan of JSON values that says how they are put together.
+"""States: nested tuples and dataclasses with arrays at the leaves, and how files hold them.
 
-A state is nested tuples and dataclasses with arrays of floats at the leaves. ``flatten`` takes the
-arrays out and returns the plan, ``_built`` puts them back:
+A field of one name has the same axes wherever it stands, so that features and targets can be added
+to a whole state at once, and arrays in files be checked:
+
+    d  features, of which more may come
+    w  weights of features, and the intercept behind them
+    c  targets, of which more may come
+    *  any number
+
+A file has the arrays, and a plan of JSON values that says how they are put together. ``flatten``
+takes the arrays out and returns the plan, ``_built`` puts them back:
 
     array                    {"array": its name}
     labels of classes        {"labels": list, "dtype": of the array}
@@ -12,6 +20,7 @@ arrays out and returns the plan, ``_built`` puts them back:
 Nothing in a file is executed: a plan may name the classes below, and nothing else.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -19,10 +28,20 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from forgetless import io
-from forgetless.estimators.records import AXES
+from forgetless._validate import Array
 from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.schedules import Named
 from forgetless.schedules.named import MAKERS
+
+AXES = {
+    **dict.fromkeys(("high", "low", "mean", "rest", "scale"), "d"),
+    **dict.fromkeys(("intercept", "minimum", "noise", "squares", "target"), "c"),
+    **dict.fromkeys(("coef", "cross"), "dc"),
+    **dict.fromkeys(("average", "last"), "wc"),
+    "matrix": "dd",
+    "vectors": "*d",
+}
+"""Axes of the arrays in a state, by the names of the fields."""
 
 MODULES = {
     "Before": "base",
@@ -34,19 +53,67 @@ MODULES = {
     "LogisticState": "logistic",
     "LowRank": "moments",
     "Memory": "memory",
-    "Mixture": "mixture",
+    "Mixture": "memory",
     "Rows": "rows",
     "SchemeState": "schemes",
     "State": "ridge",
     "StreamingLogistic": "logistic",
     "StreamingRidge": "ridge",
     "StreamingRidgeClassifier": "classifier",
-    "Temperature": "temperature",
+    "Temperature": "classifier",
 }
 """Modules of the models, and of the classes that a state is made of."""
 
-SCHEDULES = {**MAKERS, **{kind.__name__: kind for kind in (GradientDescent, Projection, Ridge)}}
+_FILTERS = (GradientDescent, Projection, Ridge)
+SCHEDULES = {**MAKERS, **{kind.__name__: kind for kind in _FILTERS}}
 """Filters and schedules that a file may name."""
+
+
+# --- more features and targets ---
+
+
+def widened(record: Any, d: int, count: int) -> Any:
+    """Return a record with ``count`` more features behind the first d, zero in all rows."""
+
+    def wide(array: Array, axes: str) -> Array:
+        for axis, letter in enumerate(axes):
+            # An intercept stays behind the features.
+            if letter in "dw":
+                array = np.insert(array, np.full(count, d), 0.0, axis=axis)
+        return array
+
+    return _mapped(record, wide)
+
+
+def with_targets(record: Any, place: Array) -> Any:
+    """Return a record with targets in another order: column j is that of place j before; those of
+    place −1 are new, and were always zero.
+    """
+
+    def placed(array: Array, axes: str) -> Array:
+        if not axes.endswith("c"):
+            return array
+        return np.where(place >= 0, array[..., place], 0.0)
+
+    return _mapped(record, placed)
+
+
+def _mapped(value: Any, change: Callable[[Array, str], Array], name: str = "") -> Any:
+    """Return a record with every array changed by a function of it and its axes."""
+    if isinstance(value, np.ndarray):
+        return change(value, AXES.get(name, ""))
+    kind = type(value)
+    if kind is tuple:
+        return tuple(_mapped(part, change) for part in value)
+    # The fields of a NamedTuple or dataclass; numbers have none.
+    names = getattr(kind, "__annotations__", None)
+    if names is None:
+        return value
+    fields = [_mapped(getattr(value, each), change, each) for each in names]
+    return kind(*fields)
+
+
+# --- files ---
 
 
 def to_document(model: Any) -> io.Document:
@@ -119,7 +186,8 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
         # NumPy makes dates from integers.
         labels = value.astype(np.int64) if value.dtype.kind in "Mm" else value
         return {"labels": labels.tolist(), "dtype": value.dtype.str}
-    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str | list):
         return value
     kind = type(value).__name__
@@ -131,7 +199,8 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
         items = dict(enumerate(value))
     else:
         items = {key: getattr(value, key) for key in getattr(value, "__annotations__", ())}
-    plans = {key: flatten(part, arrays, f"{name}.{key}".lstrip(".")) for key, part in items.items()}
+    prefix = f"{name}." if name else ""
+    plans = {key: flatten(part, arrays, f"{prefix}{key}") for key, part in items.items()}
     if kind in (*MODULES, "tuple"):
         return {"type": kind, "parts": list(plans.values())}
     if kind in SCHEDULES:
@@ -152,7 +221,7 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
     fields : Fields
         Arrays of the file, which are taken out.
     sizes : dict of str to int
-        Length of every axis of ``records.AXES``.
+        Length of every axis of ``AXES``.
     name : str
         The field that the value is for.
     """
@@ -162,24 +231,29 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
             raise ValueError(f"{name} is no array")
         return plan
     if "array" in plan:
-        shape = None if axes is None else tuple(sizes.get(axis) for axis in axes)
+        shape = None
+        if axes is not None:
+            shape = tuple(sizes.get(axis) for axis in axes)
         array = fields.array(plan["array"], "f", shape)
         # All arrays of one model have as many targets as the first of them.
         if axes is not None and axes[-1] == "c":
             sizes["c"] = array.shape[-1]
+        # Every state is computed in float64.
         return array.astype(np.float64, copy=False)
     if "labels" in plan:
         return np.array(plan["labels"], dtype=plan["dtype"])
     if "schedule" in plan:
-        arguments = {key: _built(part, fields, sizes) for key, part in plan["arguments"].items()}
-        return SCHEDULES[plan["schedule"]](**arguments)
+        make = SCHEDULES[plan["schedule"]]
+        arguments = plan["arguments"].items()
+        return make(**{key: _built(part, fields, sizes) for key, part in arguments})
     parts = plan["parts"]
     if plan["type"] == "tuple":
         return tuple(_built(part, fields, sizes) for part in parts)
     # The name of a field says which axes its array has.
     kind = _class(plan["type"])
     pairs = zip(kind.__annotations__, parts, strict=True)
-    return kind(*(_built(part, fields, sizes, key) for key, part in pairs))
+    values = [_built(part, fields, sizes, key) for key, part in pairs]
+    return kind(*values)
 
 
 def _class(name: str) -> Any:

@@ -21,8 +21,8 @@ from scipy.special import expit
 
 from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Before
-from forgetless.estimators.labels import StreamingClassifier
-from forgetless.estimators.linear import Linear
+from forgetless.estimators.classifier import StreamingClassifier
+from forgetless.estimators.inputs import Linear
 from forgetless.estimators.memory import Memory
 from forgetless.estimators.rows import Fit, Rows
 
@@ -52,6 +52,8 @@ class LogisticState(NamedTuple):
 
 class StreamingLogistic(StreamingClassifier):
     """Logistic regression on a stream of tasks, for classes that are known from the start.
+
+    Which question: it is for *all* tasks seen; nothing is forgotten for the *next* one.
 
     Better than :class:`StreamingRidgeClassifier` where norms of rows vary much (4.4 against 16.6 %
     of errors with log-norms of deviation 1) or two classes are nearly separable (1.5 against 4.2 %
@@ -92,15 +94,21 @@ class StreamingLogistic(StreamingClassifier):
     def _learned(self, X: Any, targets: Floats, weight: Floats, every: Array) -> LogisticState:
         state: LogisticState | None = self._state
         self._check(every, X.shape[1])
-        # Two classes are one question; its answer is the probability of the second.
-        columns = targets.T[1:] if len(every) == 2 else targets.T
-        plain = Rows.of(X, targets[:, :1], weight, dense=WIDEST).stored(WIDEST)
+        columns = targets.T
+        if len(every) == 2:
+            # One question, whose answer is the probability of the second class.
+            columns = columns[1:]
+        # Ranges and scales of the columns; of the targets nothing is used.
+        plain = Rows.of(X, targets[:, :1], weight, dense=WIDEST)
+        plain = plain.stored(WIDEST)
         before = Before()
         earlier: Any = [None] * len(columns)
         if state is not None:
-            before = self._judged(self._linear().predict(X), targets, weight, state.plain.n)
+            scores = self._linear().predict(X)
+            before = self._judged(scores, targets, weight, state.plain.n)
             plain = state.plain + plain
             earlier = state.parts
+        # Units of plain rows: weights h would make them depend on the solution.
         penalty = (plain.scale, float(self.alpha))
         pairs = zip(columns, earlier, strict=True)
         parts = tuple(_newton((X, y, weight), memory, penalty) for y, memory in pairs)
@@ -113,7 +121,8 @@ class StreamingLogistic(StreamingClassifier):
                 f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare"
                 " the others with classes="
             )
-        new = np.setdiff1d(every, every if self._state is None else self._state.classes)
+        known: Any = getattr(self._state, "classes", every)
+        new = np.setdiff1d(every, known)
         if len(new):
             raise ValueError(
                 f"y has classes that the first task did not declare: {new[:5].tolist()}; declare"
@@ -133,12 +142,15 @@ class StreamingLogistic(StreamingClassifier):
         # One product for all classes.
         coef = np.hstack([part.fit.coef for part in state.parts])
         intercept = np.concatenate([part.fit.intercept for part in state.parts])
-        return Linear(coef, intercept, classes=state.classes).guarded(state.plain, self.guard)
+        linear = Linear(coef, intercept, classes=state.classes)
+        return linear.guarded(state.plain, self.guard)
 
     def decision_function(self, X: Any) -> Array:
         """Return the log-odds of every class, (n, k); of the second for two classes, (n,)."""
         odds = self._values(X)
-        return odds[:, 0] if odds.shape[1] == 1 else odds
+        if odds.shape[1] == 1:
+            return odds[:, 0]
+        return odds
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of all classes, (n, k)."""
@@ -162,8 +174,10 @@ def _newton(task: Any, before: Memory | None, penalty: Any) -> Memory:
     """
     X, y, weight = task
     scale, strength = penalty
-    # The solution so far is a good start: later tasks change it little.
-    eta = np.zeros(len(y)) if before is None else _log_odds(X, before.fit)
+    eta = np.zeros(len(y))
+    if before is not None:
+        # The solution so far is a good start: later tasks change it little.
+        eta = _log_odds(X, before.fit)
     for _ in range(NEWTON):
         # The quadratic approximation of the log-loss around η.
         p = expit(eta)
@@ -175,7 +189,8 @@ def _newton(task: Any, before: Memory | None, penalty: Any) -> Memory:
         # Newton's step, shortened where it would leave the region of the approximation.
         step = _log_odds(X, fit) - eta
         length = np.max(np.abs(step))
-        if length < 1e-6 * (1.0 + np.max(np.abs(eta + step))):
+        largest = np.max(np.abs(eta + step))
+        if length < 1e-6 * (1.0 + largest):
             break
         eta = eta + step * min(1.0, LONGEST / length)
     return Memory(rows, fit)

@@ -3,10 +3,17 @@
 A solution costs as much as many rows, so that learning does not always need one: the weights are
 computed again once the rows have grown by 1 %, their λ once they have grown by 10 %. Reading the
 model computes both on all rows, so that nothing which is read depends on how the rows came.
+
+For the next task of a stream that changes there is a mixture: all rows, two memories that forget,
+and the mean. A memory forgets as the Kalman filter of weights that walk at random does: before a
+task the covariance of the standardized weights grows by gσ². Directions that are known well forget
+much and others little, where a decay of all rows would also forget what no new row tells. The
+shares follow from the squared errors of the parts on every task before it was learned (exponential
+weights with a fixed share, Herbster and Warmuth 1998). All parts are linear, and so is the mixture.
 """
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +21,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._running import one_blas_thread
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.estimators.base import Streaming
 from forgetless.estimators.moments import Dense
 from forgetless.estimators.rows import DENSE, Fit, Rows
@@ -23,7 +30,8 @@ RANK = 100
 """Vectors that are stored beyond ``DENSE`` features, if no rank is given."""
 
 GROWTH = 1.1
-"""λ is chosen again once the rows have grown by this factor, or when the model is read."""
+"""λ is chosen again once the rows have grown by this factor, or when the model is read: an evidence
+costs ten solutions, and its λ hardly moves with a tenth more rows."""
 
 FRESH = 1.01
 """The solution is computed again once the rows have grown by this factor, or when it is read."""
@@ -58,7 +66,9 @@ class Options(NamedTuple):
 
     def scale(self, rows: Rows) -> Floats:
         """Return the units s of the penalty λ Σ s_j² w_j²."""
-        return rows.scale if self.standardize else np.ones(len(rows.mean))
+        if self.standardize:
+            return rows.scale
+        return np.ones(len(rows.mean))
 
     def blocks(self, X: Any, y: Floats, weight: Any) -> Iterator[Rows]:
         """Yield the statistics of a task: one, or some of bounded size beyond ``dense``
@@ -72,11 +82,13 @@ class Options(NamedTuple):
                 " one-hot targets for classes), or fewer features"
             )
         # A matrix takes all rows at once; vectors are cut off after every block.
-        step = m if d <= self.dense else max(self.vectors, CHUNK // (8 * d))
+        step = m
+        if d > self.dense:
+            step = max(self.vectors, CHUNK // (8 * d))
         for first in range(0, m, step):
             part = slice(first, first + step)
-            w = None if weight is None else weight[part]
-            yield Rows.of(X[part], y[part], w, center=self.center, dense=self.dense)
+            weights = None if weight is None else weight[part]
+            yield Rows.of(X[part], y[part], weights, center=self.center, dense=self.dense)
 
 
 class Memory(NamedTuple):
@@ -94,7 +106,6 @@ class Memory(NamedTuple):
         scale = options.scale(rows)
         if options.strength is not None:
             fit = rows.solve(options.strength, scale)
-        # An evidence costs ten solutions, and its λ hardly moves with a tenth more rows.
         elif before is None or rows.n >= GROWTH * before.n_chosen:
             fit = rows.by_evidence(scale)
         else:
@@ -111,10 +122,11 @@ class Memory(NamedTuple):
         rows = self.rows + block
         # Rows that the solution does not know yet are left to later ones where they are few beside
         # all others, or beside the features.
-        grown = rows.n - self.fit.n
-        few = rows.n < GROWTH * self.fit.n and SLOW * grown < len(rows.mean)
+        known = self.fit.n
+        few_beside_rows = rows.n < FRESH * known
+        few_beside_features = SLOW * (rows.n - known) < len(rows.mean) and rows.n < GROWTH * known
         # A truncation needs the solution at once.
-        if isinstance(rows.gram, Dense) and (rows.n < FRESH * self.fit.n or few):
+        if isinstance(rows.gram, Dense) and (few_beside_rows or few_beside_features):
             return Memory(rows, self.fit)
         return Memory.solved(rows, self.fit, options)
 
@@ -156,13 +168,15 @@ class Remembering(Streaming):
     def _options(self) -> Options:
         """Return how rows are kept and solved."""
         alpha = self.alpha
+        # With λ = 0 columns that determine each other would have no unique solution.
         if alpha is not None and not alpha > 0:
             raise ValueError(
                 f"alpha must be positive, got {alpha!r}; use a small number, None for the evidence,"
                 " or ContinualRidge(0)"
             )
-        sizes = (DENSE, RANK) if self.rank is None else (self.rank, self.rank)
-        return Options(alpha, *sizes, self.fit_intercept, self.standardize)
+        dense = self.rank or DENSE
+        vectors = self.rank or RANK
+        return Options(alpha, dense, vectors, self.fit_intercept, self.standardize)
 
     def _merged(self) -> Any:
         """Return the state with rows that wait, where there are any."""
@@ -213,4 +227,107 @@ class Remembering(Streaming):
         """Fraction of the variance of the columns that the vectors hold."""
         gram = self.rows_.gram
         lost = np.sum(getattr(gram, "rest", 0.0))
-        return float(1.0 - lost / max(gram.diagonal.sum(), 1e-300))
+        total = max(gram.diagonal.sum(), 1e-300)
+        return float(1.0 - lost / total)
+
+
+# --- forgetting ---
+
+DRIFTS = (0.01, 0.1)
+"""g of the memories that forget: squared drift of a standardized weight per task over the variance
+of the noise."""
+
+PRIOR = np.array([8.0, 2.0, 2.0, 1.0]) / 13.0
+"""Shares before the first task: all rows, the memories that forget, the mean."""
+
+SHARED = 0.05
+"""Fraction of the shares that returns to the prior before each task, so that a part can recover."""
+
+LEAST = 0.01
+"""Smallest λ of a memory that forgets."""
+
+FEWEST = 3
+"""Rows below which the evidence cannot tell λ."""
+
+STARTING = 1.0
+"""λ of a memory that forgets then: the largest one would take hundreds of tasks to come down."""
+
+Loss = Callable[[Floats, Floats], Array]
+"""The squared errors (c,) on a task of coefficients (d, c) and an intercept (c,)."""
+
+
+class Mixture(NamedTuple):
+    """Memories that forget, and the shares of all parts; all rows are passed to every method."""
+
+    memories: tuple[Memory, ...] = ()
+    shares: Floats = PRIOR
+
+    def parts(self, memory: Memory) -> list[tuple[Floats, Floats]]:
+        """Return coefficients and intercept of every part."""
+        fits = [each.fit[:2] for each in (memory, *self.memories)]
+        # Without features the mean is the best prediction.
+        mean = (np.zeros_like(memory.fit.coef), memory.rows.target)
+        return [*fits, mean]
+
+    def weights(self, memory: Memory) -> tuple[Floats, Floats]:
+        """Return the coefficients and the intercept of the mixture."""
+        coefs, intercepts = zip(*self.parts(memory), strict=True)
+        coef = np.tensordot(self.shares, coefs, 1)
+        return coef, self.shares @ intercepts
+
+    def judged(self, memory: Memory, loss: Loss) -> "Mixture":
+        """Return the mixture with shares after the errors on a task that is not learned yet."""
+        errors = [loss(*part).sum() for part in self.parts(memory)]
+        # A part without any share could never come back.
+        shares = (1.0 - SHARED) * self.shares + SHARED * PRIOR
+        return self._replace(shares=_updated(shares, np.array(errors), 0.5))
+
+    def after(self, memory: Memory, blocks: list[Rows], options: Options) -> "Mixture":
+        """Return the mixture after a task; ``memory`` has learned it already."""
+        if self.memories:
+            # In the units of all rows: those of few rows would let a constant column explode.
+            scale = options.scale(memory.rows)
+            pairs = zip(self.memories, DRIFTS, strict=True)
+            memories = [_forgotten(each, g, blocks, scale, options) for each, g in pairs]
+            return self._replace(memories=tuple(memories))
+        # After the first task leave-one-out errors tell the solution from the mean.
+        rows = memory.rows
+        error = rows.error_left_out(memory.fit).sum()
+        # The mean is left out of its own error as well: the leverage of a row is 1/n.
+        left = max(1.0 - 1.0 / rows.n, 0.05)
+        mean = rows.squares.sum() / rows.n / left**2
+        errors = np.array([error, error, error, mean])
+        shares = _updated(PRIOR, errors, 2.0)
+        if rows.n < FEWEST and options.strength is None:
+            fit = rows.solve(STARTING, options.scale(rows))
+            memory = Memory(rows, fit)
+        return Mixture((memory,) * len(DRIFTS), shares)
+
+
+def _forgotten(
+    memory: Memory, g: float, blocks: list[Rows], scale: Floats, options: Options
+) -> Memory:
+    """Return a memory after a walk of variance g and a task, solved in the units ``scale`` of all
+    rows.
+    """
+    fit = memory.fit
+    rows = memory.rows.drifted(g, fit)
+    strength = options.strength
+    if strength is None:
+        # What the walk leaves of the penalty (see Rows.drifted): evidence would need all rows.
+        strength = max(fit.strength / (1.0 + g * fit.strength), LEAST)
+    for block in blocks:
+        rows = (rows + block).stored(options.dense)
+        fit = rows.solve(strength, scale)
+        rows = rows.truncated(options.vectors, fit)
+    return Memory(rows, fit)
+
+
+def _updated(shares: Floats, errors: Floats, power: float) -> Array:
+    """Return shares after squared errors of the parts, which count by their logarithms: no unit,
+    and no rules for outliers.
+    """
+    errors = np.maximum(errors, 1e-300)
+    relative = errors.min() / errors
+    shares = shares * relative**power
+    return shares / shares.sum()

@@ -1,4 +1,4 @@
-"""Second moments Σ aaᵀ of centred rows, in two storages.
+"""Ranges of columns, and second moments Σ aaᵀ of centred rows in two storages.
 
 :class:`Dense` is the d × d matrix. :class:`LowRank` is BᵀB + diag(rest): some vectors, and the rest
 of the *exact* diagonal, so that every column keeps its variance whatever was cut off. Sums of both
@@ -10,8 +10,10 @@ keeps eigenvectors and takes an eigenvalue e to e/((1 + g(e + λ))(1 + gλ)).
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import blas, eigh, lapack
 
 from forgetless._validate import Array, Floats
@@ -26,9 +28,33 @@ TIE = 1e-7
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 
+def column_range(X: Any) -> tuple[Array, Array]:
+    """Return the smallest and the largest value of every column, of shape (d,)."""
+    if sparse.issparse(X):
+        low = X.min(axis=0)
+        high = X.max(axis=0)
+        return low.toarray().ravel(), high.toarray().ravel()
+    n, d = X.shape
+    # NumPy reduces short rows slowly: several of them are taken for one long row.
+    together = max(1024 // d, 1) if X.flags.c_contiguous else 1
+    whole = n // together * together
+    long = X[:whole].reshape(-1, together * d)
+    rest = X[whole:]
+
+    def extreme(function: np.ufunc) -> Array:
+        if not whole:
+            return function.reduce(rest, axis=0)
+        of_places = function.reduce(long, axis=0).reshape(together, d)
+        parts = np.concatenate([rest, of_places])
+        return function.reduce(parts, axis=0)
+
+    return extreme(np.minimum), extreme(np.maximum)
+
+
 def inverse_scale(scale: Floats) -> Floats:
     """Return u = 1/s, zero where s is."""
-    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    zeros = np.zeros_like(scale)
+    return np.divide(1.0, scale, out=zeros, where=scale > 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +77,13 @@ class Dense:
         if isinstance(other, Dense):
             return Dense(self.matrix + other.matrix)
         total = self.matrix.copy()
+        # Every d + 1st number of a d × d matrix is on its diagonal.
         total.flat[:: len(total) + 1] += other.rest
         # BᵀB is added in place: few vectors must not cost several copies of a d × d matrix.
         B = other.vectors.T
         if len(other.vectors):
             blas.dgemm(1.0, B, B, beta=1.0, c=total.T, trans_b=True, overwrite_c=True)
         return Dense(total)
-
-    def scaled(self, factor: float) -> "Dense":
-        """Return the moments times a factor."""
-        return Dense(factor * self.matrix)
 
     def dot(self, W: Floats) -> Array:
         """Return Σ aaᵀ W."""
@@ -75,12 +98,15 @@ class Dense:
         e, V = np.linalg.eigh(self.matrix)
         # Rounding may leave eigenvalues of zero below it.
         lengths = np.sqrt(np.maximum(e, 0.0))
-        vectors = (lengths * V).T[::-1]
-        return LowRank(np.ascontiguousarray(vectors), np.zeros(len(e)))
+        vectors = (lengths * V).T
+        # Eigenvalues ascend.
+        longest_first = np.ascontiguousarray(vectors[::-1])
+        return LowRank(longest_first, np.zeros(len(e)))
 
     def system(self, u: Floats) -> System:
         """Return the system of U G U, for solutions with many λ."""
-        e, V = np.linalg.eigh(self.matrix * np.outer(u, u))
+        A = self.matrix * np.outer(u, u)
+        e, V = np.linalg.eigh(A)
         return Eigen(np.maximum(e, 0.0), V)
 
     def solve(self, u: Floats, strength: float, c: Floats) -> Array:
@@ -90,20 +116,26 @@ class Dense:
         A = self.matrix * np.outer(u, u)
         A.flat[:: len(A) + 1] += strength
         x, failed = lapack.dposv(A, c, lower=1, overwrite_a=1)[1:]
+        if not failed:
+            return x
         # A λ below rounding leaves the matrix indefinite; eigenvalues are cut off at 0.
-        return self.system(u).solve(c, max(strength, 1e-300)) if failed else x
+        system = self.system(u)
+        return system.solve(c, max(strength, 1e-300))
 
     def drifted(self, g: float, strength: float, scale: Floats) -> "Dense":
         """Return G′ with (G′ + λ′)⁻¹ = (G + λ)⁻¹ + g and λ′ = λ/(1 + gλ), in the units
         ``scale``.
         """
         u = inverse_scale(scale)
+        without = 1.0 + g * strength
+        # I + g(G + λ) in standardized units.
         A = (g * np.outer(u, u)) * self.matrix
-        A.flat[:: len(A) + 1] += 1.0 + g * strength
+        A.flat[:: len(A) + 1] += without
         inverse = np.linalg.inv(A)
-        # G′ = (I − (I + g(G + λ))⁻¹)/g − λ′, where the diagonal part is λ′ + 1/(g(1 + gλ)) − 1/g.
-        inverse.flat[:: len(A) + 1] -= 1.0 / (1.0 + g * strength)
-        return Dense((-1.0 / g) * inverse * np.outer(scale, scale))
+        # G′ = (I − (I + g(G + λ))⁻¹)/g − λ′, and 1/g − λ′ = 1/(g(1 + gλ)).
+        inverse.flat[:: len(A) + 1] -= 1.0 / without
+        standardized = (-1.0 / g) * inverse
+        return Dense(standardized * np.outer(scale, scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +149,8 @@ class LowRank:
     def of(cls, A: Floats) -> "LowRank":
         """Return the second moments of rows A (n, d)."""
         n, d = A.shape
-        # More than 2d vectors are replaced by a triangle: below that the matrix is made at once
-        # by whoever solves.
+        # More than 2d vectors are replaced by a triangle, AᵀA = RᵀR: below that the matrix is made
+        # at once by whoever solves.
         vectors = np.linalg.qr(A, mode="r") if n > 2 * d else A
         return cls(np.ascontiguousarray(vectors), np.zeros(d))
 
@@ -130,20 +162,19 @@ class LowRank:
     def __add__(self, other: "Moments") -> "Moments":
         if isinstance(other, Dense):
             return other + self
-        both = LowRank.of(np.concatenate([self.vectors, other.vectors]))
+        stacked = np.concatenate([self.vectors, other.vectors])
+        both = LowRank.of(stacked)
         return LowRank(both.vectors, self.rest + other.rest)
-
-    def scaled(self, factor: float) -> "LowRank":
-        """Return the moments times a factor."""
-        return LowRank(np.sqrt(factor) * self.vectors, factor * self.rest)
 
     def dot(self, W: Floats) -> Array:
         """Return Σ aaᵀ W."""
-        return self.vectors.T @ (self.vectors @ W) + self.rest[:, None] * W
+        along = self.vectors @ W
+        return self.vectors.T @ along + self.rest[:, None] * W
 
     def dense(self) -> Dense:
         """Return the same moments as a matrix."""
-        return Dense(self.vectors.T @ self.vectors + np.diag(self.rest))
+        products = self.vectors.T @ self.vectors
+        return Dense(products + np.diag(self.rest))
 
     def low_rank(self) -> "LowRank":
         """Return the same moments as vectors."""
@@ -158,14 +189,17 @@ class LowRank:
         rest = self.rest * u**2
         q, d = B.shape
         if 2 * q > d:
-            return LowRank(B, rest).dense().system(np.ones(d))
+            matrix = LowRank(B, rest).dense()
+            return matrix.system(np.ones(d))
         if rest.any():
             return Woodbury(B, rest)
         # With BBᵀ = Q e Qᵀ the eigenvectors of BᵀB are BᵀQ/√e.
         e, Q = np.linalg.eigh(B @ B.T)
-        keep = e > 1e-12 * max(float(e.max(initial=0.0)), 1e-300)
-        V = (B.T @ Q[:, keep]) / np.sqrt(e[keep])
-        return Eigen(e[keep], V)
+        largest = max(float(e.max(initial=0.0)), 1e-300)
+        keep = e > 1e-12 * largest
+        e = e[keep]
+        V = B.T @ Q[:, keep]
+        return Eigen(e, V / np.sqrt(e))
 
     def solve(self, u: Floats, strength: float, c: Floats) -> Array:
         """Return (UGU + λ)⁻¹c for one λ."""
@@ -178,15 +212,19 @@ class LowRank:
         B = self.vectors * u
         # Equal singular values have no first direction: which one is kept would depend on the
         # memory layout of the rows. Weights that differ by 1e-7 from column to column decide it.
-        golden = np.arange(1, B.shape[1] + 1) * _GOLDEN % 1.0
+        columns = np.arange(1, len(u) + 1)
+        golden = columns * _GOLDEN % 1.0
         tilted = B * (1.0 + TIE * golden)
         e, Q = _largest(tilted @ tilted.T, rank)
         kept = e > 1e-14 * max(float(e[-1]), 0.0)
         # An eigenvector q of BBᵀ gives the direction qᵀB, here in the units of the rows.
-        leading = (Q.T @ self.vectors)[kept][::-1]
+        directions = Q.T @ self.vectors
+        leading = directions[kept][::-1]
+        # What is cut off leaves its share of the diagonal.
         diagonal = self.diagonal
         rest = np.maximum(diagonal - dots(leading, leading), 0.0)
-        lost = bool(rest @ u**2 > EXACT * (diagonal @ u**2))
+        total = diagonal @ u**2
+        lost = bool(rest @ u**2 > EXACT * total)
         return LowRank(leading, lost * rest), lost
 
     def drifted(self, g: float, strength: float, scale: Floats) -> "LowRank":
@@ -201,8 +239,10 @@ class LowRank:
         e = np.maximum(e, 1e-300)
         # Every direction keeps its place and loses length.
         shrunk = np.sqrt(_walked(e, g, strength) / e)
+        vectors = (Q * shrunk).T @ self.vectors
+        # The rest of the diagonal is a matrix with the unit vectors as eigenvectors.
         rest = _walked(self.rest * u**2, g, strength)
-        return LowRank((Q * shrunk).T @ self.vectors, rest * scale**2)
+        return LowRank(vectors, rest * scale**2)
 
 
 Moments = Dense | LowRank

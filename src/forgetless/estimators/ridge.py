@@ -6,12 +6,10 @@ import numpy as np
 
 from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array, Floats
-from forgetless.estimators import tasks
+from forgetless.estimators import inputs
 from forgetless.estimators.base import Before, StreamingRegressor
-from forgetless.estimators.blocks import rows_of
-from forgetless.estimators.linear import Linear
-from forgetless.estimators.memory import Memory, Remembering, learned
-from forgetless.estimators.mixture import Loss, Mixture
+from forgetless.estimators.inputs import Linear, rows_of
+from forgetless.estimators.memory import Loss, Memory, Mixture, Remembering, learned
 from forgetless.estimators.rows import Rows, check_squares
 
 WAITING = 64
@@ -43,8 +41,10 @@ class State(NamedTuple):
 class StreamingRidge(StreamingRegressor, Remembering):
     """Ridge regression on all rows of a stream of tasks, from statistics of bounded size.
 
-    For ordinary data, with nothing to tune. Every call of ``partial_fit`` adds a task. The weights
-    minimize
+    For ordinary data, with nothing to tune. Every call of ``partial_fit`` adds a task.
+
+    Which question: the default is for *all* tasks seen, ``adaptive=True`` for the *next* task of a
+    stream that drifts. By default the weights minimize
 
         Σ (y − wᵀx − b)² + λ Σ_j s_j² w_j²
 
@@ -60,9 +60,8 @@ class StreamingRidge(StreamingRegressor, Remembering):
     alpha : float, optional
         λ > 0; chosen by evidence if omitted.
     adaptive : bool, default False
-        Predict for the *next* task of a stream that drifts: a mixture of this model, two memories
-        that forget, and the mean, weighted by their errors before learning. The default is for all
-        tasks seen.
+        Predict the next task: a mixture of this model, two memories that forget, and the mean,
+        weighted by their errors before learning.
     rank : int, optional
         Up to so many features all second moments are stored, (d, d), and beyond that so many
         vectors and the exact diagonal. 500 and 100 if omitted.
@@ -135,7 +134,8 @@ class StreamingRidge(StreamingRegressor, Remembering):
             return super().partial_fit(X, y, sample_weight)
         center = self.fit_intercept
         dense = self._options().dense
-        return self.partial_fit_rows(rows_of(X, y, sample_weight, center=center, dense=dense))
+        rows = rows_of(X, y, sample_weight, center=center, dense=dense)
+        return self.partial_fit_rows(rows)
 
     def partial_fit_rows(self, rows: Rows) -> Self:
         """Learn one task given as statistics of its rows: from ``forgetless.rows_of``, or a sum of
@@ -167,6 +167,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
                 " start again"
             )
         elif self._model(state).allows(rows.low, rows.high):
+            # No row would be clipped, so that predictions are linear in the rows.
             loss = rows.error
         elif self.adaptive:
             raise ValueError(
@@ -180,9 +181,12 @@ class StreamingRidge(StreamingRegressor, Remembering):
         if state is not None and not self.adaptive and weight is None and type(X) is np.ndarray:
             # Sums do not depend on when rows are added: a few of them beside many others wait.
             count = state.n_waiting + len(X)
+            # Before it waits: an error belongs to the call that brought the row.
             check_squares(X, X, y)
             if count <= min(WAITING, 0.01 * state.memory.rows.n):
-                waiting = (*state.waiting, (X.copy(), y.copy()))
+                # Copies, since the caller may write on the arrays.
+                task = (X.copy(), y.copy())
+                waiting = (*state.waiting, task)
                 return state._replace(waiting=waiting, n_waiting=count)
         return self._with(self._merged(), X, y, weight)
 
@@ -195,18 +199,24 @@ class StreamingRidge(StreamingRegressor, Remembering):
             return State(None, Mixture() if self.adaptive else None, Before())
         if not state.waiting:
             return state
-        X, y = (np.concatenate(parts) for parts in zip(*state.waiting, strict=True))
-        return self._with(state._replace(waiting=(), n_waiting=0), X, y, None)
+        tasks = zip(*state.waiting, strict=True)
+        X, y = map(np.concatenate, tasks)
+        state = state._replace(waiting=(), n_waiting=0)
+        return self._with(state, X, y, None)
 
     @few_threads(lambda *call: gram_work(call[2].shape))
     def _with(self, state: State, X: Any, y: Floats, weight: Any) -> State:
         """Return a state without waiting rows after a task given as arrays."""
         blocks = self._options().blocks(X, y, weight)
-        inside = X if state.memory is None else self._model(state).held(X)
+        inside = X
+        if state.memory is not None:
+            inside = self._model(state).held(X)
 
         def loss(coef: Floats, intercept: Floats) -> Array:
             errors = (inside @ coef + intercept - y) ** 2
-            return errors.sum(axis=0) if weight is None else weight @ errors
+            if weight is None:
+                return errors.sum(axis=0)
+            return weight @ errors
 
         return self._after(state, blocks, loss)
 
@@ -216,7 +226,6 @@ class StreamingRidge(StreamingRegressor, Remembering):
         """
         options = self._options()
         memory, mixture, before, *_ = state
-        n = 0.0 if memory is None else memory.rows.n
         error = None
         if memory is not None and loss is not None:
             # What was predicted, by all parts together, and then by each.
@@ -232,6 +241,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
                 memory = Memory.solved(memory.rows, memory.fit, options)
             mixture = mixture.after(memory, blocks, options)
         if error is not None:
+            n = state.memory.rows.n
             before = before.plus(error, memory.rows.n - n, n)
         return State(memory, mixture, before)
 
@@ -240,7 +250,9 @@ class StreamingRidge(StreamingRegressor, Remembering):
     def _model(self, state: State) -> Linear:
         """Return the model of a state as it is solved."""
         memory, mixture, *_ = state
-        weights = memory.fit[:2] if mixture is None else mixture.weights(memory)
+        weights = memory.fit[:2]
+        if mixture is not None:
+            weights = mixture.weights(memory)
         return Linear(*weights).guarded(memory.rows, self.guard)
 
     def _linear(self) -> Linear:
@@ -262,13 +274,14 @@ class StreamingRidge(StreamingRegressor, Remembering):
         """
         state = self._read()
         model = self._model(state)
-        X = tasks.rows(self, X)
+        X = inputs.rows(self, X)
         mean = self._shaped(model.predict(X))
         if not return_std:
             return mean
         # A mixture has no posterior of its own: that of all rows, with the errors of late tasks.
         rows, fit = state.memory
-        variances = rows.variances(model.held(X), fit, _noise(state.memory, state.before))
+        noise = _noise(state.memory, state.before)
+        variances = rows.variances(model.held(X), fit, noise)
         return mean, self._shaped(np.sqrt(variances))
 
     def standard_errors(self) -> Floats:
@@ -281,14 +294,16 @@ class StreamingRidge(StreamingRegressor, Remembering):
         rows, fit = state.memory
         # The posterior variance of w_j is σ² times entry (j, j) of (G + λs²)⁻¹.
         leverages = rows.leverages(np.eye(len(fit.coef)), fit)
-        errors = np.sqrt(leverages * _noise(state.memory, state.before)[0])
+        noise = _noise(state.memory, state.before)
+        errors = np.sqrt(leverages * noise[0])
         return np.where(fit.scale > 0, errors, np.nan)
 
     def _beside_coefficients(self) -> dict[str, Floats]:
         # A mixture has no standard errors, and several targets have several.
-        has_errors = not self.adaptive and self._y_shape in ((), (1,))
-        errors = {"±": self.standard_errors()} if has_errors else {}
-        return errors | super()._beside_coefficients()
+        beside = super()._beside_coefficients()
+        if self.adaptive or self._y_shape not in ((), (1,)):
+            return beside
+        return {"±": self.standard_errors()} | beside
 
 
 def _noise(memory: Memory, before: Before) -> Array:
@@ -300,4 +315,5 @@ def _noise(memory: Memory, before: Before) -> Array:
     if not before.recent_rows:
         return noise
     late = before.recent / before.recent_rows / len(noise)
-    return noise * max(1.0, late / max(noise.mean(), 1e-300))
+    ratio = late / max(noise.mean(), 1e-300)
+    return noise * max(1.0, ratio)

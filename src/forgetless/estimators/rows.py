@@ -13,9 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from forgetless._validate import Array, Floats
-from forgetless.estimators import records
-from forgetless.estimators.linear import column_range, in_blocks
-from forgetless.estimators.moments import Dense, LowRank, Moments, inverse_scale
+from forgetless.estimators.moments import Dense, LowRank, Moments, column_range, inverse_scale
 from forgetless.estimators.systems import STRENGTHS, Evidence, dots
 
 DENSE = 500
@@ -104,26 +102,33 @@ class Rows:
         n = float(w.sum())
         low, high = column_range(X)
         check_squares(low, high, y)
-        mean = w @ X / n if center else np.zeros(d)
-        target = w @ y / n if center else np.zeros(y.shape[1])
+        mean = np.zeros(d)
+        target = np.zeros(y.shape[1])
+        if center:
+            mean = w @ X / n
+            target = w @ y / n
         Y = y - target
         # A few rows are cheaper to keep as they are than to write down as a d × d matrix.
-        store: Any = Dense if 2 * m >= d and d <= dense else LowRank
-        if sparse.issparse(X) and store is Dense:
+        is_matrix = 2 * m >= d and d <= dense
+        gram: Moments
+        if sparse.issparse(X) and is_matrix:
             # Columns of a sparse matrix are near zero, so subtracting x̄x̄ᵀ loses no digits.
             weighted = X.multiply(w[:, None]).tocsr()
             products = (X.T @ weighted).toarray()
             gram = Dense(products - n * np.outer(mean, mean))
+            # Σ ω(y − ȳ) = 0, so that x̄ does not matter here.
             cross = weighted.T @ Y
             squares = w @ Y**2
         else:
-            A = (X.toarray() if sparse.issparse(X) else X) - mean
+            if sparse.issparse(X):
+                X = X.toarray()
+            A = X - mean
             if weight is not None:
                 # Σ ω aaᵀ is that of the rows √ω·a.
                 root = np.sqrt(w)[:, None]
                 A = root * A
                 Y = root * Y
-            gram = store.of(A)
+            gram = Dense.of(A) if is_matrix else LowRank.of(A)
             cross = A.T @ Y
             squares = dots(Y, Y)
         return cls(n, mean, target, gram, cross, squares, low, high, center)
@@ -155,58 +160,42 @@ class Rows:
     def __radd__(self, other: Any) -> "Rows":
         return self if other == 0 else NotImplemented  # sum() adds to 0
 
-    def decayed(self, factor: float) -> "Rows":
-        """Return the same rows with all weights multiplied by a factor."""
-        return replace(
-            self,
-            n=factor * self.n,
-            gram=self.gram.scaled(factor),
-            cross=factor * self.cross,
-            squares=factor * self.squares,
-        )
-
-    def widened(self, count: int) -> "Rows":
-        """Return the rows with ``count`` more columns, zero so far."""
-        wide: Rows = records.widened(self, len(self.mean), count)
-        return wide
-
-    def with_targets(self, place: Array) -> "Rows":
-        """Return the rows with targets in another order; those of place −1 are new, and were
-        always zero.
-        """
-        moved: Rows = records.with_targets(self, place)
-        return moved
-
     def stored(self, dense: int) -> "Rows":
         """Return the rows with a matrix of second moments up to ``dense`` features, else
         vectors.
         """
-        is_dense = len(self.mean) <= dense
-        return replace(self, gram=self.gram.dense() if is_dense else self.gram.low_rank())
+        is_matrix = len(self.mean) <= dense
+        if is_matrix:
+            return replace(self, gram=self.gram.dense())
+        return replace(self, gram=self.gram.low_rank())
 
     @property
     def scale(self) -> Floats:
         """Standard deviation of every column; 0 where it has not varied."""
-        s = np.sqrt(np.maximum(self.gram.diagonal, 0.0) / self.n)
-        return np.where(s > CONSTANT * np.abs(self.mean), s, 0.0)
+        variances = np.maximum(self.gram.diagonal, 0.0) / self.n
+        s = np.sqrt(variances)
+        # What rounding leaves of a constant column is no unit.
+        varies = s > CONSTANT * np.abs(self.mean)
+        return np.where(varies, s, 0.0)
 
     # --- solutions ---
 
     def solve(self, strength: float, scale: Floats | None = None) -> Fit:
-        """Return argmin Σ‖y − xᵀw − b‖² + λ Σ_j s_j²‖w_j‖² with a free b; s is the present
-        scale if omitted.
+        """Return argmin Σ‖y − xᵀw − b‖² + λ Σ_j s_j²‖w_j‖² with a free b; s is the present scale
+        if omitted.
 
         A weight with s_j = 0 is zero: its column has not varied.
         """
-        scale = self.scale if scale is None else scale
+        if scale is None:
+            scale = self.scale
         u = inverse_scale(scale)
         # With v = s·w this is ridge regression on U(x − x̄), U = diag(u): (UGU + λ)v = Uc.
-        standardized = self.gram.solve(u, strength, u[:, None] * self.cross)
+        c = u[:, None] * self.cross
+        standardized = self.gram.solve(u, strength, c)
         return self._fit(standardized, strength, scale)
 
-    def by_evidence(self, scale: Floats | None = None, grid: Floats = STRENGTHS) -> Fit:
+    def by_evidence(self, scale: Floats, grid: Floats = STRENGTHS) -> Fit:
         """Return the solution with the λ of largest evidence, of those in ``grid``."""
-        scale = self.scale if scale is None else scale
         u = inverse_scale(scale)
         c = u[:, None] * self.cross
         system = self.gram.system(u)
@@ -216,16 +205,21 @@ class Rows:
             return self._fit(system.solve(c, strength), strength, scale)
         strength, noise = evidence.best(grid)
         fit = self._fit(system.solve(c, strength), strength, scale)
-        return fit._replace(noise=noise, freedom=system.freedom(strength))
+        # The eigenvalues are known here: later the degrees of freedom would cost another system.
+        freedom = system.freedom(strength)
+        return fit._replace(noise=noise, freedom=freedom)
 
     def _fit(self, standardized: Floats, strength: float, scale: Floats) -> Fit:
         """Return the solution with the weights v = s·w."""
         coef = inverse_scale(scale)[:, None] * standardized
+        # The best level for given weights takes the means to each other: b = ȳ − x̄ᵀw.
+        intercept = self.target - self.mean @ coef
         # min ‖y − Xw‖² + λ‖v‖² = q − cᵀw. The error without its penalty is not negative; after
         # truncations this must be said.
         penalty = strength * dots(standardized, standardized)
-        minimum = np.maximum(self.squares - dots(self.cross, coef), penalty)
-        intercept = self.target - self.mean @ coef
+        minimum = self.squares - dots(self.cross, coef)
+        minimum = np.maximum(minimum, penalty)
+        # The mean of the posterior of σ², an inverse gamma law with n − 1 degrees of freedom.
         noise = minimum / max(self.n - 3.0, 1.0)
         return Fit(
             coef,
@@ -252,7 +246,8 @@ class Rows:
         gram, lost = self.gram.truncated(rank, inverse_scale(fit.scale))
         if not lost:
             return replace(self, gram=gram, near=0.0)
-        return replace(self._about(gram, fit, fit.strength), near=fit.strength)
+        rows = self._about(gram, fit, fit.strength)
+        return replace(rows, near=fit.strength)
 
     def drifted(self, g: float, fit: Fit) -> "Rows":
         """Return the rows as evidence for weights that have walked since.
@@ -262,14 +257,18 @@ class Rows:
         after which λ is λ/(1 + gλ). The solution stays what it is.
         """
         gram = self.gram.drifted(g, fit.strength, fit.scale)
-        rows = self._about(gram, fit, fit.strength / (1.0 + g * fit.strength))
-        return replace(rows, n=self.n / (1.0 + g * self.n))
+        strength = fit.strength / (1.0 + g * fit.strength)
+        rows = self._about(gram, fit, strength)
+        # 1/n grows by g.
+        n = self.n / (1.0 + g * self.n)
+        return replace(rows, n=n)
 
     def _about(self, gram: Moments, fit: Fit, strength: float) -> "Rows":
         """Return the rows with other second moments for which ``fit`` solves with a penalty
         ``strength``: from (G + λs²)w = c, and min = q − cᵀw.
         """
-        cross = gram.dot(fit.coef) + (strength * fit.scale**2)[:, None] * fit.coef
+        penalties = strength * fit.scale**2
+        cross = gram.dot(fit.coef) + penalties[:, None] * fit.coef
         squares = fit.minimum + dots(cross, fit.coef)
         return replace(self, gram=gram, cross=cross, squares=squares)
 
@@ -293,7 +292,8 @@ class Rows:
         """Return the degrees of freedom of a solution, tr G(G + λ)⁻¹."""
         if not np.isnan(fit.freedom):
             return fit.freedom
-        return self.gram.system(inverse_scale(fit.scale)).freedom(fit.strength)
+        system = self.gram.system(inverse_scale(fit.scale))
+        return system.freedom(fit.strength)
 
     def mean_leverage(self, fit: Fit) -> float:
         """Return the mean over the rows of the weight that a target has in its own prediction."""
@@ -302,7 +302,9 @@ class Rows:
     def error_left_out(self, fit: Fit) -> Array:
         """Return the mean squared error to expect of rows left out (GCV), of shape (c,)."""
         left = 1.0 - min(self.mean_leverage(fit), 0.95)
-        return self.residual(fit) / self.n / left**2
+        in_sample = self.residual(fit) / self.n
+        # Left out, a row has the residual r/(1 − h), h its leverage, here the mean one.
+        return in_sample / left**2
 
     def noise(self, fit: Fit) -> Array:
         """Return the variance of the noise, of shape (c,).
@@ -311,7 +313,8 @@ class Rows:
         is right for few rows, where residuals are nearly zero; residuals over n − 1 − freedom are
         right where λ is too small for the weights.
         """
-        left = max(self.n - 1.0 - self.freedom(fit), 0.05 * self.n)
+        left = self.n - 1.0 - self.freedom(fit)
+        left = max(left, 0.05 * self.n)
         return np.maximum(fit.noise, self.residual(fit) / left)
 
     def leverages(self, X: Floats, fit: Fit, origin: Any = 0.0) -> Array:
@@ -319,13 +322,14 @@ class Rows:
         solution.
         """
         u = inverse_scale(fit.scale)
-        system = self.gram.system(u)
-        return in_blocks(lambda part: system.leverages((part - origin) * u, fit.strength), X)
+        standardized = (X - origin) * u
+        return self.gram.system(u).leverages(standardized, fit.strength)
 
     def variances(self, X: Any, fit: Fit, noise: Floats) -> Array:
         """Return the variances σ²(1 + 1/n + xᵀ(G + λs²)⁻¹x), (n, c), of new targets of rows X."""
-        dense = X.toarray() if sparse.issparse(X) else X
-        leverages = self.leverages(dense, fit, self.mean)
+        if sparse.issparse(X):
+            X = X.toarray()
+        leverages = self.leverages(X, fit, self.mean)
         # The noise of the target itself, the level, and the weights.
         factors = 1.0 + self.centered / self.n + leverages
         return np.outer(factors, noise)

@@ -16,7 +16,7 @@ from forgetless._linalg import average_power, next_total
 from forgetless._validate import Floats
 from forgetless.equation import change, norm
 from forgetless.estimators.base import Before, StreamingRegressor
-from forgetless.estimators.linear import Linear
+from forgetless.estimators.inputs import Linear
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import resolve
 from forgetless.schedules.named import as_schedule
@@ -65,7 +65,8 @@ class Scheme(StreamingRegressor):
 
     def _learned(self, X: Any, y: Floats, weight: Any) -> SchemeState:
         X = self._extended(X)
-        start = np.zeros((X.shape[1], y.shape[1]))
+        shape = (X.shape[1], y.shape[1])
+        start = np.zeros(shape)
         state = self._state or SchemeState(start, start, 0.0, 0.0, 0.0, Before())
         t = self._n_seen + 1
         before = state.before
@@ -74,17 +75,24 @@ class Scheme(StreamingRegressor):
             errors = (X @ state.average - y) ** 2
             weights = np.ones(len(y)) if weight is None else weight
             rows = weights.sum()
-            before = before.plus((weights @ errors).sum(), rows, before.rows + rows)
+            # Rows of the first task are not counted: it is taken for as large as this one.
+            error = (weights @ errors).sum()
+            before = before.plus(error, rows, before.rows + rows)
         residual = y - X @ state.last  # the average answers, and the last weights learn
         if weight is not None:
             # Σ ω(y − xᵀw)² is the squared error of the rows √ω·x and √ω·y.
             root = np.sqrt(weight)[:, None]
-            X = X.multiply(root).tocsr() if sparse.issparse(X) else root * X
             residual = root * residual
+            if sparse.issparse(X):
+                X = X.multiply(root).tocsr()
+            else:
+                X = root * X
         # R = max ‖X_t‖₂, from which schedules and step sizes are made.
         radius = state.radius
-        if self._needs_radius:
-            radius = self.radius if self.radius is not None else max(radius, norm(X))
+        if self._needs_radius and self.radius is not None:
+            radius = self.radius
+        elif self._needs_radius:
+            radius = max(radius, norm(X))
         filter_ = self._filter(t, radius)
         # w_t = w_{t−1} + g(XᵀX)Xᵀ(y − Xw_{t−1})
         last = state.last + change(X, residual, filter_)
@@ -120,6 +128,7 @@ class Scheme(StreamingRegressor):
                 f"task {t} is beyond the {k} tasks that the schedule was made for; set n_tasks to"
                 " their number, or use a constant"
             )
+        # Without k one entry says whether the filter changes from task to task.
         filter_ = resolve(schedule, k or 1, radius)
         is_budget = isinstance(self, ContinualGD)
         if isinstance(filter_, GradientDescent) != is_budget:
@@ -130,6 +139,7 @@ class Scheme(StreamingRegressor):
             )
         if filter_.horizon is None:
             return filter_
+        # One task more would change every entry of a planned schedule.
         if k is None:
             raise ValueError(
                 f"schedule {self.schedule!r} depends on the number of tasks: set n_tasks, or use"
@@ -143,6 +153,7 @@ class Scheme(StreamingRegressor):
         if self.schedule is None:
             return
         as_schedule(self.schedule, self.n_tasks)
+        # Which of the two is meant cannot be known.
         for name in self._own:
             value = getattr(self, name)
             if value is not None:
@@ -162,9 +173,10 @@ class Scheme(StreamingRegressor):
 
     def _linear(self) -> Linear:
         W = self._fitted().average
-        d = self.n_features_in_
-        intercept = W[d] if self.fit_intercept else np.zeros(W.shape[1])
-        return Linear(W[:d], intercept)
+        if not self.fit_intercept:
+            return Linear(W, np.zeros(W.shape[1]))
+        # The weight of the feature that is always 1 is the last one.
+        return Linear(W[:-1], W[-1])
 
     @property
     def radius_(self) -> float:
@@ -183,6 +195,10 @@ class ContinualRidge(Scheme):
 
     Task t minimizes ½‖X_t w − y_t‖² + (λ_t/2)‖w − w_{t−1}‖² from w_0 = 0. Only the weights are
     stored; wide and sparse tasks are solved on their smaller side.
+
+    Which question: a constant λ, by default 1, keeps following the stream, which is for the *next*
+    task. ``schedule="increasing"`` with ``n_tasks`` moves less and less, which is for *all* tasks,
+    as the theorem is. For ordinary data :class:`StreamingRidge` answers both.
 
     Parameters
     ----------
@@ -242,7 +258,8 @@ class ContinualRidge(Scheme):
         self.fit_intercept = fit_intercept
 
     def _constant(self, radius: float) -> Filter:
-        return Ridge(1.0 if self.alpha is None else float(self.alpha))
+        strength = 1.0 if self.alpha is None else float(self.alpha)
+        return Ridge(strength)
 
 
 class ContinualGD(Scheme):
@@ -250,6 +267,9 @@ class ContinualGD(Scheme):
     paper.
 
     Task t performs N_t gradient steps of size γ_t on ½‖X_t w − y_t‖² from the previous weights.
+
+    Which question: a constant budget, the default, keeps following the stream, which is for the
+    *next* task; ``schedule="increasing_budget"``, whose steps become smaller, is for *all* tasks.
 
     Parameters
     ----------
@@ -298,7 +318,9 @@ class ContinualGD(Scheme):
         return self.schedule is not None or self.step_size is None
 
     def _constant(self, radius: float) -> Filter:
+        n_steps = 100 if self.n_steps is None else self.n_steps
         step_size = self.step_size
         if step_size is None:
+            # Stable up to 2/R²; all columns of zeros have R = 0.
             step_size = 0.5 / max(radius, 1e-150) ** 2
-        return GradientDescent(100 if self.n_steps is None else self.n_steps, float(step_size))
+        return GradientDescent(n_steps, float(step_size))

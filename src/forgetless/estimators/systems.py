@@ -45,7 +45,9 @@ class Eigen:
 
     def solve(self, c: Floats, strength: float) -> Array:
         """Return (M + λ)⁻¹c, of shape (d, targets)."""
-        along = (self.V.T @ c) / (self.e + strength)[:, None]
+        # (M + λ)⁻¹ = V diag(1/(e + λ)) Vᵀ on the span of V.
+        shifted = self.e + strength
+        along = (self.V.T @ c) / shifted[:, None]
         return self.V @ along
 
     def evidence(self, c: Floats, strengths: Floats) -> tuple[Array, Array]:
@@ -53,13 +55,15 @@ class Eigen:
         squares = (self.V.T @ c) ** 2
         grid = strengths[:, None]
         # cᵀ(M + λ)⁻¹c = Σ (vᵀc)²/(e + λ), and det(I + M/λ) = Π (1 + e/λ)
-        energies = (1.0 / (self.e + grid)) @ squares
+        inverses = 1.0 / (self.e + grid)
+        energies = inverses @ squares
         determinants = np.log1p(self.e / grid).sum(axis=1)
         return energies, determinants
 
     def freedom(self, strength: float) -> float:
         """Return tr M(M + λ)⁻¹, the degrees of freedom."""
-        return float(np.sum(self.e / (self.e + strength)))
+        kept = self.e / (self.e + strength)
+        return float(kept.sum())
 
     def leverages(self, Z: Floats, strength: float) -> Array:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
@@ -68,8 +72,9 @@ class Eigen:
         if len(self.e) == Z.shape[1]:
             return inside
         # What lies outside of the span of V meets λ alone.
-        outside = dots(Z.T, Z.T) - along.sum(axis=1)
-        return inside + np.maximum(outside, 0.0) / strength
+        lengths = dots(Z.T, Z.T)
+        outside = np.maximum(lengths - along.sum(axis=1), 0.0)
+        return inside + outside / strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +93,8 @@ class Woodbury:
     def _inner(self, strength: float) -> tuple[Floats, Array]:
         """Return D, and the Cholesky factor L of I + BD⁻¹Bᵀ."""
         D = self.rest + strength
-        inner = (self.B / D) @ self.B.T
+        scaled = self.B / D
+        inner = scaled @ self.B.T
         inner.flat[:: len(inner) + 1] += 1.0
         return D, np.linalg.cholesky(inner)
 
@@ -97,8 +103,9 @@ class Woodbury:
         D, L = self._inner(strength)
         x = c / D[:, None]
         # D⁻¹c − D⁻¹Bᵀ (LLᵀ)⁻¹ BD⁻¹c
-        inner = lapack.dpotrs(L, self.B @ x, lower=1)[0]
-        return x - (self.B.T @ inner) / D[:, None]
+        inner, _ = lapack.dpotrs(L, self.B @ x, lower=1)
+        correction = self.B.T @ inner
+        return x - correction / D[:, None]
 
     def evidence(self, c: Floats, strengths: Floats) -> tuple[Array, Array]:
         """Return cᵀ(M + λ)⁻¹c, of shape (λ, targets), and log det(I + M/λ), of shape (λ,)."""
@@ -108,7 +115,7 @@ class Woodbury:
             D, L = self._inner(strength)
             x = c / D[:, None]
             # cᵀ(M + λ)⁻¹c = cᵀD⁻¹c − ‖L⁻¹BD⁻¹c‖²
-            half = lapack.dtrtrs(L, self.B @ x, lower=1)[0]
+            half, _ = lapack.dtrtrs(L, self.B @ x, lower=1)
             energies.append(dots(c, x) - dots(half, half))
             # det(D + BᵀB) = det D · det(I + BD⁻¹Bᵀ), and the latter is det(L)²
             outer = np.log(D / strength).sum()
@@ -119,7 +126,7 @@ class Woodbury:
     def freedom(self, strength: float) -> float:
         """Return tr M(M + λ)⁻¹ = d − λ tr(M + λ)⁻¹, the degrees of freedom."""
         D, L = self._inner(strength)
-        half = lapack.dtrtrs(L, self.B / D, lower=1)[0]
+        half, _ = lapack.dtrtrs(L, self.B / D, lower=1)
         # tr(M + λ)⁻¹ = Σ 1/D − ‖L⁻¹BD⁻¹‖²
         trace = np.sum(1.0 / D) - np.sum(half**2)
         return float(len(D) - strength * trace)
@@ -127,7 +134,8 @@ class Woodbury:
     def leverages(self, Z: Floats, strength: float) -> Array:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
         columns = np.ascontiguousarray(Z.T)
-        return np.maximum(dots(columns, self.solve(columns, strength)), 0.0)
+        solved = self.solve(columns, strength)
+        return np.maximum(dots(columns, solved), 0.0)
 
 
 System = Eigen | Woodbury
@@ -158,12 +166,14 @@ class Evidence(NamedTuple):
         energies, determinants = self.system.evidence(self.c, grid)
         # The minimum is y² − cᵀ(M + λ)⁻¹c. Rounding may leave a negative one where the rows are
         # explained completely.
-        minima = np.maximum(self.squares - energies, 1e-12 * self.squares + 1e-300)
+        rounding = 1e-12 * self.squares + 1e-300
+        minima = np.maximum(self.squares - energies, rounding)
         varies = self.squares > 0
         # The level takes one of the n degrees of freedom of every target that varies.
         logarithms = np.log(minima[:, varies]).sum(axis=1)
         fit = max(self.n - 1.0, 1e-9) * logarithms
-        return fit + np.count_nonzero(varies) * determinants, minima
+        complexity = np.count_nonzero(varies) * determinants
+        return fit + complexity, minima
 
     def best(self, grid: Floats) -> tuple[float, Array]:
         """Return the λ of the smallest cost, and the variance of the noise of every target.
@@ -180,7 +190,8 @@ class Evidence(NamedTuple):
         # the noise is averaged over the posterior of λ.
         posterior = np.exp(-0.5 * above)
         posterior /= posterior.sum()
-        return float(grid[tied[-1]]), posterior @ minima / max(self.n - 3.0, 1.0)
+        noise = posterior @ minima / max(self.n - 3.0, 1.0)
+        return float(grid[tied[-1]]), noise
 
     def downhill(self, grid: Floats, near: float) -> float:
         """Return the λ at the end of a walk down the costs from ``near``: upwards freely, downwards
@@ -190,9 +201,11 @@ class Evidence(NamedTuple):
         """
 
         def cost(at: int) -> float:
-            return float(self.costs(grid[[at]])[0][0])
+            costs, _ = self.costs(grid[[at]])
+            return float(costs[0])
 
-        start = int(np.argmin(np.abs(np.log(grid / near))))
+        distances = np.abs(np.log(grid / near))
+        start = int(np.argmin(distances))
         at = start
         lowest = cost(at)
         while at + 1 < len(grid) and (above := cost(at + 1)) < lowest:
