@@ -15,17 +15,16 @@ DEEP += [
 ]
 
 TRAINERS = ("avalanche", "lightning", "transformers")
-"""Packages with an environment of their own; each has one module and one file of tests."""
+"""Packages with an environment of their own; each has one file of tests."""
 
 BROWSER = ROOT / "tests/explorer/browser"
 
 collect_ignore = [] if importlib.util.find_spec("torch") else [str(folder) for folder in DEEP]
-for trainer in TRAINERS:
-    if not importlib.util.find_spec(trainer):
-        collect_ignore += [
-            f"{ROOT}/src/forgetless/torch/{trainer}.py",
-            f"{ROOT}/tests/deep/test_{trainer}.py",
-        ]
+collect_ignore += [
+    f"{ROOT}/tests/deep/test_{trainer}.py"
+    for trainer in TRAINERS
+    if not importlib.util.find_spec(trainer)
+]
 collect_ignore += [] if importlib.util.find_spec("playwright") else [str(BROWSER)]
 
 

@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from transformers import GPT2Config, GPT2LMHeadModel, PrinterCallback, Trainer, TrainingArguments
 
 import forgetless.torch as flt
-from forgetless.torch.transformers import ContinualCallback
+from forgetless.torch.trainers import TransformersCallback
 
 LENGTH = 64
 
@@ -136,7 +136,7 @@ def main():
         model = adapted(pretrained)
         continual = flt.Continual(model, mechanisms, pretrained=old)
         for name in list(domains)[1:]:
-            train(model, domains[name][0], 80, 5e-3, [ContinualCallback(continual)])
+            train(model, domains[name][0], 80, 5e-3, [TransformersCallback(continual)])
         with continual.evaluation():
             losses = [bits(model, text) for _, text in domains.values()]
         print(recipe.ljust(24), *(f"{loss:8.2f}" for loss in (*losses, sum(losses) / len(losses))))

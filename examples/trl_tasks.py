@@ -19,7 +19,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, P
 from trl import SFTConfig, SFTTrainer
 
 import forgetless.torch as flt
-from forgetless.torch.transformers import ContinualCallback
+from forgetless.torch.trainers import TransformersCallback
 
 LENGTH = 64
 
@@ -108,7 +108,7 @@ def main():
         model = get_peft_model(model, LoraConfig(r=8, target_modules=modules, fan_in_fan_out=True))
         continual = flt.Continual(model, mechanisms, pretrained=old)
         for name in ("code", "sums"):
-            train(model, tokens, data[name], 60, 5e-3, [ContinualCallback(continual)])
+            train(model, tokens, data[name], 60, 5e-3, [TransformersCallback(continual)])
         with continual.evaluation():
             losses = [bits(model, tokens, each) for each in data.values()]
         print(recipe.ljust(24), *(f"{loss:8.2f}" for loss in (*losses, sum(losses) / len(losses))))

@@ -4,6 +4,8 @@ import copy
 import gc
 import io
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -356,15 +358,45 @@ def test_a_search_prints_the_whole_recipe():
     importance = partial(flt.fisher, max_samples=20)
     found = flt.search(experiment, importance, beside=[flt.Average(2)])
     assert len(found.scores) == 5
-    names = {"partial": partial} | {name: getattr(flt, name) for name in flt.__all__}
+    names = {"partial": partial, "flt": flt}
     for recipe, score in found.scores.items():
         assert experiment(eval(recipe, names)) == score
-    assert str(found).splitlines()[-1] == f"best: flt.Continual(model, {found.best})"
-    assert "importance=partial(fisher, max_samples=20)" in list(found.scores)[1]
-    assert flt.Search({"[]": -1.0, "[Proximal(8)]": math.nan}).best == "[]"
-    for code in ("Proximal(increasing(0.5, 3), importance=si(0.2), relative=False, decoupled=True)", "Merge(2)"):
+    *_, last = str(found).splitlines()
+    assert last == f"best: flt.Continual(model, {found.best})"
+    continual = eval(last.removeprefix("best: "), names | {"model": mlp()})
+    assert repr(continual) == f"Continual(task 1, {found.best})"
+    assert "importance=partial(flt.fisher, max_samples=20)" in list(found.scores)[1]
+    assert flt.Search({"[]": -1.0, "[flt.Proximal(8)]": math.nan}).best == "[]"
+    for code in (
+        "flt.Proximal(flt.increasing(0.5, 3), importance=flt.si(0.2), relative=False, decoupled=True)",
+        "flt.Proximal([0.0, 1.0], importance=flt.mas)",
+        "flt.Proximal(1.0, importance=flt.si)",
+        "flt.StepSize(flt.cosine(4))",
+        "flt.StepSize(flt.inverse(2))",
+        "flt.Average(20)",
+        "flt.Merge(2)",
+    ):
         assert repr(eval(code, names)) == code
-    assert (
-        repr([flt.StepSize(flt.cosine(4)), flt.Proximal(1.0, flt.si)])
-        == "[StepSize(cosine(4)), Proximal(1.0, importance=si)]"
+
+
+# --------------------------------------------------------------------------------------------------------- imports
+
+
+def test_importing_loads_torch_and_little_else():
+    """Neither a trainer's library nor the tools of torch.compile, which take seconds."""
+    code = (
+        "import sys, torch; before = {*sys.modules}; import forgetless.torch, forgetless.torch.trainers;"
+        "print(*{*sys.modules} - before)"
     )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "forgetless.torch.trainers" in loaded
+    heavy = {"lightning", "transformers", "sympy", "scipy", "sklearn", "numba", "pandas", "matplotlib", "rich"}
+    assert not heavy & {name.split(".")[0] for name in loaded}
+    assert "torch._dynamo" not in loaded
+
+
+def test_callbacks_have_the_names_that_are_documented():
+    from forgetless.torch import trainers
+
+    with pytest.raises(AttributeError, match="no attribute 'ContinualCallback'"):
+        trainers.ContinualCallback  # noqa: B018

@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import forgetless.torch as flt
-from forgetless.torch.lightning import ContinualCallback
+from forgetless.torch.trainers import LightningCallback
 from support.deep.networks import batches, mlp, shown, weights
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own: workers of loaders, folders, missing loggers
@@ -55,7 +55,7 @@ def trainer(tmp_path, *callbacks, **options):
 
 def begin(make):
     module = Module()
-    return module, ContinualCallback(flt.Continual(module, make()))
+    return module, LightningCallback(flt.Continual(module, make()))
 
 
 def plain(make, tasks=3, accumulate=1):

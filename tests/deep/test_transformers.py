@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 import forgetless.torch as flt
-from forgetless.torch.transformers import ContinualCallback
+from forgetless.torch.trainers import TransformersCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of transformers and accelerate
 FISHER = partial(flt.fisher, max_samples=4)
@@ -49,7 +49,7 @@ def arguments(folder, **options):
 
 
 def fit(model, continual, task, folder, *callbacks, resume=None, **options):
-    callbacks = [ContinualCallback(continual), *callbacks]
+    callbacks = [TransformersCallback(continual), *callbacks]
     trainer = Trainer(model, arguments(folder, **options), train_dataset=Tokens(task), callbacks=callbacks)
     trainer.train(resume_from_checkpoint=resume)
 

@@ -1,7 +1,7 @@
 """Mechanisms against forgetting for networks that are trained on one task after another.
 
 ``import forgetless`` does not import this package; it needs torch. docs/deep.md begins with an
-example. Callbacks are in ``forgetless.torch.lightning`` and ``forgetless.torch.transformers``.
+example. Callbacks of trainers are in ``forgetless.torch.trainers``.
 """
 
 try:
@@ -12,14 +12,12 @@ except ImportError as error:
         " tested with: python -m pip install torch==2.13.0"
     ) from error
 
-from forgetless.torch.averages import Average, Merge, StepSize
 from forgetless.torch.continual import Continual
 from forgetless.torch.importance import fisher, mas
 from forgetless.torch.mechanism import Mechanism
+from forgetless.torch.paths import Average, Merge, StepSize, si
 from forgetless.torch.proximal import Proximal
-from forgetless.torch.recipes import Search, search
-from forgetless.torch.schedules import cosine, increasing, inverse
-from forgetless.torch.synaptic import si
+from forgetless.torch.recipes import Search, cosine, increasing, inverse, search
 
 __all__ = [
     "Average",

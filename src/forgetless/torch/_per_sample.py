@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from forgetless.torch.mechanism import Tensors
+from forgetless.torch.mechanism import Tensors, zeros
 
 AT_ONCE = 2**22
 """Numbers of per-sample gradients that are held at a time: 16 MB in float32."""
@@ -99,22 +99,30 @@ def linear_layers(model: Any, x: Tensors, question: Question) -> Tensors | None:
             if type(module) is not torch.nn.Linear:
                 return None
             layers[name] = module
-    outputs, calls = _record(layers, model, x)
-    if not _fits(layers, calls, x):
+    recorded = _record(layers, model, x)
+    if recorded is None:
         return None
-    values = question.value(outputs, question.probes[0][0])
-    return layers if _agree(trained(model), calls, values) else None
+    outputs, calls = recorded
+    # One target is enough to see whether the layers give the gradients.
+    target, _ = question.probes[0]
+    values = question.value(outputs, target)
+    if not _agree(trained(model), calls, values):
+        return None
+    return layers
 
 
 def by_layers(layers: Tensors, model: Any, x: Tensors, question: Question, total: Tensors) -> bool:
     """Add the answer to ``total``; False, and nothing added, where a layer is not used once."""
-    outputs, calls = _record(layers, model, x)
-    if not _fits(layers, calls, x):
+    recorded = _record(layers, model, x)
+    if recorded is None:
         return False
+    outputs, calls = recorded
     # Of layers on rows the weighted sum over probes of reduce(δ), for one product at the end.
-    sums = [torch.zeros_like(call.results) for call in calls]
+    results = [call.results for call in calls]
+    sums = [torch.zeros_like(each) for each in results]
     for target, weight in question.probes:
-        deltas = _deltas(calls, question.value(outputs, target))
+        values = question.value(outputs, target)
+        deltas = _gradients(values, results)
         for call, own, delta in zip(calls, sums, deltas, strict=True):
             if delta.ndim == 2:
                 own += weight[:, None] * question.reduce(delta)
@@ -124,39 +132,46 @@ def by_layers(layers: Tensors, model: Any, x: Tensors, question: Question, total
         if own.ndim == 2:
             # (Σ_probes ω reduce(δ))ᵀ reduce(x), the sum over samples being the matrix product.
             matrix = own.T @ question.reduce(call.inputs)
-            _add(total, call.name, matrix, own.sum(0))
+            # A bias is the weight of an input that is always 1.
+            vector = own.sum(0)
+            _add(total, call.name, matrix, vector)
     return True
 
 
-def _record(layers: Tensors, model: Any, x: Tensors) -> tuple[Any, list[Call]]:
-    """Return the outputs of a model, and every call of its layers."""
+def _record(layers: Tensors, model: Any, x: Tensors) -> tuple[Any, list[Call]] | None:
+    """Return the outputs of a model, and every call of its layers; None unless each of them was
+    called once, with one row or one sequence per sample.
+    """
     calls: list[Call] = []
     names = {module: name for name, module in layers.items()}
 
     def record(module: Any, inputs: Any, output: Any) -> Any:
-        calls.append(Call(names[module], inputs[0].detach(), output))
-        return output.clone()  # what follows may work in place
+        x = inputs[0].detach()
+        calls.append(Call(names[module], x, output))
+        # What follows may work in place.
+        return output.clone()
 
     hooks = [module.register_forward_hook(record) for module in layers.values()]
     try:
-        return forward(model, x), calls
+        outputs = forward(model, x)
     finally:
         for hook in hooks:
             hook.remove()
+    called = sorted(call.name for call in calls)
+    if called != sorted(layers) or any(len(call.results) != n_rows(x) for call in calls):
+        return None
+    return outputs, calls
 
 
-def _fits(layers: Tensors, calls: Sequence[Call], x: Tensors) -> bool:
-    """Return whether every layer was called once, with one row or one sequence per sample."""
-    if sorted(call.name for call in calls) != sorted(layers):
-        return False
-    return all(len(call.results) == n_rows(x) for call in calls)
+def _gradients(values: Any, tensors: Sequence[Any]) -> Any:
+    """Return the gradients of a sum of values, keeping the graph for those of other values.
 
-
-def _deltas(calls: Sequence[Call], values: Any) -> Any:
-    """Return δ = ∂value/∂z of every call: samples do not mix, so that one pass has all of them."""
-    # A layer whose result is not used has δ = 0: materialize_grads.
-    results = [call.results for call in calls]
-    return torch.autograd.grad(values.sum(), results, retain_graph=True, materialize_grads=True)
+    For the results z of a call they are δ = ∂value/∂z of every sample: samples do not mix, so that
+    one pass has all of them.
+    """
+    total = values.sum()
+    # What is not used has the gradient 0.
+    return torch.autograd.grad(total, tensors, retain_graph=True, materialize_grads=True)
 
 
 def _agree(params: Tensors, calls: Sequence[Call], values: Any) -> bool:
@@ -165,16 +180,18 @@ def _agree(params: Tensors, calls: Sequence[Call], values: Any) -> bool:
     Σ_n s_n δ_n x_nᵀ must be the gradient of Σ_n s_n value_n. The factors s_n differ, so that
     gradients do not cancel where the model is trained, and samples that mix are noticed.
     """
-    factors = torch.cos(torch.arange(len(values), device=values.device)).to(values.dtype)
-    weighted = (factors * values).sum()
-    wanted = torch.autograd.grad(
-        weighted, list(params.values()), retain_graph=True, materialize_grads=True
-    )
-    found = {name: torch.zeros_like(p) for name, p in params.items()}
-    for call, delta in zip(calls, _deltas(calls, values), strict=True):
-        scaled = delta.transpose(0, -1) * factors  # (outputs, …, samples)
-        rows = scaled.transpose(0, -1).flatten(0, -2)
-        _add(found, call.name, rows.T @ call.inputs.flatten(0, -2), rows.sum(0))
+    numbers = torch.arange(len(values), device=values.device)
+    factors = torch.cos(numbers).to(values.dtype)
+    wanted = _gradients(factors * values, list(params.values()))
+    found = zeros(params)
+    deltas = _gradients(values, [call.results for call in calls])
+    for call, delta in zip(calls, deltas, strict=True):
+        # Samples are the first axis, and factors are multiplied along the last one.
+        scaled = (delta.transpose(0, -1) * factors).transpose(0, -1)
+        # Σ_n s_n Σ_time δxᵀ: every place of a sequence is one more row.
+        rows = scaled.flatten(0, -2)
+        inputs = call.inputs.flatten(0, -2)
+        _add(found, call.name, rows.T @ inputs, rows.sum(0))
     # What rounding leaves of sums in another order, and far less than a forgotten term.
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
     for mine, gradient in zip(found.values(), wanted, strict=True):
@@ -188,20 +205,25 @@ def _add_sequences(total: Tensors, call: Call, delta: Any, weight: Any, reduce: 
     """Add the sum over samples of a layer that sees every sample at several places."""
     delta = delta.flatten(1, -2)
     inputs = call.inputs.flatten(1, -2)
-    size = max(1, AT_ONCE // (delta.shape[2] * inputs.shape[2]))
+    n_weights = delta.shape[2] * inputs.shape[2]
+    size = max(1, AT_ONCE // n_weights)
     for first in range(0, len(delta), size):
         rows = slice(first, first + size)
+        own = delta[rows]
         # Σ_time δxᵀ of each sample: (samples, outputs, inputs).
-        gradients = delta[rows].transpose(1, 2) @ inputs[rows]
+        gradients = own.transpose(1, 2) @ inputs[rows]
+        biases = own.sum(1)
         matrix = torch.tensordot(weight[rows], reduce(gradients), dims=1)
-        vector = weight[rows] @ reduce(delta[rows].sum(1))
+        vector = weight[rows] @ reduce(biases)
         _add(total, call.name, matrix, vector)
 
 
 def _add(total: Tensors, name: str, matrix: Any, vector: Any) -> None:
     """Add to weight and bias of a layer, if they are trained."""
-    for key, value in (("weight", matrix), ("bias", vector)):
-        full = f"{name}.{key}" if name else key
+    # A model that is a single layer has no name.
+    prefix = f"{name}." if name else ""
+    for key, value in {"weight": matrix, "bias": vector}.items():
+        full = prefix + key
         if full in total:
             total[full] += value
 
@@ -211,26 +233,32 @@ def _add(total: Tensors, name: str, matrix: Any, vector: Any) -> None:
 
 def by_vmap(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
     """Add the answer for any model of one input, by the gradients of a chunk of samples."""
-    params = {name: p.detach() for name, p in trained(model).items()}
     # Frozen parameters and buffers are constants.
     tensors = dict(model.named_parameters()) | dict(model.named_buffers())
-    rest = {name: each.detach() for name, each in tensors.items() if name not in params}
+    constants = {name: each.detach() for name, each in tensors.items()}
+    params = {name: constants[name] for name in trained(model)}
 
     def scalar(params: Tensors, row: Any, target: Any) -> Any:
         # Models expect a batch: here one of a single sample.
-        outputs = torch.func.functional_call(model, params | rest, (row[None],))
-        return question.value(logits_of(outputs), target[None])[0]
+        outputs = torch.func.functional_call(model, constants | params, (row[None],))
+        values = question.value(logits_of(outputs), target[None])
+        return values[0]
 
-    gradient = torch.func.vmap(torch.func.grad(scalar), in_dims=(None, 0, 0))
-    size = max(1, AT_ONCE // sum(p.numel() for p in params.values()))
-    added = {name: torch.zeros_like(p) for name, p in params.items()}
+    of_sample = torch.func.grad(scalar)
+    of_samples = torch.func.vmap(of_sample, in_dims=(None, 0, 0))
+    n_weights = sum(p.numel() for p in params.values())
+    size = max(1, AT_ONCE // n_weights)
+    added = zeros(params)
     for first in range(0, n_rows(x), size):
         rows = slice(first, first + size)
+        inputs = x[POSITIONAL][rows]
         for target, weight in question.probes:
-            gradients = gradient(params, x[POSITIONAL][rows], target[rows])
+            gradients = of_samples(params, inputs, target[rows])
             for name, each in gradients.items():
-                added[name] += torch.tensordot(weight[rows], question.reduce(each), dims=1)
-    for name, value in added.items():  # last, so that nothing is added where vmap fails
+                reduced = question.reduce(each)
+                added[name] += torch.tensordot(weight[rows], reduced, dims=1)
+    # Last, so that nothing is added where vmap fails.
+    for name, value in added.items():
         total[name] += value
 
 
@@ -242,10 +270,7 @@ def by_loop(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
         row = slice(i, i + 1)
         outputs = forward(model, rows_of(x, row))
         for target, weight in question.probes:
-            value = question.value(outputs, target[row]).sum()
-            # The graph is kept for the next target; a parameter that is not used counts as 0.
-            gradients = torch.autograd.grad(
-                value, weights, retain_graph=True, materialize_grads=True
-            )
+            values = question.value(outputs, target[row])
+            gradients = _gradients(values, weights)
             for name, gradient in zip(params, gradients, strict=True):
                 total[name] += weight[i] * question.reduce(gradient)

@@ -10,7 +10,7 @@ import torch
 from torch.optim import optimizer as optimizers
 
 from forgetless import _validate as validate
-from forgetless.torch.mechanism import Mechanism, Tensors, set_weights, unwrapped
+from forgetless.torch.mechanism import Mechanism, Tensors, copies, set_weights, unwrapped
 
 _ALIVE: "weakref.WeakSet[Continual]" = weakref.WeakSet()
 """Objects with hooks: two on one model would act twice."""
@@ -61,7 +61,7 @@ class Continual:
     >>> with continual.evaluation():
     ...     prediction = net(x)
     >>> continual
-    Continual(task 4, [Proximal(0.125, importance=fisher), Average(2)])
+    Continual(task 4, [flt.Proximal(0.125, importance=flt.fisher), flt.Average(2)])
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Continual:
             # In the order of ranks: beside merging, an average is what is shown.
             for mechanism in self.mechanisms:
                 shown |= mechanism.evaluated(self)
-        last = {name: self.params[name].detach().clone() for name in shown}
+        last = copies({name: self.params[name] for name in shown})
         set_weights(self.params, shown)
         try:
             yield
@@ -176,7 +176,7 @@ class Continual:
 
     def _close(self, data: Any) -> None:
         self._look_up()
-        weights = {name: p.detach().clone() for name, p in self.params.items()}
+        weights = copies(self.params)
         before = [dict(vars(mechanism)) for mechanism in self.mechanisms]
         try:
             with torch.no_grad():
@@ -204,18 +204,19 @@ class Continual:
     def _check(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Raise ValueError unless saved states are of these mechanisms and of this model."""
         # Of every mechanism its class, and the names of what it saves.
-        own = [(each["kind"], *sorted(each)) for each in (m.state_dict() for m in self.mechanisms)]
-        saved = [(each["kind"], *sorted(each)) for each in states]
+        own = [(each["kind"], {*each}) for each in (m.state_dict() for m in self.mechanisms)]
+        saved = [(each["kind"], {*each}) for each in states]
         if saved != own:
-            kinds = [[kind for kind, *_ in each] for each in (saved, own)]
             raise ValueError(
-                f"state['mechanisms'] are {kinds[0]}, those of this Continual {kinds[1]}; make it"
-                " with the mechanisms it was saved with"
+                f"state['mechanisms'] are {[kind for kind, _ in saved]}, those of this Continual"
+                f" {[kind for kind, _ in own]}; make it with the mechanisms it was saved with"
             )
         params = dict(self.model.named_parameters())
         for state in states:
             for key, tensors in state.items():
-                for name, tensor in tensors.items() if isinstance(tensors, dict) else ():
+                if not isinstance(tensors, dict):
+                    continue
+                for name, tensor in tensors.items():
                     where = f"state of {state['kind']}, {key}[{name!r}]"
                     if name not in params:
                         raise ValueError(f"{where} is of no parameter; load it into the same model")
@@ -247,11 +248,14 @@ class Continual:
         """Ask torch for calls around the steps of all optimizers, while this object lives."""
         # The hooks hold this object weakly, and with it the model; they go when it goes.
         own = weakref.ref(self)
+        # A trace would hold λ as a constant. Its tools are imported here, where optimizers have
+        # imported them anyway, and not with this module: they take seconds.
+        call = torch.compiler.disable(_call)
         before = optimizers.register_optimizer_step_pre_hook
         after = optimizers.register_optimizer_step_post_hook
         handles = (
-            before(lambda optimizer, *_: _call(own, "before", optimizer)),
-            after(lambda optimizer, *_: _call(own, "after", optimizer)),
+            before(lambda optimizer, *_: call(own, "before", optimizer)),
+            after(lambda optimizer, *_: call(own, "after", optimizer)),
         )
         self._finalizers = [weakref.finalize(self, handle.remove) for handle in handles]
         _ALIVE.add(self)
@@ -282,7 +286,8 @@ class Continual:
         # A GradScaler lets fused optimizers find infinite gradients by themselves. Where it counts
         # them on a device, that number stays there: the host does not wait.
         overflow = getattr(optimizer, "found_inf", None)
-        self.kept = None if overflow is None else 1.0 - overflow.clamp(max=1.0)
+        if overflow is not None:
+            self.kept = 1.0 - overflow.clamp(max=1.0)
         if overflow is None or overflow.device.type != "cpu" or not overflow.item():
             self.n_steps += 1
             for mechanism in self.mechanisms:
@@ -318,7 +323,6 @@ def _ordered(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
     return sorted(every, key=lambda each: each.rank)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # a trace would hold λ as a constant
 def _call(reference: Any, place: str, optimizer: Any) -> None:
     run = reference()
     if run is None:

@@ -15,7 +15,7 @@ import torch
 from forgetless import _validate as validate
 from forgetless.torch import _per_sample as per_sample
 from forgetless.torch._per_sample import POSITIONAL, Question, n_rows, rows_of
-from forgetless.torch.mechanism import Tensors, unwrapped
+from forgetless.torch.mechanism import Tensors, unwrapped, zeros
 
 MOST_CLASSES = 100
 """Classes up to which ``labels="auto"`` takes all of them, one backward pass each."""
@@ -121,7 +121,8 @@ def mas(model: Any, data: Any, *, max_samples: int | None = None) -> Tensors:
 
     def question(outputs: Any, *_: Any) -> Question:
         # One probe of weight 1; its target is not used.
-        return Question(_squared_norm, [(_ones(outputs), _ones(outputs))], torch.abs)
+        ones = _ones(outputs)
+        return Question(_squared_norm, [(ones, ones)], torch.abs)
 
     return _mean(model, data, question, max_samples)
 
@@ -135,13 +136,16 @@ def _ones(outputs: Any) -> Any:
 
 def _log_likelihood(outputs: Any, y: Any) -> Any:
     """Return log p(y) of every sample, of sequences the sum over positions; −100 does not count."""
-    logs = outputs.log_softmax(-1).gather(-1, y.clamp(min=0)[..., None])[..., 0]
+    index = y.clamp(min=0)[..., None]
+    logs = outputs.log_softmax(-1).gather(-1, index)
+    counted = logs[..., 0] * (y != -100)
     # Labels of positions are independent given the inputs, so that log likelihoods add up.
-    return (logs * (y != -100)).reshape(len(y), -1).sum(1)
+    return counted.reshape(len(y), -1).sum(1)
 
 
 def _one_output(outputs: Any, c: Any) -> Any:
-    return outputs.flatten(1).gather(1, c[:, None])[:, 0]
+    values = outputs.flatten(1)
+    return values.gather(1, c[:, None])[:, 0]
 
 
 def _squared_norm(outputs: Any, _: Any) -> Any:
@@ -155,18 +159,19 @@ def _kind(outputs: Any, labels: str) -> str:
             "model must return logits (batch, classes) or (batch, time, classes) of two classes or"
             f" more, got shape {tuple(outputs.shape)}; for predictions use likelihood='gaussian'"
         )
+    if labels != "auto":
+        return labels
     few = outputs.ndim == 2 and outputs.shape[1] <= MOST_CLASSES
-    if labels == "auto":
-        return "expected" if few else "sampled"
-    return labels
+    return "expected" if few else "sampled"
 
 
 def _given(outputs: Any, y: Any, mask: Any) -> Question:
     """Return one label for every position, but for those that are masked."""
     if y is None or y.shape != outputs.shape[:-1]:
+        shape = None if y is None else tuple(y.shape)
         raise ValueError(
             f"labels='true' needs labels of shape {tuple(outputs.shape[:-1])} beside the logits,"
-            f" got {None if y is None else tuple(y.shape)}; give batches (x, y), or use 'sampled'"
+            f" got {shape}; give batches (x, y), or use 'sampled'"
         )
     if mask is not None and y.ndim == 2:
         # Padding is no label: what the model says there is not trained.
@@ -181,6 +186,7 @@ def _expected(outputs: Any) -> Question:
             "labels='expected' needs a backward pass for every class and position of a sequence;"
             " use labels='sampled'"
         )
+    # Class c as the target of every sample is this index plus c.
     index = outputs.new_zeros(len(outputs), dtype=torch.long)
     # E_y (∂ log p(y)/∂w)² = Σ_c p(c) (∂ log p(c)/∂w)²
     probabilities = outputs.softmax(1)
@@ -194,8 +200,10 @@ def _sampled(outputs: Any, generator: Any) -> Any:
         # One of its own: a run with importances draws the same batches as one without.
         generator = torch.Generator(outputs.device).manual_seed(0)
     # With y from p(y) the squared gradient of log p(y) has the Fisher information as its mean.
-    probabilities = outputs.softmax(-1).reshape(-1, outputs.shape[-1])
-    return torch.multinomial(probabilities, 1, generator=generator).view(outputs.shape[:-1])
+    *shape, n_classes = outputs.shape
+    probabilities = outputs.softmax(-1).reshape(-1, n_classes)
+    drawn = torch.multinomial(probabilities, 1, generator=generator)
+    return drawn.view(shape)
 
 
 def _gaussian(outputs: Any) -> Question:
@@ -219,16 +227,19 @@ def _mean(
     params = per_sample.trained(model)
     if not params:
         raise ValueError("model has no parameter with requires_grad, so nothing has an importance")
-    total = {name: torch.zeros_like(p) for name, p in params.items()}
+    total = zeros(params)
     device = next(iter(params.values())).device
     layers: Tensors | None = None
     n_seen = 0
+    # Gradients are needed also where next_task has switched them off.
     with _evaluated(model), torch.enable_grad():
         for x, y in _batches(data, max_samples):
             x = {name: value.to(device) for name, value in x.items()}
-            y = None if y is None else y.to(device)
+            if y is not None:
+                y = y.to(device)
             with torch.no_grad():
-                question = ask(per_sample.forward(model, x), y, x.get("attention_mask"))
+                outputs = per_sample.forward(model, x)
+                question = ask(outputs, y, x.get("attention_mask"))
             if n_seen == 0:
                 # What the first batch shows is true of all: it is the model that decides.
                 layers = per_sample.linear_layers(model, x, question)
@@ -265,8 +276,10 @@ def _evaluated(model: Any) -> Iterator[None]:
 def _batches(data: Any, max_samples: int | None) -> Iterator[tuple[Tensors, Any]]:
     """Yield inputs by name and labels, or None, of a few samples at a time."""
     pair = isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], torch.Tensor)
+    if pair or isinstance(data, torch.Tensor):
+        data = [data]
     left = math.inf if max_samples is None else max_samples
-    for batch in [data] if pair or isinstance(data, torch.Tensor) else data:
+    for batch in data:
         x, y = _inputs(batch)
         # Logits of tokens are large.
         tokens = not all(value.is_floating_point() for value in x.values())
@@ -284,7 +297,9 @@ def _inputs(batch: Any) -> tuple[Tensors, Any]:
     """Return inputs by name and labels of what a loader yields."""
     if isinstance(batch, Mapping):
         tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
-        return {key: value for key, value in tensors.items() if key != "labels"}, None
+        # The arguments of a model; with its labels it would compute a loss of its own.
+        tensors.pop("labels", None)
+        return tensors, None
     if isinstance(batch, torch.Tensor):
         return {POSITIONAL: batch}, None
     if not isinstance(batch[0], torch.Tensor):

@@ -1,9 +1,11 @@
 """``Mechanism``, the base of all mechanisms: hooks around steps and tasks, and a state that is
-saved, follows parameters to other devices and grows with them.
+saved, follows parameters to other devices and grows with them; and what mechanisms share: values
+that change from task to task, copies of weights, and how they are printed.
 """
 
 import copy
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,6 +13,9 @@ import torch
 
 Tensors = dict[str, Any]
 """Tensors by the name of a parameter."""
+
+Schedule = Callable[[int], float]
+"""A function of the task t = 1, 2, 3 and so on: λ_t of ``Proximal``, the factor of ``StepSize``."""
 
 
 class Mechanism:
@@ -78,16 +83,20 @@ class Mechanism:
             if not isinstance(tensors, dict):
                 continue
             for name in tensors.keys() & params.keys():
-                tensor, p = tensors[name], params[name]
+                tensor = tensors[name]
+                p = params[name]
                 # A number stands for all entries of its parameter.
                 if tensor.ndim and tensor.shape != p.shape:
                     tensor = _grown(name, tensor, self.new_entries(key, p))
-                tensors[name] = tensor.to(p.device, torch.promote_types(tensor.dtype, p.dtype))
+                # No step may be lost to rounding that the parameter itself would show.
+                dtype = torch.promote_types(tensor.dtype, p.dtype)
+                tensors[name] = tensor.to(p.device, dtype)
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of the state, with the name of the class as ``kind``."""
         saved = {key: getattr(self, key) for key in self.state}
-        return copy.deepcopy({"kind": type(self).__name__, **saved})
+        saved["kind"] = type(self).__name__
+        return copy.deepcopy(saved)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a state."""
@@ -123,7 +132,19 @@ def check_rates(optimizer: Any) -> None:
 def precise(p: Any) -> Any:
     """Return a copy of a weight, in float32 if it has fewer bits: small steps would be lost."""
     p = p.detach()
-    return p.float() if p.dtype in (torch.float16, torch.bfloat16) else p.clone()
+    if p.dtype in (torch.float16, torch.bfloat16):
+        return p.float()
+    return p.clone()
+
+
+def copies(params: Mapping[str, Any]) -> Tensors:
+    """Return a copy of every parameter."""
+    return {name: p.detach().clone() for name, p in params.items()}
+
+
+def zeros(params: Mapping[str, Any]) -> Tensors:
+    """Return a tensor of zeros like every parameter."""
+    return {name: torch.zeros_like(p) for name, p in params.items()}
 
 
 def set_weights(params: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
@@ -134,11 +155,16 @@ def set_weights(params: Mapping[str, Any], weights: Mapping[str, Any]) -> None:
 
 
 def name_of(function: Any) -> str:
-    """Return how a function is written in code: ``fisher``, ``partial(fisher, max_samples=9)``."""
+    """Return how a function is written in code, such as ``flt.mas`` or ``partial(flt.mas, …)``."""
     if isinstance(function, partial):
         options = ", ".join(f"{key}={value!r}" for key, value in function.keywords.items())
         return f"partial({name_of(function.func)}, {options})"
-    return getattr(function, "__name__", repr(function))
+    if not hasattr(function, "__name__"):
+        return repr(function)
+    # The names of this package are typed as those of the examples.
+    module = str(getattr(function, "__module__", ""))
+    prefix = "flt." if module.startswith("forgetless.torch") else ""
+    return f"{prefix}{function.__name__}"
 
 
 def _grown(name: str, old: Any, new: Any) -> Any:
@@ -151,5 +177,53 @@ def _grown(name: str, old: Any, new: Any) -> Any:
             " another name"
         )
     new = new.to(old.device, old.dtype)
-    new[tuple(slice(0, n) for n in old.shape)] = old
+    corner = tuple(slice(0, n) for n in old.shape)
+    new[corner] = old
     return new
+
+
+# --- schedules ---
+
+
+def per_task(name: str, schedule: Any) -> Schedule:
+    """Return a schedule that checks its values: finite and nonnegative numbers.
+
+    ``schedule`` is a function of the task, or a list of numbers; ``name`` is for errors.
+    """
+    if callable(schedule):
+        function = schedule
+    elif hasattr(schedule, "__len__") and not isinstance(schedule, str):
+        function = planned(len(schedule), lambda t, _: schedule[t - 1])
+    else:
+        raise TypeError(
+            f"{name} must be a function of the task t = 1, 2, …, or a list with one number per"
+            f" task, got {schedule!r}; one number for all tasks is lambda t: 0.1"
+        )
+
+    def checked(t: int) -> float:
+        value = float(function(t))
+        if not 0 <= value < math.inf:
+            raise ValueError(
+                f"{name} is {value} at task {t}; it must be finite and nonnegative at every task"
+            )
+        return value
+
+    # What is wrong from the start is said at the start.
+    checked(1)
+    return checked
+
+
+def planned(n_tasks: int, function: Callable[[int, int], float]) -> Schedule:
+    """Return a schedule of ``n_tasks`` values function(t, n_tasks); past its end a training step
+    raises an error before it changes the weights.
+    """
+
+    def schedule(t: int) -> float:
+        if t > n_tasks:
+            raise ValueError(
+                f"task {t} is beyond the {n_tasks} tasks of the schedule; plan more tasks, or hold"
+                f" the last value by lambda t: schedule(min(t, {n_tasks}))"
+            )
+        return function(t, n_tasks)
+
+    return schedule

@@ -27,26 +27,40 @@ from typing import Any
 import torch
 
 from forgetless import _validate as validate
-from forgetless.torch.mechanism import Mechanism, Tensors, check_rates, name_of
-from forgetless.torch.schedules import Schedule, per_task
+from forgetless.torch.mechanism import (
+    Mechanism,
+    Schedule,
+    Tensors,
+    check_rates,
+    copies,
+    name_of,
+    per_task,
+)
 
-Metric = Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any]], Any]
+Numbers = Mapping[str, Any]
+"""What an optimizer keeps of a parameter, or the options of a group of parameters."""
+
+Metric = Callable[[Sequence[Numbers], Numbers], Any]
 
 
-def sgd(_: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> float:
+def sgd(_: Sequence[Numbers], group: Numbers) -> float:
     """Return D of SGD, a number; Nesterov's momentum lengthens steps as much."""
-    # At rest the buffer is b = μb + (1 − dampening)g, so that a step is −γg/D.
     momentum = group["momentum"]
-    return (1.0 - momentum) / (1.0 - group["dampening"]) if momentum else 1.0
+    if not momentum:
+        return 1.0
+    # At rest the buffer is b = μb + (1 − dampening)g, so that a step is −γg/D.
+    return float((1.0 - momentum) / (1.0 - group["dampening"]))
 
 
-def adam(states: Sequence[Mapping[str, Any]], group: Mapping[str, Any]) -> list[Any]:
+def adam(states: Sequence[Numbers], group: Numbers) -> list[Any]:
     """Return D = √v̂ + ε of Adam and AdamW, v̂ = v/(1 − β^t), one new tensor for each state."""
     # With amsgrad v̂ is the largest so far.
     key = "max_exp_avg_sq" if group["amsgrad"] else "exp_avg_sq"
     # All parameters of a group by one call for each operation: on a GPU its launches cost most.
-    metrics: list[Any] = torch._foreach_sqrt([state[key] for state in states])
-    corrections = [_correction(state["step"], group["betas"][1]) for state in states]
+    squares = [state[key] for state in states]
+    metrics: list[Any] = torch._foreach_sqrt(squares)
+    _, beta = group["betas"]
+    corrections = [_correction(state["step"], beta) for state in states]
     torch._foreach_div_(metrics, corrections)
     torch._foreach_add_(metrics, group["eps"])
     return metrics
@@ -174,7 +188,8 @@ class Proximal(Mechanism):
             omegas = [self.omega[name] for name in names]
             shares = _shares(metric, omegas, _rate(group) * strength)
             if run.kept is not None:  # 0 where a GradScaler has skipped the step
-                torch._foreach_mul_(shares, run.kept.to(shares[0].device, shares[0].dtype))
+                kept = run.kept.to(shares[0].device, shares[0].dtype)
+                torch._foreach_mul_(shares, kept)
             # w ← w + s(a − w)
             weights = [params[name].detach() for name in names]
             centers = [self.center[name] for name in names]
@@ -187,12 +202,12 @@ class Proximal(Mechanism):
         # Ω_n = (1 − 1/n) Ω_{n−1} + F_n/n, the mean of the importances F of all n tasks. With λ_t =
         # c(t − 1) the penalty is then c times their sum, as in online EWC. Tasks before a parameter
         # was new, and those in which it was frozen, count as 0.
-        omega = {name: value * (1.0 - 1.0 / n) for name, value in self.omega.items()}
+        share = 1.0 - 1.0 / n
+        omega = {name: value * share for name, value in self.omega.items()}
         for name, value in values.items():
             omega[name] = omega.get(name, 0.0) + value / n
-        weights = {name: p.detach().clone() for name, p in run.params.items()}
         # New dictionaries, so that Continual can go back to the old ones.
-        self.center = self.center | weights
+        self.center = self.center | copies(run.params)
         self.omega = omega
         self.learned = n
         coarse = {p.dtype for p in run.params.values()} & {torch.bfloat16, torch.float16}
@@ -206,13 +221,16 @@ class Proximal(Mechanism):
     def follow(self, params: Mapping[str, Any]) -> None:
         """Follow parameters; where one has grown, Ω = 1 becomes a tensor, 0 at new entries."""
         for name in self.center.keys() & params.keys():
-            if self.center[name].shape != params[name].shape:
-                self.omega[name] = self.omega[name].expand(self.center[name].shape)
+            shape = self.center[name].shape
+            if shape != params[name].shape:
+                self.omega[name] = self.omega[name].expand(shape)
         super().follow(params)
 
     def new_entries(self, key: str, p: Any) -> Any:
         """Return Ω = 0 for new entries: they are free until their first task ends."""
-        return torch.zeros_like(p) if key == "omega" else p.detach().clone()
+        if key == "omega":
+            return torch.zeros_like(p)
+        return super().new_entries(key, p)
 
     def _importances(self, run: Any, data: Any) -> Tensors:
         """Return the importance of the task by parameter name, the mean over processes."""
@@ -242,7 +260,8 @@ class Proximal(Mechanism):
                     f"importance {name_of(self.importance)} is 0 everywhere after the first task,"
                     " so that nothing would be held; is the network trained on these data?"
                 )
-            self.unit = total / sum(value.numel() for value in values.values())
+            n_weights = sum(value.numel() for value in values.values())
+            self.unit = total / n_weights
         return {name: value / self.unit for name, value in values.items()}
 
     def _metric_of(self, optimizer: Any) -> Metric:
@@ -260,14 +279,14 @@ class Proximal(Mechanism):
         )
 
     def __repr__(self) -> str:
-        parts = [name_of(self._given) if callable(self._given) else repr(self._given)]
+        parts = [name_of(self._given)]
         if self.importance is not None:
             parts.append(f"importance={name_of(self.importance)}")
         if not self.relative:
             parts.append("relative=False")
         if self.decoupled:
             parts.append("decoupled=True")
-        return f"Proximal({', '.join(parts)})"
+        return f"flt.Proximal({', '.join(parts)})"
 
 
 def _strengths(strength: Any) -> Schedule:
@@ -277,7 +296,7 @@ def _strengths(strength: Any) -> Schedule:
     return per_task("strength", strength)
 
 
-def _rate(group: Mapping[str, Any]) -> Any:
+def _rate(group: Numbers) -> Any:
     """Return the learning rate as a number, or as a tensor if it is on a GPU."""
     rate = group["lr"]
     if getattr(rate, "is_cuda", False):
@@ -294,7 +313,8 @@ def _checked(name: str, value: Any, p: Any) -> Any:
             " compute it for the model as it is now, by named_parameters()"
         )
     value = value.detach().to(p.device, p.dtype, copy=True)
-    if not bool((value >= 0).all() & value.isfinite().all()):
+    is_valid = (value >= 0) & value.isfinite()
+    if not bool(is_valid.all()):
         raise ValueError(
             f"importance of {name!r} must be nonnegative and finite, got values from"
             f" {float(value.min())} to {float(value.max())}; look for diverged weights or data"

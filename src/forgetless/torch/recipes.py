@@ -1,4 +1,8 @@
-"""Which λ? Four values, in the user's own loop."""
+"""Which λ? Schedules over the tasks, and a search among four strengths in the user's own loop.
+
+``Proximal`` takes a schedule for λ_t, ``StepSize`` one for the factor of the learning rates. A list
+with one number per task is a schedule, too.
+"""
 
 import copy
 import math
@@ -8,7 +12,7 @@ from typing import Any
 
 from forgetless._running import track
 from forgetless.torch.importance import fisher
-from forgetless.torch.mechanism import Mechanism
+from forgetless.torch.mechanism import Mechanism, Schedule, planned
 from forgetless.torch.proximal import Proximal
 
 STRENGTHS = (1 / 64, 1 / 8, 1.0, 8.0)
@@ -16,9 +20,61 @@ STRENGTHS = (1 / 64, 1 / 8, 1.0, 8.0)
 increasing EWC was between 1/16 and 16 (docs/benchmarks.md)."""
 
 
+def increasing(c: float, n_tasks: int) -> Schedule:
+    """Return λ_t = c (k + 1)/(k − t + 2), t = 1..k: from c to c(k + 1)/2.
+
+    For ``Proximal`` where the number of tasks k is known. It has the optimal rates for linear
+    models in a random order (Levinstein et al. 2025, Theorem "Optimal rates for increasing
+    regularization"); for networks it is a heuristic, on the whole no better than a number c.
+
+    Examples
+    --------
+    >>> import forgetless.torch as flt
+    >>> [flt.increasing(1.0, n_tasks=3)(t) for t in (1, 2, 3)]
+    [1.0, 1.3333333333333333, 2.0]
+    """
+    values = planned(n_tasks, lambda t, k: c * (k + 1) / (k - t + 2))
+    return _named(f"increasing({c:g}, {n_tasks})", values)
+
+
+def cosine(n_tasks: int) -> Schedule:
+    """Return the factors ½(1 + cos π(t − 1)/k), t = 1..k, for ``StepSize``.
+
+    It needs the right number of tasks k: announcing half of them cost up to 12 points of accuracy,
+    twice as many up to 36 (docs/benchmarks.md).
+
+    Examples
+    --------
+    >>> import forgetless.torch as flt
+    >>> [round(flt.cosine(n_tasks=4)(t), 3) for t in (1, 2, 3, 4)]
+    [1.0, 0.854, 0.5, 0.146]
+    """
+    values = planned(n_tasks, lambda t, k: 0.5 * (1 + math.cos(math.pi * (t - 1) / k)))
+    return _named(f"cosine({n_tasks})", values)
+
+
+def inverse(c: float = 1.0) -> Schedule:
+    """Return the factors min(1, c/t), for any number of tasks; the first task keeps its rate.
+
+    Examples
+    --------
+    >>> import forgetless.torch as flt
+    >>> [flt.inverse(2.0)(t) for t in (1, 2, 3, 4)]
+    [1.0, 1.0, 0.6666666666666666, 0.5]
+    """
+    # The factor 1 at t = 1 also for c < 1.
+    return _named(f"inverse({c:g})", lambda t: min(1.0, c / t) if t > 1 else 1.0)
+
+
+def _named(name: str, schedule: Schedule) -> Schedule:
+    """Return a schedule that is printed as the code that made it."""
+    schedule.__name__ = name
+    return schedule
+
+
 @dataclass(frozen=True)
 class Search:
-    """Recipes and their scores; printed, a table with the best one as code.
+    """Recipes and their scores; printed, a table with the best one as code to type.
 
     Attributes
     ----------
@@ -84,12 +140,12 @@ def search(
     ...         continual.next_task()
     ...     return -sum((net.weight.item() - target) ** 2 for target in (0, 1, 2)) / 3
     >>> print(flt.search(experiment, importance=None))
-    []                    -1.667
-    [Proximal(0.015625)]  -1.636
-    [Proximal(0.125)]     -1.445
-    [Proximal(1.0)]       -0.7778
-    [Proximal(8.0)]       -1.027
-    best: flt.Continual(model, [Proximal(1.0)])
+    []                        -1.667
+    [flt.Proximal(0.015625)]  -1.636
+    [flt.Proximal(0.125)]     -1.445
+    [flt.Proximal(1.0)]       -0.7778
+    [flt.Proximal(8.0)]       -1.027
+    best: flt.Continual(model, [flt.Proximal(1.0)])
     """
     trials: list[list[Mechanism]] = [[*beside]]
     trials += [[Proximal(strength, importance), *beside] for strength in strengths]

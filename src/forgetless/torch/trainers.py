@@ -1,0 +1,122 @@
+"""``Continual`` as a callback of trainers: of Lightning, and of transformers and trl.
+
+One ``fit`` or ``train`` is one task. ``LightningCallback`` and ``TransformersCallback`` are made
+from the hooks below and the base class of the library when they are first imported: nobody needs
+both libraries, and importing this module needs neither.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from forgetless.torch.continual import Continual
+
+
+class _Lightning:
+    """Close a task at the end of every ``fit``, with its loader as the data of importances.
+
+    ``continual = Continual(module, [...])``, and then ``Trainer(callbacks=[LightningCallback(
+    continual)], …).fit(module, loader)`` for every task. Validation, tests and predictions use the
+    weights of ``Average`` or ``Merge``; the state is in Lightning's checkpoints, so that
+    ``fit(ckpt_path=…)`` resumes.
+    """
+
+    def __init__(self, continual: Continual) -> None:
+        self.continual = continual
+        # The state of a checkpoint, which comes before the weights that it belongs to.
+        self._loaded: Mapping[str, Any] | None = None
+        self._evaluation = ExitStack()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Resume, now that the weights of the checkpoint are there."""
+        if self._loaded is not None:
+            self.continual.load_state_dict(self._loaded)
+            self._loaded = None
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Close the task."""
+        self.continual.next_task(trainer.train_dataloader)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Show averaged weights; the checkpoint of an evaluation is not one to resume from."""
+        if trainer.state.fn != "fit":
+            self._loaded = None
+        self._evaluation.enter_context(self.continual.evaluation())
+
+    def on_validation_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+        """Go back to the weights of training."""
+        self._evaluation.close()
+
+    on_test_start = on_predict_start = on_validation_start
+    on_test_end = on_predict_end = on_exception = on_validation_end
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state for a checkpoint."""
+        return self.continual.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Keep the state of a checkpoint until training starts."""
+        self._loaded = state
+
+
+class _Transformers:
+    """Close a task at the end of every ``train``, with its loader as the data of importances.
+
+    ``continual = Continual(model, [...], pretrained=data)``, and then ``Trainer(model=model,
+    callbacks=[TransformersCallback(continual)], …).train()`` for every task; of trl likewise.
+    Adapters of peft are regularized alone, since only they are trained. Every checkpoint gets a
+    file ``continual.pt``, from which ``train(resume_from_checkpoint=…)`` resumes. Evaluate in
+    ``with continual.evaluation():``.
+    """
+
+    def __init__(self, continual: Continual) -> None:
+        self.continual = continual
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Resume a task that was stopped."""
+        if state.global_step == 0:
+            return
+        file = _file(args, state)
+        if not file.exists():
+            raise FileNotFoundError(
+                f"training resumes at step {state.global_step} without {file}, the state of earlier"
+                " tasks; copy continual.pt of the checkpoint there"
+            )
+        # Tensors and numbers only: a file from elsewhere runs no code.
+        self.continual.load_state_dict(torch.load(file, weights_only=True))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Close the task."""
+        self.continual.next_task(kwargs.get("train_dataloader"))
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Write the state into the folder of the checkpoint."""
+        file = _file(args, state)
+        # Of several processes one writes.
+        if args.should_save and file.parent.is_dir():
+            torch.save(self.continual.state_dict(), file)
+
+
+def _file(args: Any, state: Any) -> Path:
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}" / "continual.pt"
+
+
+def __getattr__(name: str) -> Any:
+    """Return a callback, made on the base class of its library."""
+    bases: tuple[type, ...]
+    if name == "LightningCallback":
+        from lightning.pytorch.callbacks import Callback
+
+        bases = (_Lightning, Callback)
+    elif name == "TransformersCallback":
+        from transformers import TrainerCallback
+
+        bases = (_Transformers, TrainerCallback)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # One class for all who ask, under the name that pickle looks for.
+    globals()[name] = made = type(name, bases, {"__module__": __name__})
+    return made
