@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from support import literal
 from support.agreement import LAWS
 from support.collections import random_pairs
 
@@ -16,9 +17,7 @@ def brute_force(pairs, filter_, orders, average):
     for order, probability in orders:
         products = [np.eye(d)]
         for t, m in enumerate(order):
-            xi, vectors = np.linalg.eigh(pairs[m][0].T @ pairs[m][0])
-            share = filter_[t].factors(np.where(xi > 1e-12, xi, 0))
-            products.append((np.eye(d) - (vectors * share) @ vectors.T) @ products[-1])
+            products.append(products[-1] - literal.applied(filter_[t], pairs[m][0].T @ pairs[m][0]) @ products[-1])
         product = products[-1]
         if average is not None:
             product = np.average(products[1:], axis=0, weights=np.arange(1.0, len(order) + 1) ** average)

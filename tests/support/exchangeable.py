@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 
+from support import literal
+
 
 def matrices(rng, n, M, d, r):
     """Return XᵀX of n random collections of M tasks of r rows, of shape (n, M, d, d), with the largest norm 1."""
@@ -14,14 +16,7 @@ def matrices(rng, n, M, d, r):
 
 def filtered(H, filter_, k):
     """Return φ_t(H) of all tasks and steps, of shape (k, n, M, d, d)."""
-    values, vectors = np.linalg.eigh(H)
-    values = np.maximum(values, 0.0)
-    values[values < 1e-12] = 0.0
-    steps = []
-    for t in range(k):
-        phi = np.asarray(filter_[t].factors(values))
-        steps.append((vectors * phi[..., None, :]) @ np.swapaxes(vectors, -1, -2))
-    return np.stack(steps)
+    return np.stack([literal.applied(filter_[t], H) for t in range(k)])
 
 
 def mean_forms(H, filter_, k, *, average=False):

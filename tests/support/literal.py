@@ -30,6 +30,13 @@ def surrogate_step(w, X, y, share, step_size):
     return w - step_size * root.T @ (root @ (w - np.linalg.pinv(X, rcond=1e-12) @ y))
 
 
+def applied(filter_, H):
+    """φ(H) of one step, by dense eigendecompositions of a matrix or a stack of them."""
+    xi, V = np.linalg.eigh(H)
+    share = np.asarray(filter_.factors(np.where(xi > 1e-12, xi, 0.0)))
+    return (V * share[..., None, :]) @ np.swapaxes(V, -1, -2)
+
+
 def step_of(filter_):
     """The literal algorithm of a filter, as a function of (w, X, y, t)."""
 

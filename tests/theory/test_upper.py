@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from support import literal
 from support.campaigns import SEED, seed_for
 from support.collections import random_pairs
 from support.filters import Flow
@@ -52,11 +53,7 @@ def exact_forms(X, filters, p):
     H = np.array([x.T @ x for x in X])
     last, seen, own = np.einsum("m,mij->ij", p, H), np.zeros((d, d)), H.copy()
     for filter_ in filters[::-1]:
-        kept = []
-        for h in H:
-            xi, V = np.linalg.eigh(h)
-            kept.append(np.eye(d) - (V * filter_.factors(np.where(xi > 1e-12, xi, 0.0))) @ V.T)
-        K = np.array(kept)
+        K = np.eye(d) - literal.applied(filter_, H)
         step = lambda A, K=K: np.einsum("m,mij,jk,mkl->il", p, K, A, K)  # noqa: E731
         seen = step(seen) + np.einsum("m,mij,mjk,mkl->il", p, K, own, K) / k
         own, last = np.array([step(each) for each in own]), step(last)
