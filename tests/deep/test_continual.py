@@ -4,8 +4,6 @@ import copy
 import gc
 import io
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -338,65 +336,3 @@ def test_running_statistics_are_warned_of_once():
     continual.remove()
     continual = flt.Continual(net, [flt.Proximal(1.0)])
     learn(net, optimizer, continual, [0])
-
-
-# --------------------------------------------------------------------------------------------------------- search
-
-
-def test_a_search_prints_the_whole_recipe():
-    """What is printed, run again, has the score that is printed; importance and other mechanisms included."""
-    from functools import partial
-
-    def experiment(mechanisms):
-        net = mlp()
-        continual, optimizer = flt.Continual(net, mechanisms), OPTIMIZERS["adam"](net.parameters())
-        learn(net, optimizer, continual, range(3))
-        with continual.evaluation(), torch.no_grad():
-            x, y = (torch.cat(parts) for parts in zip(*(pair for t in range(3) for pair in batches(3, t)), strict=True))
-            return -functional.cross_entropy(net(x), y).item()
-
-    importance = partial(flt.fisher, max_samples=20)
-    found = flt.search(experiment, importance, beside=[flt.Average(2)])
-    assert len(found.scores) == 5
-    names = {"partial": partial, "flt": flt}
-    for recipe, score in found.scores.items():
-        assert experiment(eval(recipe, names)) == score
-    *_, last = str(found).splitlines()
-    assert last == f"best: flt.Continual(model, {found.best})"
-    continual = eval(last.removeprefix("best: "), names | {"model": mlp()})
-    assert repr(continual) == f"Continual(task 1, {found.best})"
-    assert "importance=partial(flt.fisher, max_samples=20)" in list(found.scores)[1]
-    assert flt.Search({"[]": -1.0, "[flt.Proximal(8)]": math.nan}).best == "[]"
-    for code in (
-        "flt.Proximal(flt.increasing(0.5, 3), importance=flt.si(0.2), relative=False, decoupled=True)",
-        "flt.Proximal([0.0, 1.0], importance=flt.mas)",
-        "flt.Proximal(1.0, importance=flt.si)",
-        "flt.StepSize(flt.cosine(4))",
-        "flt.StepSize(flt.inverse(2))",
-        "flt.Average(20)",
-        "flt.Merge(2)",
-    ):
-        assert repr(eval(code, names)) == code
-
-
-# --------------------------------------------------------------------------------------------------------- imports
-
-
-def test_importing_loads_torch_and_little_else():
-    """Neither a trainer's library nor the tools of torch.compile, which take seconds."""
-    code = (
-        "import sys, torch; before = {*sys.modules}; import forgetless.torch, forgetless.torch.trainers;"
-        "print(*{*sys.modules} - before)"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "forgetless.torch.trainers" in loaded
-    heavy = {"lightning", "transformers", "sympy", "scipy", "sklearn", "numba", "pandas", "matplotlib", "rich"}
-    assert not heavy & {name.split(".")[0] for name in loaded}
-    assert "torch._dynamo" not in loaded
-
-
-def test_callbacks_have_the_names_that_are_documented():
-    from forgetless.torch import trainers
-
-    with pytest.raises(AttributeError, match="no attribute 'ContinualCallback'"):
-        trainers.ContinualCallback  # noqa: B018
