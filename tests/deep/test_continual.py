@@ -12,7 +12,7 @@ from torch.nn import functional
 from torch.optim.optimizer import _global_optimizer_post_hooks as hooks
 
 import forgetless.torch as flt
-from support.deep.networks import OPTIMIZERS, batches, begin, learn, mlp, shown, train, weights
+from support.deep.networks import DEVICES, OPTIMIZERS, batches, begin, learn, mlp, shown, train, weights
 from support.deep.processes import two_processes
 from support.deep.steps import closure, compiled_step, plain, scaled_and_compiled
 
@@ -285,14 +285,15 @@ def test_heads_that_grow(importance):
 # ---------------------------------------------------------------------------------------------- what loops do besides
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["momentum", "sgd fused", "adam", "adam fused", "adamw fused"])
-def test_a_step_skipped_by_a_scaler_does_nothing(name):
-    net, optimizer, continual = begin(flt.Proximal(5.0, flt.si), flt.Average(2), name=name)
+def test_a_step_skipped_by_a_scaler_does_nothing(name, device):
+    net, optimizer, continual = begin(flt.Proximal(5.0, flt.si), flt.Average(2), name=name, device=device)
     learn(net, optimizer, continual, [0])
     train(net, optimizer, batches(2, seed=1))
-    before, scaler = (weights(net), shown(net, continual)), torch.amp.GradScaler("cpu")
+    before, scaler = (weights(net), shown(net, continual)), torch.amp.GradScaler(device)
     for factor, moves in ((math.inf, False), (1.0, True)):
-        x, y = batches(1, seed=2)[0]
+        x, y = (part.to(device) for part in batches(1, seed=2)[0])
         optimizer.zero_grad()
         scaler.scale(functional.cross_entropy(net(x), y) * factor).backward()
         scaler.step(optimizer)

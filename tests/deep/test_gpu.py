@@ -1,6 +1,5 @@
-"""On a GPU: the weights of the processor, no wait for the device, skipped steps."""
+"""On a GPU: the weights of the processor, and no wait for the device."""
 
-import math
 import warnings
 
 import pytest
@@ -8,11 +7,9 @@ import torch
 from torch.nn import functional
 
 import forgetless.torch as flt
-from support.deep.networks import batches, mlp, weights
+from support.deep.networks import batches, mlp, needs_gpu, weights
 
-pytestmark = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="no GPU was found; run this on a machine with one"
-)
+pytestmark = needs_gpu
 
 OPTIMIZERS = {
     "sgd": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9),
@@ -62,36 +59,3 @@ def test_same_weights_without_waiting_for_the_device(name, importance):
     # Where its steps can be captured, Adam itself computes 1 − β^t in float32.
     loose = {"rtol": 2e-3, "atol": 1e-5} if "capturable" in name else {"rtol": 1e-6, "atol": 1e-8}
     torch.testing.assert_close(there, here, **loose)
-
-
-@pytest.mark.parametrize("name", ["sgd fused", "adam", "adam fused", "adam capturable"])
-def test_a_step_skipped_by_a_scaler_does_nothing(name):
-    """In the fused optimizers the number of infinite gradients stays on the device; nothing waits for it."""
-    net = mlp().cuda()
-    continual = flt.Continual(net, [flt.Proximal(5.0, flt.si)])
-    optimizer, scaler, seen = OPTIMIZERS[name](list(net.parameters())), torch.amp.GradScaler("cuda"), []
-    for _ in range(2):
-        for factor in (1.0, math.inf, 1.0):
-            x, y = (part.cuda() for part in batches(1)[0])
-            optimizer.zero_grad()
-            with torch.autocast("cuda"):
-                loss = functional.cross_entropy(net(x), y) * factor
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            seen.append(weights(net))
-        assert torch.equal(seen[-3], seen[-2])
-        assert not torch.equal(seen[-2], seen[-1])
-        continual.next_task()
-    assert all(bool(omega.isfinite().all()) for omega in continual.mechanisms[1].omega.values())
-
-
-def test_importances_are_those_of_the_processor():
-    net = mlp(1, (6, 7, 5, 3)).double()
-    x, _ = batches(1)[0]
-    for function in (flt.fisher, flt.mas):
-        here = function(net, x.double())
-        there = function(net.cuda(), x.double())  # data are moved
-        for name, value in here.items():
-            torch.testing.assert_close(there[name].cpu(), value, rtol=1e-9, atol=1e-14)
-        net.cpu()

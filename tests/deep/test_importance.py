@@ -8,7 +8,7 @@ from torch import nn
 
 import forgetless.torch as flt
 from support.deep.models import MODELS, Language, Layers, Twice
-from support.deep.networks import mlp
+from support.deep.networks import DEVICES, mlp
 
 
 def made(name, n=11):
@@ -57,10 +57,11 @@ KINDS = {
 }
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", MODELS)
-def test_equal_to_a_loop_over_samples(name, kind):
-    found, wanted = KINDS[kind](*made(name))
+def test_equal_to_a_loop_over_samples(name, kind, device):
+    found, wanted = KINDS[kind](*(each.to(device) for each in made(name)))
     assert found.keys() == wanted.keys()
     for n in wanted:
         torch.testing.assert_close(found[n], wanted[n], rtol=1e-9, atol=1e-14)

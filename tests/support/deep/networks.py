@@ -2,11 +2,15 @@
 
 import itertools
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
 import forgetless.torch as flt
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU was found; run this on a machine with one")
+DEVICES = ["cpu", pytest.param("cuda", marks=needs_gpu)]
 
 OPTIMIZERS = {
     "sgd": lambda params: torch.optim.SGD(params, lr=0.1),
@@ -54,16 +58,17 @@ def batches(n, seed=0, inputs=6, classes=3, rows=16):
 
 
 def train(net, optimizer, data, before_step=lambda: None):
+    device = next(net.parameters()).device
     for x, y in data:
         optimizer.zero_grad()
-        functional.cross_entropy(net(x), y).backward()
+        functional.cross_entropy(net(x.to(device)), y.to(device)).backward()
         before_step()
         optimizer.step()
 
 
-def begin(*mechanisms, name="adam", seed=0, **options):
+def begin(*mechanisms, name="adam", seed=0, device="cpu", **options):
     """A network, an optimizer of it, and the mechanisms that follow it."""
-    net = mlp(seed)
+    net = mlp(seed).to(device)
     return net, OPTIMIZERS[name](net.parameters()), flt.Continual(net, list(mechanisms), **options)
 
 
