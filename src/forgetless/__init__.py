@@ -44,20 +44,7 @@ _LATER = {
     "worst_case": "lab.worst",
 }
 
-_PARTS = (
-    "ensembles",
-    "errors",
-    "filters",
-    "metrics",
-    "orderings",
-    "plots",
-    "schedules",
-    "sweeps",
-    "tables",
-    "theory",
-)
-"""Modules among the public names."""
-
+# For type checkers and editors, which do not run ``__getattr__``.
 if TYPE_CHECKING:
     from forgetless import (
         ensembles,
@@ -102,10 +89,11 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return import_module(f"forgetless.{name}")
     if name in _LATER:
         return getattr(import_module(f"forgetless.{_LATER[name]}"), name)
+    # All other public names are modules.
+    if name in __all__:
+        return import_module(f"forgetless.{name}")
     # With both, Python adds the name that was probably meant.
     module = sys.modules[__name__]
     raise AttributeError(f"forgetless has no attribute {name!r}", name=name, obj=module)

@@ -44,13 +44,14 @@ def spectrum(X: Array) -> tuple[Array, Array, Array]:
     Rows of V are orthonormal. Works for ‖X‖ from 1e-150 to 1e150 and for X without rows.
     """
     n, d = X.shape
-    scale = max(float(np.max(X)), -float(np.min(X))) if n and d else 0.0
+    scale = max(float(np.max(X, initial=0.0)), -float(np.min(X, initial=0.0)))
     if scale == 0.0:
         return np.zeros((n, 0)), np.zeros((0,)), np.zeros((0, d))
     if 1e-100 < scale < 1e100:
         scale = 1.0
     else:
-        X = X / scale  # keeps squares inside the range of a float
+        # Keeps squares inside the range of a float.
+        X = X / scale
     U, s, V = _gram_spectrum(X) or np.linalg.svd(X, full_matrices=False)
     r = int(np.sum(s > rank_tolerance((n, d)) * s[0]))
     return U[:, :r], scale * s[:r], V[:r, :]
@@ -65,10 +66,12 @@ def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
     n, d = X.shape
     if n < 8 or d < 4 * n:
         return None
+    # X Xᵀ = U diag(s²) Uᵀ, in increasing order, and V = diag(1/s) Uᵀ X.
     squares, U = np.linalg.eigh(X @ X.T)
     if float(squares[0]) <= _GRAM_RATIO**2 * float(squares[-1]):
         return None
-    s, U = np.flip(squares) ** 0.5, np.flip(U, axis=1)
+    s = np.flip(squares) ** 0.5
+    U = np.flip(U, axis=1)
     return U, s, (U / s).T @ X
 
 
@@ -100,7 +103,10 @@ def span(directions: Floats) -> Floats:
     eps = float(np.finfo(np.float64).eps)
     tolerance = 4 * math.sqrt(d) * eps * np.max(s, initial=0.0)
     q = int(np.sum(s > tolerance))
-    return np.eye(d) if q == d else basis[:q].T
+    # Coordinates of the features themselves are without rounding.
+    if q == d:
+        return np.eye(d)
+    return basis[:q].T
 
 
 @few_threads(lambda A, *_: A.size * min(A.shape))
@@ -151,6 +157,7 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
 
 def norms(columns: Floats) -> Floats:
     """Return the norm of every column, also where squares leave the range of a float."""
+    # Infinite columns have infinite norms, and zeros the norm 0: neither needs a scale.
     largest = np.max(np.abs(columns), axis=0, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
     return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))

@@ -66,6 +66,7 @@ def track(items: Iterable[_Item], text: str, total: int | None = None) -> Iterat
     bar = None
     try:
         for done, item in enumerate(items):
+            # Asked at every item, since a call of ``progress`` may come in between.
             if bar is None and time.monotonic() - start > DELAY and _may_show():
                 bar = _bar(text, total)
             if bar is not None:
@@ -78,6 +79,7 @@ def track(items: Iterable[_Item], text: str, total: int | None = None) -> Iterat
 
 
 def _may_show() -> bool:
+    """Return whether a bar is wanted, has room and would be seen: a log is no terminal."""
     return _settings["enabled"] and not _settings["busy"] and sys.stderr.isatty()
 
 
@@ -173,18 +175,21 @@ def n_threads() -> int:
     """Return how many processors this process may use; FORGETLESS_THREADS in the environment limits
     them further.
     """
-    available = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    available = os.cpu_count() or 1
+    # Of a container or of taskset, where the system can say it.
+    if hasattr(os, "sched_getaffinity"):
+        available = len(os.sched_getaffinity(0))
     limit = os.environ.get("FORGETLESS_THREADS", "")
-    return min(available, max(1, int(limit))) if limit.isdecimal() else available
+    if limit.isdecimal():
+        available = min(available, max(1, int(limit)))
+    return available
 
 
 def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: int) -> None:
     """Call ``work(first, last)`` for consecutive ranges of at most ``chunk`` items, on ``threads``
     threads.
     """
-    # a part does not wait for other parts
+    # A part does not wait for other parts: inside of one the work is done at once.
     if threads <= 1 or threading.current_thread().name.startswith(_NAME):
         work(0, n_items)
         return
@@ -204,7 +209,9 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
     try:
         drain()
     finally:
-        wait(others)  # arrays are shared: the caller must not use them while a part is running
+        # Arrays are shared: the caller must not use them while a part is running.
+        wait(others)
+    # Raises what a part has raised.
     for other in others:
         other.result()
 

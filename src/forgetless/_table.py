@@ -3,6 +3,9 @@
 A ``Table`` is columns with a title. Results derive from ``Printed`` and have a method that returns
 their table; text, HTML and data frame follow from it, so that all of them show the same cells.
 ``render`` fills a page from ``templates/``, which holds tables and pictures and asks for no file.
+
+Cells are numbers, text or None, which is shown as a dash. Names of columns and labels of tasks may
+come from anybody's file: text is escaped for terminals, and for HTML besides.
 """
 
 import base64
@@ -100,6 +103,7 @@ class Table:
 
     def text(self) -> str:
         """Return aligned lines, the head first: numbers to the right, text to the left."""
+        # A name of fewer lines stands right above its cells.
         height = max(name.count("\n") for name in self.columns)
         columns = [_aligned(column, height - column.name.count("\n")) for column in self.printed()]
         return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
@@ -120,15 +124,20 @@ class Table:
         return frame(self.values())
 
     def _repr_html_(self) -> str:
+        """Return what a notebook shows: title, cells and facts."""
         body = html_table(self)
         return f"{_paragraph(self.title.splitlines())}{body}{_paragraph(self.facts)}"
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(next(iter(self.columns.values())))
 
 
 class Printed(ABC):
-    """Text and HTML of a result from its ``table``."""
+    """Text and HTML of a result from its ``table``.
+
+    Text has the title, the cells, and the facts below them, with lines of at most 98 characters.
+    """
 
     @abstractmethod
     def table(self) -> Table:
@@ -141,13 +150,16 @@ class Printed(ABC):
     def __repr__(self) -> str:
         table = self.table()
         text = f"{wrapped(*table.title.splitlines())}\n{table.text()}"
-        return f"{text}\n\n{wrapped(*table.facts)}" if table.facts else text
+        if table.facts:
+            text += f"\n\n{wrapped(*table.facts)}"
+        return text
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
 
 def _printed(name: str, cells: list[Any], number: str) -> _PrintedColumn:
+    """Return a column as it is printed; ``number`` is the format of its floats."""
     pairs = [cell if isinstance(cell, Noted) else Noted(cell, "") for cell in cells]
     texts = [_cell(pair.value, number) for pair in pairs]
     notes = [pair.note if _is_present(pair.value) else "" for pair in pairs]
@@ -159,10 +171,12 @@ def _printed(name: str, cells: list[Any], number: str) -> _PrintedColumn:
 
 
 def _is_present(value: Any) -> bool:
+    """Return whether a cell has a value: None and NaN stand for none."""
     return value is not None and not (isinstance(value, Real) and math.isnan(value))
 
 
 def _cell(value: Any, number: str) -> str:
+    """Return a value as text; a count has all its digits."""
     if not _is_present(value):
         return "–"
     if isinstance(value, Real) and not isinstance(value, Integral):
@@ -171,9 +185,11 @@ def _cell(value: Any, number: str) -> str:
 
 
 def _aligned(column: _PrintedColumn, blank: int) -> list[str]:
+    """Return the lines of a column, all of one width, below some blank ones."""
     texts = [*[""] * blank, *column.name.split("\n"), *column.cells]
     width = max(map(len, texts))
-    return [text.rjust(width) if column.numbers else text.ljust(width) for text in texts]
+    align = str.rjust if column.numbers else str.ljust
+    return [align(text, width) for text in texts]
 
 
 def frame(columns: Mapping[str, Any]) -> Any:
@@ -202,12 +218,16 @@ def html_table(content: Table) -> str:
 
 
 def _paragraph(lines: Iterable[str]) -> str:
+    """Return lines as a paragraph of HTML; nothing for none."""
     joined = "<br>".join(map(html_text, lines))
-    return f"<p>{joined}</p>" if joined else ""
+    return joined and f"<p>{joined}</p>"
 
 
 def formula(content: str) -> str:
-    """Return text with _{…} and ^{…} as subscripts and superscripts."""
+    """Return text with _{…} and ^{…} as subscripts and superscripts.
+
+    Rates of bounds are written so, "k^{−1/4}"; everything else is escaped.
+    """
     low = re.sub(r"_\{(.*?)\}", r"<sub>\1</sub>", html_text(content))
     return re.sub(r"\^\{(.*?)\}", r"<sup>\1</sup>", low)
 
@@ -218,7 +238,10 @@ def html_text(content: str) -> str:
 
 
 def _html_cell(content: str, number: bool) -> str:
-    return f'<td class="n">{html_text(content)}</td>' if number else f"<td>{formula(content)}</td>"
+    """Return a cell of HTML; the style sheet aligns those of class n to the right."""
+    if number:
+        return f'<td class="n">{html_text(content)}</td>'
+    return f"<td>{formula(content)}</td>"
 
 
 # ---- pages ----
@@ -237,6 +260,7 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Any:
+    """Return jinja2's environment, in which a misspelled name is an error and no empty place."""
     with needs("pages", "jinja2", "tables"):
         import jinja2
         from markupsafe import Markup
@@ -244,10 +268,14 @@ def _environment() -> Any:
     def markup(convert: Callable[[Any], str]) -> Callable[[Any], Markup]:
         return lambda content: Markup(convert(content))
 
+    def shown(value: Any) -> Any:
+        # Not Markup, a kind of text that is HTML already.
+        return printable(value) if type(value) is str else value
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,  # not Markup
+        finalize=shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -261,6 +289,6 @@ def _environment() -> Any:
 
 
 def _data_url(picture: bytes) -> str:
-    """Return a picture, PNG or SVG, as a URL."""
+    """Return a picture, PNG or SVG, as a URL that holds it: a page is one file."""
     kind = "png" if picture.startswith(b"\x89PNG") else "svg+xml"
     return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"

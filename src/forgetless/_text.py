@@ -28,6 +28,7 @@ def printable(text: str, width: int | None = None) -> str:
     >>> printable("elephants", 5)
     'elep…'
     """
+    # Cut first: a label of a file may have a million characters.
     if width is not None and len(text) > width:
         text = text[: width - 1] + "…"
     if text.isprintable():
@@ -35,6 +36,7 @@ def printable(text: str, width: int | None = None) -> str:
     escaped = "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
+    # Escapes are longer than what they stand for.
     return printable(escaped, width)
 
 
@@ -74,7 +76,10 @@ def figure_label(text: object, width: int = 14) -> str:
     legends.
     """
     literal = printable(str(text), width).replace("$", r"\$")
-    return f" {literal}" if literal.startswith("_") else literal
+    # matplotlib leaves labels with an underscore in front out of legends.
+    if literal.startswith("_"):
+        literal = f" {literal}"
+    return literal
 
 
 def closest(name: object, known: Iterable[str]) -> str:
@@ -90,7 +95,9 @@ def closest(name: object, known: Iterable[str]) -> str:
     text = str(name)
     close = [each for each in names if len(text) > 2 and text in each]
     close = close or get_close_matches(text, names, n=1)
-    return f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    if not close:
+        return ""
+    return f"did you mean {' or '.join(map(repr, close))}? "
 
 
 def readable_number(value: Any, number: str = ".4g") -> str:
@@ -102,7 +109,11 @@ def readable_number(value: Any, number: str = ".4g") -> str:
     >>> [readable_number(x) for x in (35012.3, 2670.4, -1234567.0, 0.00001, 244737)]
     ['35 010', '2670', '-1 235 000', '1e-05', '244 737']
     """
-    text = str(value) if isinstance(value, int) else format(value, number)
+    # A count is known to its last digit.
+    if isinstance(value, int):
+        text = str(value)
+    else:
+        text = format(value, number)
     whole = text.lstrip("-").isdigit() or "e+" in text
     if not whole or not 10_000 <= math.fabs(value) < 1e9:
         return text

@@ -1,5 +1,9 @@
 """Validation of public arguments: messages name the argument, the value, the allowed values and a
 hint.
+
+Every public function checks what it is given, once, at its door; nothing behind it checks again. A
+wrong type is a TypeError, a wrong value a ValueError, and an array that does not fit into memory a
+MemoryError before it is made. The hint says what to do instead, in a few words.
 """
 
 import math
@@ -17,6 +21,9 @@ Floats = NDArray[np.float64]
 _LARGEST = 2**62
 """Integers from here on are rejected: NumPy computes with 64 bits."""
 
+_SIGNS = ("nonnegative", "positive")
+"""What a number must be, where zero is allowed and where it is not."""
+
 
 def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARGEST) -> int:
     """Return ``value`` as an int of at least ``minimum``; reject booleans and fractions.
@@ -30,6 +37,7 @@ def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARG
         ...
     ValueError: k must be at least 1, got 0; ask for at least one step
     """
+    # True is an integer of Python, and a mistake here.
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise TypeError(
             f"{name} must be an integer of at least {minimum}, got {value!r} of type"
@@ -59,10 +67,10 @@ def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float
     try:
         result = float(value)
     except OverflowError:
+        # An integer above 1e308.
         result = math.inf
     if not math.isfinite(result) or result < 0 or (positive and result == 0):
-        sign = "positive" if positive else "nonnegative"
-        raise ValueError(f"{name} must be {sign} and finite, got {result!r}; {hint}")
+        raise ValueError(f"{name} must be {_SIGNS[positive]} and finite, got {result!r}; {hint}")
     return result
 
 
@@ -76,20 +84,24 @@ def numbers_per_step(
     if np.ndim(value) == 0:
         return number(name, _scalar(value), hint, positive=positive)
     values = _vector(name, value, hint).astype(np.float64)
-    bad = ~np.isfinite(values) | (values < 0) | ((values == 0) if positive else False)
+    bad = ~np.isfinite(values) | (values < 0) | (positive & (values == 0))
     if bad.any():
         at = int(np.argmax(bad))
-        sign = "positive" if positive else "nonnegative"
         raise ValueError(
-            f"{name} must be {sign} and finite at every step, got {values[at]} at step {at + 1};"
-            f" {hint}"
+            f"{name} must be {_SIGNS[positive]} and finite at every step, got {values[at]} at step"
+            f" {at + 1}; {hint}"
         )
+    # Filters are immutable, and so is what they hold.
     values.flags.writeable = False
     return values
 
 
 def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int64]:
-    """Return one positive int, or a read-only vector with one positive int per step."""
+    """Return one positive int, or a read-only vector with one positive int per step.
+
+    Floats are refused even where they are whole: 2.0 gradient steps are a budget that somebody has
+    forgotten to round.
+    """
     if np.ndim(value) == 0:
         return integer(name, _scalar(value), 1, hint)
     raw = _vector(name, value, hint)
@@ -108,10 +120,12 @@ def integers_per_step(name: str, value: Any, hint: str) -> int | NDArray[np.int6
 
 
 def _scalar(value: Any) -> Any:
+    """Return a number of Python for an array without axes, of NumPy or of another library."""
     return value.item() if hasattr(value, "item") else value
 
 
 def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:
+    """Return a vector of real numbers, not empty, that shares no memory with the value."""
     values = np.array(value)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(
@@ -132,8 +146,10 @@ def check_memory(n_numbers: float, what: str, hint: str, limit: float | None = N
 
     ``what`` is followed by "needs … bytes" in the message.
     """
+    # In float64, or in integers of the same size.
     n_bytes = 8.0 * n_numbers
     limit = MEMORY_LIMIT if limit is None else limit
+    # Also for NaN, as of infinitely many times nothing.
     if not n_bytes <= limit:
         raise MemoryError(
             f"{what} needs {n_bytes / 2**30:,.4g} GiB, of which {limit / 2**30:.3g} GiB may be used"
@@ -153,8 +169,10 @@ def as_float(name: str, value: Any) -> Floats:
         raise ValueError(
             f"{name} is not a rectangular array ({error}); give rows of equal length"
         ) from None
-    except RuntimeError as error:  # a tensor that requires gradients
+    # A tensor that requires gradients.
+    except RuntimeError as error:
         raise TypeError(f"{name} does not become an array of NumPy: {error}") from None
+    # NumPy wraps what it does not know, such as a sparse matrix, as one object.
     if array.ndim == 0 and array.dtype.kind == "O":
         raise TypeError(
             f"{name} must be an array of numbers, got {type(value).__name__}; convert it, a sparse"
@@ -162,7 +180,8 @@ def as_float(name: str, value: Any) -> Floats:
         )
     if array.dtype.kind not in "biuf":
         raise TypeError(
-            f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column"
+            f"{name} must hold real numbers, got dtype {array.dtype}; convert or drop the column,"
+            " or encode text by fl.tables.TableEncoder()"
         )
     array = array.astype(np.float64, copy=False)
     if not np.all(np.isfinite(array)):
@@ -190,11 +209,12 @@ def as_csr(name: str, X: Any) -> Any:
         raise ValueError(f"{name} must have the shape (n, d), got {X.shape}; reshape it")
     if X.format in ("csr", "csc", "bsr"):
         X.check_format(full_check=True)
-        # which is not looked at where the last pointer says that there is no entry
+        # Which SciPy does not look at where the last pointer says that there is no entry.
         if (np.diff(X.indptr) < 0).any():
             raise ValueError(f"the index pointers of a sparse {name} must not decrease")
         return X.tocsr()
     X = X.tocoo()
+    # Other formats have no check of their own; as coordinates they have one row and column a value.
     for index, n in zip((X.row, X.col), X.shape, strict=True):
         if index.shape != X.data.shape or (index.size and not 0 <= index.min() <= index.max() < n):
             raise ValueError(f"the indices of a sparse {name} must be in [0, {n}), one per value")
@@ -210,6 +230,7 @@ def group_labels(groups: Any) -> NDArray[Any]:
     if labels.dtype.kind == "O":
         missing = sum(map(_is_missing, labels.ravel().tolist()))
     else:
+        # NaN and NaT differ from themselves.
         missing = int(np.sum(labels != labels))
     if missing:
         raise ValueError(
@@ -220,7 +241,9 @@ def group_labels(groups: Any) -> NDArray[Any]:
 
 
 def _is_missing(label: Any) -> bool:
+    """Return whether an object stands for no label."""
     try:
         return label is None or not bool(label == label)
-    except TypeError:  # pandas.NA has no truth value
+    # pandas.NA has no truth value.
+    except TypeError:
         return True

@@ -38,6 +38,7 @@ KINDS = {
 """Module whose ``from_document`` builds the object in a document of this kind."""
 
 Arrays = Mapping[str, NDArray[Any]]
+"""Arrays of a document by name, of numbers or booleans."""
 
 
 class Document(NamedTuple):
@@ -105,11 +106,19 @@ def write(path: str | Path, kind: str, header: Mapping[str, Any], arrays: Arrays
 
 
 def read(path: str | Path, kind: str | None = None) -> Document:
-    """Return the document in a file; FileError if it is damaged, or of another kind."""
+    """Return the document in a file; FileError if it is damaged, or of another kind.
+
+    Parameters
+    ----------
+    path : str or Path
+    kind : str, optional
+        The kind that is wanted; any if omitted.
+    """
     with file_errors(path):
         # Python reads it, and not safetensors: a file larger than the memory would end the process.
         content = check_source(path).read_bytes()
         arrays = safetensors.numpy.load(content)
+        # The format: eight bytes with the length of a JSON text, this text, then the arrays.
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get(
             "__metadata__", {}
         )
@@ -133,6 +142,7 @@ def read(path: str | Path, kind: str | None = None) -> Document:
 def _digest(text: str, arrays: Arrays) -> str:
     """Return the SHA-256 of a header and of names, dtypes, shapes and bytes of arrays."""
     total = hashlib.sha256(text.encode())
+    # In an order that does not depend on how a dict was made.
     for name in sorted(arrays):
         array = arrays[name]
         total.update(repr((name, array.dtype.str, array.shape)).encode())
@@ -153,7 +163,10 @@ def file_errors(path: str | Path) -> Iterator[None]:
         raise FileError(f"{path} cannot be read: it is larger than the memory") from error
     # Content from anybody can make a parser or a constructor raise almost anything.
     except Exception as error:
-        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        reason = str(error)
+        # The type says more than the message of a KeyError does.
+        if not isinstance(error, ValueError):
+            reason = f"{type(error).__name__}: {error}"
         raise FileError(
             f"{path} is damaged or not a forgetless file: {printable(reason, 300)}; restore a copy,"
             " or save the object again"
@@ -188,8 +201,19 @@ class Fields:
         high: float | None = None,
         finite: bool = True,
     ) -> NDArray[Any]:
-        """Return an array whose dtype is of one of the ``kinds``; None allows any length, or any
-        shape.
+        """Return an array that has what is required of it, and take it out.
+
+        Parameters
+        ----------
+        name : str
+        kinds : str
+            Allowed kinds of dtypes, as NumPy names them: "f", "iu", "b".
+        shape : tuple, optional
+            None allows any length of an axis, or any shape at all.
+        low, high : float, optional
+            The smallest and the largest number that is allowed.
+        finite : bool, default True
+            Whether NaN and infinity are refused.
         """
         if name not in self._arrays:
             raise ValueError(f"{name} is missing")
@@ -222,18 +246,22 @@ def replace_file(path: str | Path, content: bytes | memoryview) -> None:
     temporary = target.with_name(f".{target.name}.{os.urandom(6).hex()}.part")
     try:
         with open(temporary, "xb") as file:
-            if target.exists():  # before a byte is written, which may be private
+            # Before a byte is written, which may be private.
+            if target.exists():
                 shutil.copymode(target, temporary)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        error.filename = str(target)  # a full disk names no file
+        # A full disk names no file.
+        error.filename = str(target)
         raise
     finally:
-        temporary.unlink(missing_ok=True)  # it is there after an error only
-    with contextlib.suppress(OSError):  # systems that cannot open or sync folders
+        # It is there after an error only.
+        temporary.unlink(missing_ok=True)
+    # The new name is on the disk when its folder is. Some systems cannot open or sync folders.
+    with contextlib.suppress(OSError):
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -261,6 +289,7 @@ def check_folder(folder: Path) -> None:
     """Raise an OSError if no file can be created in a folder, or in its nearest parent that
     exists.
     """
+    # Folders on the way that are not there yet are made by whoever writes.
     nearest = next(place for place in [folder, *folder.parents] if place.exists())
     if not nearest.is_dir():
         raise NotADirectoryError(f"{nearest} is a file; give a folder")

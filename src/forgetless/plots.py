@@ -8,7 +8,7 @@ Colours are those of Okabe & Ito, which differ without colour vision; line style
 in grey.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,18 @@ __all__ = ["COLOURS", "COLUMN", "MARKERS", "STYLES", "dots", "look", "publicatio
 COLUMN = 3.4
 """Width of a journal column in inches; two-panel figures take twice that."""
 
-WIDTH, HEIGHT = 5.2, 3.4
+WIDTH = 5.2
+HEIGHT = 3.4
 """Of the figure of one result, in inches: what a notebook shows at its usual size of letters."""
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+"""Those of Okabe & Ito, as RGB; the first is that of the result, or of the best."""
 
 STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), "-"]
+"""Of lines, as matplotlib names them: dashes and gaps are in units of the width of the line."""
 
 MARKERS = ["o", "s", "^", "D", "v", "P", "x"]
+"""Of points, as matplotlib names them."""
 
 
 @contextmanager
@@ -46,7 +50,10 @@ def publication() -> Iterator[Any]:
 
 
 def axes_of(ax: Any, width: float = COLUMN, height: float = 2.6) -> Any:
-    """Return the axes that were given, or new ones."""
+    """Return the axes that were given, or new ones of a size in inches.
+
+    What needs matplotlib and does not find it says how to install it.
+    """
     if ax is not None:
         return ax
     with needs("drawing", "matplotlib", "plot"):
@@ -55,13 +62,17 @@ def axes_of(ax: Any, width: float = COLUMN, height: float = 2.6) -> Any:
 
 
 def look(i: int) -> dict[str, Any]:
-    """Return colour and style of the i-th line."""
-    return {"color": COLOURS[i % len(COLOURS)], "linestyle": STYLES[i % len(STYLES)]}
+    """Return colour and style of the i-th line, as arguments of ``ax.plot``."""
+    return {"color": _in_turn(COLOURS, i), "linestyle": _in_turn(STYLES, i)}
 
 
 def dots(i: int) -> dict[str, Any]:
     """Return colour and marker of the i-th line where it is points only."""
-    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "linewidth": 0}
+    return {"color": _in_turn(COLOURS, i), "marker": _in_turn(MARKERS, i), "linewidth": 0}
+
+
+def _in_turn(values: Sequence[Any], i: int) -> Any:
+    return values[i % len(values)]
 
 
 def plot_advice(advice: Any, ax: Any = None) -> Any:
@@ -71,6 +82,7 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
     A flat curve says that the choice of the scale hardly matters. Losses above thirty times the
     best are cut off.
     """
+    # The legend stands to the right of the axes, and needs room for names of shapes.
     ax = axes_of(ax, 1.4 * WIDTH, HEIGHT)
     for i, option in enumerate(advice.options):
         if len(option.scales) > 1:
@@ -100,7 +112,9 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     steps = curves.steps
     values = curves.means(metric).reshape(-1, len(steps))
     # What is positive and nothing but rounding would stretch a logarithmic axis.
-    floor = 1e-13 * np.nanmax(values) if np.nanmin(values) >= 0 else -np.inf
+    floor = -np.inf
+    if np.nanmin(values) >= 0:
+        floor = 1e-13 * np.nanmax(values)
     values = np.where(values < floor, np.nan, values)
     runs = len(curves.coordinates.get("trial", ()))
     name = _named(metric, runs)
@@ -114,6 +128,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
         return _row_each(labels, values[:, 0], f"{name} after {steps[0]} steps", ax)
     ax = _lines(labels, steps, values, name, ax)
     if runs > 1:
+        # One band for every schedule, behind its line and in its colour.
         every = curves.values[metric].reshape(-1, runs, len(steps))
         bands = np.quantile(every, [0.1, 0.9], axis=1)
         bands[bands < floor] = np.nan
@@ -123,7 +138,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
 
 
 def _named(metric: str, runs: int) -> str:
-    """Return what the axis of a metric says."""
+    """Return what the axis of a metric says: whether it is exact, of one run, or a mean of runs."""
     if metric == "worst_case":
         return "worst-case loss, ‖w⋆‖ = 1"
     name = metric.replace("_", " ").replace("seen loss", "seen-task loss")
@@ -143,10 +158,12 @@ def _row_each(labels: list[str], values: Any, name: str, ax: Any) -> Any:
     ax.margins(x=0.15, y=0.15)
     least = np.nanmin(values)
     if least > 0 and np.nanmax(values) > 30 * least:
+        # Labels of minor ticks would overlap on an axis so short.
         ax.set_xscale("log")
         ax.tick_params(axis="x", which="minor", labelbottom=False)
     elif least > 0:
         ax.set_xlim(left=0)
+    # The first label on top.
     ax.invert_yaxis()
     return ax
 
@@ -155,14 +172,21 @@ def _lines(labels: list[str], steps: Any, values: Any, name: str, ax: Any) -> An
     """Draw one line of values over steps for every label, or one without."""
     ax = axes_of(ax, WIDTH, HEIGHT)
     for i, line in enumerate(values):
-        marker = dots(i)["marker"] if len(steps) <= 12 else None
-        ax.plot(steps, line, label=labels[i] if labels else None, marker=marker, **look(i))
-    wide = steps[0] > 0 and steps[-1] >= 10 * steps[0]
-    positive = np.nanmin(values) > 0
-    ax.set(xscale="log" if wide else "linear", yscale="log" if positive else "linear")
-    ax.set(xlabel="number of steps", ylabel=name)
+        style = look(i)
+        # Points of a short record are visible, those of a long one would be a thick line.
+        if len(steps) <= 12:
+            style["marker"] = _in_turn(MARKERS, i)
+        if labels:
+            style["label"] = labels[i]
+        ax.plot(steps, line, **style)
     if labels:
         ax.legend()
+    # A logarithmic axis shows a record of at least one decade, and no zero.
+    if steps[0] > 0 and steps[-1] >= 10 * steps[0]:
+        ax.set_xscale("log")
+    if np.nanmin(values) > 0:
+        ax.set_yscale("log")
+    ax.set(xlabel="number of steps", ylabel=name)
     return ax
 
 
@@ -176,26 +200,35 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     checks = [check for check in comparison.bounds if check.applies]
     checks.sort(key=lambda check: check.value)
     ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(checks)))
-    names = ["average_loss", "seen_loss", "next_loss"]
-    titles = ["exact average loss", "exact seen-task loss", "exact next-task loss"]
-    for i, (name, title) in enumerate(zip(names, titles, strict=True)):
+    titles = {
+        "average_loss": "exact average loss",
+        "seen_loss": "exact seen-task loss",
+        "next_loss": "exact next-task loss",
+    }
+    for i, (name, title) in enumerate(titles.items()):
+        # A loss that is out of reach, or zero, has no place on a logarithmic axis.
         value = getattr(comparison, name)
-        if value is not None and value > 0:
+        if value and value > 0:
             ax.axvline(value, label=title, **look(i))
+    marks = {"upper": "<", "lower": ">"}
     for row, check in enumerate(checks):
-        mark = {"marker": "<" if check.kind == "upper" else ">"}
-        ax.plot(check.value, row, **dots(names.index(check.quantity)) | mark)
+        style = dots([*titles].index(check.quantity))
+        style["marker"] = marks[check.kind]
+        ax.plot(check.value, row, **style)
     labels = [figure_label(f"{check.name} ({check.kind})", 60) for check in checks]
     ax.set_yticks(range(len(checks)), labels=labels)
-    marks = "◂ at most, ▸ some tasks have this"
-    ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; {marks}")
+    key = "◂ at most, ▸ some tasks have this"
+    ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; {key}")
     ax.margins(y=0.15)
     ax.legend(loc="lower right")
     return ax
 
 
 def plot_schedule(coefficients: Any, constant: float, title: str, ax: Any = None) -> Any:
-    """Draw the coefficients of a schedule over the steps, and the best constant as a line."""
+    """Draw the coefficients of a schedule over the steps, and the best constant as a line.
+
+    The title is the objective and its value; it may hold a name that somebody else chose.
+    """
     ax = axes_of(ax, WIDTH, HEIGHT)
     t = np.arange(1, len(coefficients) + 1)
     ax.plot(t, coefficients, drawstyle="steps-mid", label="optimal", **look(0))

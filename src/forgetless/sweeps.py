@@ -8,6 +8,9 @@ A worker process can die: of a bug in compiled code, or for want of memory. On t
 death breaks joblib's whole pool, and nobody knows which of the cells in flight was guilty. So each
 of them is run again alone; after ``MAX_DEATHS`` deaths alone it is recorded as failed. A dask
 scheduler runs lost cells again by itself.
+
+A cell is known by its version and its arguments, as JSON with sorted names, and is stored with the
+SHA-256 of the source code: numbers of one computation never pass for those of another.
 """
 
 import hashlib
@@ -68,7 +71,7 @@ class Results(list[dict[str, Any]]):
     """
 
     def to_frame(self) -> Any:
-        """Return them as a pandas data frame."""
+        """Return them as a pandas data frame, with None where a row lacks a column of others."""
         names = dict.fromkeys(name for row in self for name in row)
         return frame({name: [row.get(name) for row in self] for name in names})
 
@@ -104,10 +107,6 @@ def run(
         same version raises an error. The code of what ``function`` calls is not looked at, so give
         a new version where that changes.
 
-    Returns
-    -------
-    Results
-
     Raises
     ------
     StoreError
@@ -134,7 +133,8 @@ def run(
             "INSERT INTO cell (key, version, source, arguments) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (key) DO UPDATE SET source = excluded.source WHERE result IS NULL"
         )
-        with connection:  # one transaction
+        # One transaction: thousands would each wait for the disk.
+        with connection:
             connection.executemany(insert, rows)
         query = "SELECT key FROM cell WHERE result IS NOT NULL"
         known = {key for (key,) in connection.execute(query)}
@@ -161,10 +161,6 @@ def load(store: str | Path) -> Results:
     ----------
     store : str or Path
         A file that ``run`` wrote or is writing.
-
-    Returns
-    -------
-    Results
     """
     if not Path(store).is_file():
         raise StoreError(f"there is no store {store}; forgetless.sweeps.run creates one")
@@ -174,11 +170,13 @@ def load(store: str | Path) -> Results:
     rows = Results()
     for arguments, result, *others in stored:
         columns = dict(zip(COLUMNS, others, strict=True))
-        if result is None and columns["error"] is None:  # not computed yet
+        # Not computed yet.
+        if result is None and columns["error"] is None:
             continue
-        value = None if result is None else json.loads(result)
-        results = value if isinstance(value, dict) else {"result": value}
-        rows.append({**json.loads(arguments), **results, **columns})
+        value = json.loads(result or "null")
+        if not isinstance(value, dict):
+            value = {"result": value}
+        rows.append({**json.loads(arguments), **value, **columns})
     return rows
 
 
@@ -213,6 +211,10 @@ def _source_hash(function: Callable[..., Any], version: str | None) -> str:
 def _check_source(
     connection: sqlite3.Connection, store: str | Path, version: str | None, source: str
 ) -> None:
+    """Raise StoreError if results of other source code are stored under this version.
+
+    Failed cells do not count: their function may be mended under the same version.
+    """
     query = "SELECT key FROM cell WHERE version IS ? AND source != ? AND result IS NOT NULL LIMIT 1"
     if connection.execute(query, (version, source)).fetchone() is not None:
         raise StoreError(
@@ -239,6 +241,7 @@ def _cells(grid: Mapping[str, Sequence[Any]] | Sequence[Arguments], version: str
             raise TypeError(f"grid must be a dict of lists or a list of dicts, got {point!r} in it")
         if not {*COLUMNS, "result"}.isdisjoint(point):
             raise ValueError(f"arguments may not be called result, {_RESERVED}, got {point!r}")
+        # NaN is no JSON, and would not be equal to itself in a key.
         try:
             key = json.dumps([version, point], sort_keys=True, allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -282,6 +285,7 @@ def _from_processes(function: Callable[..., Any], cells: Cells, n_jobs: int) -> 
     """Yield the outcomes of cells from processes of this machine, as they arrive."""
     waiting = dict(cells)
     while waiting:
+        # Cells that workers have got. If the pool breaks, the guilty one is among them.
         started: set[str] = set()
         pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
         try:

@@ -1,5 +1,9 @@
 """Advice on λ: schedules of several shapes, each at its best scale, ranked by their exact losses
 on the tasks at hand.
+
+``_search`` has the shapes and finds their scales; ``optimal`` goes on to the best of all schedules
+of explicit L2. Losses are exact expectations, or exact worst cases: nothing is sampled, so that a
+second call gives the same ranking.
 """
 
 import math
@@ -185,12 +189,7 @@ def goal_of(objective: Any, allowed: Sequence[str]) -> Any:
     return quantity("objective", objective, allowed)
 
 
-def losses_on(
-    tasks: TaskCollection,
-    k: int,
-    goal: str | Metric,
-    ordering: Ordering,
-) -> Losses:
+def losses_on(tasks: TaskCollection, k: int, goal: str | Metric, ordering: Ordering) -> Losses:
     """Return the function from schedules to their exact objectives on these tasks."""
 
     def losses(schedules: Sequence[Any]) -> Floats:

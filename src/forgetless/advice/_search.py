@@ -65,6 +65,7 @@ class Shape:
         made = self.make(scale)
         if isinstance(made, Filter):
             return f"fl.{made!r}"
+        # Arguments that say nothing but the default are left out.
         defaults = MAKERS[made.name].__signature__.parameters
         given = {
             name: value for name, value in made.arguments.items() if value != defaults[name].default
@@ -72,11 +73,7 @@ class Shape:
         return f"fl.schedules.{Named(made.name, given)!r}"
 
 
-def shapes(
-    tasks: TaskCollection,
-    k: int,
-    ordering: Ordering,
-) -> list[Shape]:
+def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     """Return the shapes to compare on these tasks, simple ones first; scales are in units of R²."""
     square = tasks.radius**2
     weakest = 1.0
@@ -88,6 +85,7 @@ def shapes(
         return Ridge(_significant(scale * square))
 
     def eta(odds: float) -> float:
+        # η is searched by η/(1 − η), which has decades on both sides.
         return min(_significant(odds / (1 + odds)), _MOST)
 
     # Far above k R² the weights hardly change in k steps.
@@ -95,7 +93,8 @@ def shapes(
         _fixed("no regularization", Projection()),
         Shape("constant", constant, grid(weakest, 10.0 * k)),
     ]
-    if k >= 3:  # as the paper's corollary asks
+    # The paper's corollary asks for three steps.
+    if k >= 3:
         found += [
             _fixed("fixed, near-optimal", schedules.fixed()),
             _fixed("fixed budget", schedules.fixed_budget()),
@@ -114,9 +113,9 @@ def shapes(
     for n in _BUDGETS:
         # Step sizes stay below 1/R² from this scale on.
         scales = grid(1.01 / n, 30.0, per_decade=2)
-        budget = partial(schedules.increasing_budget, n)
-        found.append(Shape("increasing budget", budget, scales))
+        found.append(Shape("increasing budget", partial(schedules.increasing_budget, n), scales))
     ramps = grid(weakest, 30.0, per_decade=2)
+    # A ramp of one step is no ramp, unless there is one step only.
     lengths = [length for length in _LENGTHS if length == 1.0 or round(length * k) >= 2]
     found += [Shape("end ramp", partial(schedules.end_ramp, each), ramps) for each in lengths]
     if isinstance(ordering, Cyclic) and k > tasks.n_tasks:
@@ -125,9 +124,7 @@ def shapes(
 
 
 def own_shapes(
-    also: Mapping[str, ScheduleLike],
-    standard: list[Shape],
-    n_tasks: int,
+    also: Mapping[str, ScheduleLike], standard: list[Shape], n_tasks: int
 ) -> list[Shape]:
     """Return the user's schedules as shapes; ValueError if a title is among the standard ones."""
     if not isinstance(also, Mapping) or not all(isinstance(name, str) for name in also):
@@ -192,7 +189,17 @@ class Option:
 
 
 def search(candidates: Sequence[Shape], losses: Losses) -> list[Option]:
-    """Return the best option of every title, in the order of the candidates."""
+    """Return the best option of every title, in the order of the candidates.
+
+    Use it with the shapes of ``shapes``, or with some of them. The losses of all scales that one
+    round asks for come from one batch.
+
+    Parameters
+    ----------
+    candidates : sequence of Shape
+        Several may have one title, such as ramps of different lengths.
+    losses : function from schedules to their losses
+    """
     curves = [Option(shape) for shape in candidates]
     # A coarse grid over all decades.
     _evaluate([(curve, curve.family.scales) for curve in curves], losses)
@@ -215,8 +222,8 @@ def _evaluate(wanted: list[tuple[Option, Floats]], losses: Losses) -> None:
     """Add the losses of new scales to their curves, all from one batch."""
     points = []
     for curve, scales in wanted:
-        fresh = [scale for scale in scales.tolist() if scale not in curve.points]
-        points += [(curve, scale) for scale in fresh]
+        # Grids of later rounds overlap with those before.
+        points += [(curve, scale) for scale in scales.tolist() if scale not in curve.points]
     if not points:
         return
     values = losses([curve.family.make(scale) for curve, scale in points])
@@ -247,7 +254,9 @@ def _between(curve: Option) -> Floats:
     for dip in dips.tolist():
         low = scales[max(dip - 1, 0)]
         high = scales[min(dip + 1, len(scales) - 1)]
-        fresh += [_significant(scale) for scale in np.geomspace(low, high, _BETWEEN + 2)[1:-1]]
+        # Both ends are known.
+        between = np.geomspace(low, high, _BETWEEN + 2)[1:-1]
+        fresh += [_significant(scale) for scale in between]
     return np.unique(fresh)
 
 
@@ -257,6 +266,6 @@ def _significant(value: float) -> float:
 
 
 def grid(low: float, high: float, per_decade: int = 3) -> Floats:
-    """Return a logarithmic grid."""
+    """Return a logarithmic grid with both ends, of ``per_decade`` points to a factor of ten."""
     n = max(2, round(per_decade * np.log10(high / low)) + 1)
-    return np.array([_significant(scale) for scale in np.geomspace(low, high, n)])
+    return np.array([*map(_significant, np.geomspace(low, high, n))])

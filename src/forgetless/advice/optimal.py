@@ -76,7 +76,9 @@ class OptimalSchedule:
     @property
     def gap(self) -> float:
         """The relative reduction of the loss from that of the best constant, in [0, 1]."""
-        return 1 - self.loss / self.best_constant_loss if self.best_constant_loss > 0 else 0.0
+        if self.best_constant_loss == 0:
+            return 0.0
+        return 1 - self.loss / self.best_constant_loss
 
     @property
     def horizon(self) -> int:
@@ -175,6 +177,7 @@ def optimal_schedule(
 
 
 def _coefficients(schedule: Any, k: int, radius: float) -> Floats:
+    """Return λ_1..λ_k of a schedule, or of the ridge steps with its effect at small eigenvalues."""
     return np.array(np.broadcast_to(resolve(schedule, k, radius).strength(), (k,)))
 
 
@@ -184,15 +187,15 @@ class _Descent:
     def __init__(self, adjoint: Adjoint, monotone: bool) -> None:
         self.adjoint = adjoint
         self.monotone = monotone
-        # keeps the logarithm of a loss of 0 finite
+        # Keeps the logarithm of a loss of 0 finite.
         self.rounding = 1e-15 * max(adjoint.first, float(np.finfo(float).tiny))
         tasks = adjoint.problem.tasks
-        square = tasks.radius**2 or 1.0
+        radius = tasks.radius or 1.0
         # λ₀: below the smallest eigenvalue a coefficient hardly changes any filter factor.
-        self.unit = max(
-            float(tasks.singular_values.min(initial=tasks.radius or 1.0)) ** 2, 1e-12 * square
-        )
-        self.highest = float(np.log1p(1e4 * adjoint.problem.k * square / self.unit))
+        least = tasks.singular_values.min(initial=radius)
+        self.unit = max(float(least) ** 2, 1e-12 * radius**2)
+        # Far above kR² the weights hardly change in k steps.
+        self.highest = float(np.log1p(1e4 * adjoint.problem.k * radius**2 / self.unit))
 
     def run(self, starts: dict[str, Floats]) -> tuple[str, Floats]:
         """Return the best start and its minimum: short trials from all starts, then a long descent
@@ -203,38 +206,39 @@ class _Descent:
             for name, start in track(starts.items(), "starts")
         }
         name = min(trials, key=lambda each: trials[each][1])
-        x = trials[name][0]
+        x, _ = self._descend(trials[name][0], _SOFT[0], _LONGEST)
         # Only the worst case has kinks, at which a soft maximum is sharpened.
-        for softness in _SOFT if self.adjoint.worst else _SOFT[:1]:
-            x, _ = self._descend(x, softness, _LONGEST)
+        if self.adjoint.worst:
+            x, _ = self._descend(x, _SOFT[1], _LONGEST)
         return name, self._coefficients(x)
 
     def stationarity(self, coefficients: Floats) -> float:
         """Return the largest entry of the projected gradient: 0 at a stationary point."""
         x = self._inverse(coefficients)
         _, slopes = self._value(x, _SOFT[1])
+        # A step of length one against the gradient, and back into the bounds: what is left of it.
         moved = np.clip(x - slopes, 0.0, max(self.highest, float(x.max())))
         return float(np.max(np.abs(moved - x)))
 
     def _coefficients(self, x: Floats) -> Floats:
-        logs = np.minimum(np.cumsum(x), self.highest) if self.monotone else x
-        return np.asarray(self.unit * np.expm1(logs))
+        """Return λ_t = λ₀(exp(a_t) − 1) from coordinates: a_t, or increments of it."""
+        if self.monotone:
+            x = np.minimum(np.cumsum(x), self.highest)
+        return np.asarray(self.unit * np.expm1(x))
 
     def _inverse(self, coefficients: Floats) -> Floats:
         """Return the coordinates of coefficients, or of the nearest ones within the bounds."""
         logs = np.minimum(np.log1p(coefficients / self.unit), self.highest)
-        return np.maximum(np.diff(logs, prepend=0.0), 0.0) if self.monotone else logs
+        if self.monotone:
+            logs = np.maximum(np.diff(logs, prepend=0.0), 0.0)
+        return logs
 
-    def _descend(
-        self,
-        x: Floats,
-        softness: float,
-        iterations: int,
-    ) -> tuple[Floats, float]:
+    def _descend(self, x: Floats, softness: float, iterations: int) -> tuple[Floats, float]:
         """Return a local minimum near x and its value."""
         from scipy.optimize import minimize
 
-        limits = {"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30}
+        # Far below what a loss is known to: the limit of iterations ends the descent.
+        accuracy = {"ftol": 1e-14, "gtol": 1e-9}
         found = minimize(
             self._value,
             x,
@@ -242,7 +246,7 @@ class _Descent:
             method="L-BFGS-B",
             jac=True,
             bounds=[(0.0, self.highest)] * len(x),
-            options={**limits, "ftol": 1e-14, "gtol": 1e-9},
+            options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, **accuracy},
         )
         return np.asarray(found.x), float(found.fun)
 
@@ -253,6 +257,9 @@ class _Descent:
         loss, by_factor, _ = self.adjoint(filter_, softness)
         loss += self.rounding
         slopes = through_parameters(filter_, by_factor, self.adjoint.problem.tasks)["coefficient"]
+        # dλ_t/da_t = λ₀ exp(a_t) = λ₀ + λ_t
         by_logs = slopes / loss * (self.unit + coefficients)
         # An increment moves all later coefficients.
-        return float(np.log(loss)), np.cumsum(by_logs[::-1])[::-1] if self.monotone else by_logs
+        if self.monotone:
+            by_logs = np.cumsum(by_logs[::-1])[::-1]
+        return float(np.log(loss)), by_logs

@@ -1,7 +1,11 @@
-"""The command line: parses, calls the library, prints. Exit codes: 0 ok, 1 failure, 2 usage, 130
-interrupted.
+"""The command line: it parses, calls the library and prints.
 
-A command is imported when it is called, so that ``forgetless --help`` imports click alone.
+``tables`` has the commands on models of tables, ``laboratory`` those on schedules. A command is
+imported when it is called, so that ``forgetless --help`` imports click alone. What a command
+computes is a function of the library, and what it prints is the result's own table.
+
+Exit codes: 0 ok, 1 failure, 2 wrong usage, 130 interrupted. Results go to standard output, messages
+and errors to standard error. Nothing that comes from a file reaches the terminal unescaped.
 """
 
 import errno
@@ -30,29 +34,30 @@ GROUPS = {
         "explore": "Draw a schedule and see its exact loss.",
     },
 }
-"""The commands in the help text, by heading."""
+"""The commands and their help texts, by heading; the first one's are in ``tables``."""
 
 SHOWN = 30
-"""Lines of a table that are printed."""
+"""Lines of a table that are printed: a screen of them, with the command above."""
 
 
 class _Commands(click.Group):
     """A group whose help text lists its commands by heading, and which imports them one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names in the order of the help text."""
         return [name for lines in GROUPS.values() for name in lines]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        for heading, lines in GROUPS.items():
+        """Return a command, of which the module is imported now; None if there is none."""
+        for module, lines in zip(("tables", "laboratory"), GROUPS.values(), strict=True):
             if cmd_name in lines:
-                module = "tables" if heading == "Models of tables" else "laboratory"
-                command: click.Command = getattr(
-                    import_module(f"forgetless.cli.{module}"), cmd_name
-                )
+                commands = vars(import_module(f"forgetless.cli.{module}"))
+                command: click.Command = commands[cmd_name]
                 return command
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help texts of all commands, for which none of them is imported."""
         for heading, lines in GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl(list(lines.items()))
@@ -71,18 +76,23 @@ def cli(debug: bool) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code; errors become one sentence unless --debug is
     given.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        What follows the name of the program; those of this process if omitted.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        arguments = sys.argv[1:]
+    # --debug may stand anywhere, behind the command as before it.
     debug = "--debug" in arguments
+    others = [each for each in arguments if each != "--debug"]
     try:
-        code = cli.main(
-            args=[each for each in arguments if each != "--debug"],
-            prog_name="forgetless",
-            standalone_mode=False,
-        )
+        code = cli.main(args=others, prog_name="forgetless", standalone_mode=False)
     except click.exceptions.Exit as done:
         return int(done.exit_code)
     except click.ClickException as error:
+        # click's own text, which quotes arguments, is escaped like everything else.
         text = io.StringIO()
         error.show(text)
         print_lines(text.getvalue().rstrip("\n"), err=True)
@@ -90,6 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return 130
+    # What the library raises on purpose, or a disk or a package; anything else is a defect of ours,
+    # whose traceback is wanted.
     except (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError) as error:
         if debug:
             raise
@@ -99,7 +111,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """Return the message of an error on one line, never empty."""
+    """Return the message of an error on one line, never empty.
+
+    An error of the operating system without a file is one of standard output, such as a full disk.
+    """
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError) and not text:
         return "there is not enough memory; use fewer rows or columns at a time"
@@ -109,44 +124,65 @@ def _message(error: BaseException) -> str:
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
-    """Print lines with control codes escaped, on standard error if ``err``."""
+    """Print lines with control codes escaped, on standard error if ``err``.
+
+    Names of columns and labels of tasks are anybody's text, which could move the cursor.
+    """
     click.echo("\n".join(printable(line) for line in text.split("\n")), err=err)
 
 
 def print_json(value: Any) -> None:
-    """Print JSON, with null for NaN and infinities."""
+    """Print JSON, with null for NaN and infinities.
+
+    JSON has no other word for them, and one NaN would make a whole line unreadable to others.
+    """
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: plain(each) for name, each in value.items()}
         if isinstance(value, list | tuple):
             return [plain(each) for each in value]
-        is_finite = not isinstance(value, float) or math.isfinite(value)
-        return value if is_finite else None
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return value
 
     click.echo(json.dumps(plain(value), allow_nan=False))
 
 
 def shortened(table: Any) -> str:
-    """Return a table as text, of a long one the first lines."""
+    """Return a table as text, of a long one the first lines and the number of the others."""
     lines = table.text().split("\n")
+    # Besides the head.
     rest = len(lines) - 1 - SHOWN
-    return "\n".join(lines if rest <= 0 else [*lines[: 1 + SHOWN], f"and {rest} more"])
+    if rest > 0:
+        lines[1 + SHOWN :] = [f"and {rest} more"]
+    return "\n".join(lines)
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number with its noun: "3 tasks"."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    """Return a number with its noun: "1 task", "1,200 tasks"."""
+    plural = "s" * (n != 1)
+    return f"{n:,} {noun}{plural}"
 
 
 def check_outputs(paths: dict[str, Path | None]) -> None:
-    """Raise UsageError if two paths are the same file, or an output cannot be written."""
+    """Raise UsageError if two paths are the same file, or an output cannot be written.
+
+    Asked before anything is learned, which may take minutes.
+
+    Parameters
+    ----------
+    paths : dict
+        The paths by what the user calls them: options, of which all but --from are outputs, or
+        arguments, which are inputs. None is an option that was not given.
+    """
     from forgetless.io import check_target
 
     seen: dict[str, str] = {}
     for name, path in paths.items():
         if path is None:
             continue
+        # Links and other spellings of a path lead to the same file.
         place = os.path.realpath(path)
         if place in seen:
             raise click.UsageError(
@@ -161,13 +197,16 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
 
 
 def examples(*commands: str) -> Any:
-    """Return commands as the end of a help text, without line wrapping."""
+    r"""Return commands as the end of a help text, without line wrapping.
+
+    For click a paragraph that begins with \b is printed as it stands.
+    """
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
 def run() -> None:
     """Entry point of the ``forgetless`` command."""
-    # characters that the terminal's encoding lacks are escaped
+    # What the encoding of a terminal lacks, such as κ on an old one, is escaped.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,9 @@
-"""The commands on schedules: ``reproduce`` and ``explore``."""
+"""The commands on schedules: ``reproduce`` and ``explore``.
+
+``--schedule`` takes a name with numbers, in the order of the parameters of the function of that
+name: ``increasing:0.5`` is ``fl.schedules.increasing(0.5)``, and ``end-ramp:1/8,2`` has a fraction.
+The help text is made from these functions, so that it cannot say anything else than they do.
+"""
 
 import inspect
 import math
@@ -24,14 +29,21 @@ SCHEDULES: dict[str, Callable[..., Any]] = {
 
 
 def schedule_of(text: str, n_tasks: int | None = None) -> Any:
-    """Return the schedule of a name with numbers, such as "increasing:0.5" or "end-ramp:1/8,2"."""
+    """Return the schedule of a name with numbers, such as "increasing:0.5" or "end-ramp:1/8,2".
+
+    "cyclic" without a number is that of ``n_tasks``. BadParameter names what there is, and what was
+    probably meant.
+    """
     name, _, rest = text.partition(":")
     name = name.replace("_", "-")
     try:
-        numbers = [_number(each) for each in rest.split(",")] if rest else []
+        # Of an unknown name the library says what was probably meant.
+        if name not in SCHEDULES:
+            return as_schedule(name)
+        numbers = [_number(each) for each in rest.split(",") if rest]
         if name == "cyclic" and not numbers and n_tasks is not None:
             numbers = [n_tasks]
-        return SCHEDULES[name](*numbers) if name in SCHEDULES else as_schedule(name)
+        return SCHEDULES[name](*numbers)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
         message = f"schedule {text!r} is not one of {usage()} ({error})"
         raise click.BadParameter(message, param_hint="--schedule") from None
@@ -39,18 +51,26 @@ def schedule_of(text: str, n_tasks: int | None = None) -> Any:
 
 def _number(text: str) -> float:
     """Return a whole number as an int, any other or a fraction such as 13/3 as a float."""
-    return int(text) if text.strip().isdecimal() else float(Fraction(text))
+    # Numbers of gradient steps must be whole ones.
+    if text.strip().isdecimal():
+        return int(text)
+    return float(Fraction(text))
 
 
 def usage() -> str:
-    """Return all names with their numbers: in brackets what may be left out."""
+    """Return all names with their numbers: in brackets what may be left out.
+
+    Of one schedule that is "minimax-budget[:N_STEPS[,ETA[,NOISE]]]".
+    """
     texts = []
     for name, make in SCHEDULES.items():
         text = ""
-        # From the last parameter to the first: minimax-budget[:N_STEPS[,ETA[,NOISE]]].
-        parameters = inspect.signature(make).parameters.values()
-        for position, parameter in reversed(list(enumerate(parameters))):
-            text = f"{',' if position else ':'}{parameter.name.upper()}{text}"
+        parameters = [*inspect.signature(make).parameters.values()]
+        # From the last parameter to the first, since brackets enclose all that follow.
+        while parameters:
+            parameter = parameters.pop()
+            sign = "," if parameters else ":"
+            text = f"{sign}{parameter.name.upper()}{text}"
             if parameter.default is not inspect.Parameter.empty:
                 text = f"[{text}]"
         texts.append(f"{name}{text}")
@@ -93,19 +113,23 @@ def explore(
     from forgetless.explorer import explore as write_page
 
     if file is None:
+        # A schedule is in units of the radius of the tasks, which the page chooses here.
         for name, value in {"--task": task, "--target": target, "--schedule": schedule}.items():
             if value:
                 raise click.UsageError(f"{name} needs a FILE with tasks")
         path = write_page(k=k, out=out, show=browser)
     else:
         tasks, source = _tasks(file, task, target)
-        chosen = None if schedule is None else schedule_of(schedule, tasks.n_tasks)
+        chosen = schedule and schedule_of(schedule, tasks.n_tasks)
         path = write_page(tasks, chosen, k, out=out, show=browser, source=source)
     print_lines(f"page: {path}")
 
 
 def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
-    """Return the tasks of a file, and the code that returns them."""
+    """Return the tasks of a file, and the code that returns them.
+
+    The page writes this code into its export, so that the notebook of a reader has the same tasks.
+    """
     import forgetless as fl
     from forgetless.tables.batches import check_columns
 
@@ -151,14 +175,12 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     """
     from forgetless.reproduce import figures
 
-    folder = figures.check_folder(out or Path("results" if part == "all" else f"results-{part}"))
-    sections = figures.sections(figures.PARTS if part == "all" else [part])
+    everything = part == "all"
+    folder = figures.check_folder(out or Path("results" if everything else f"results-{part}"))
+    sections = figures.sections(figures.PARTS if everything else [part])
     written = figures.write(sections, folder)
-    facts = {
-        section.table.title: list(section.table.facts)
-        for section in sections
-        if section.table.facts
-    }
+    tables = [section.table for section in sections]
+    facts = {table.title: table.facts for table in tables if table.facts}
     if as_json:
         print_json({"report": str(written), "facts": facts})
         return
@@ -174,18 +196,24 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
 
 
 def _summary(table: Table) -> Table:
-    """Return the measured slopes and constants of the main schedules, one line per family."""
+    """Return the measured slopes and constants of the main schedules, one line per family.
+
+    The fact below it says what is guaranteed for every collection, by the paper and here.
+    """
     columns = {"worst-case loss, exact": list(dict.fromkeys(table.columns["family"]))}
     formats: dict[str, str] = {}
     for name in ("none", "fixed", "increasing"):
         row = table.where(schedule=name).columns
-        slope, constant = f"{name}\nslope in k", f"{name}\nk·loss"
+        slope = f"{name}\nslope in k"
+        constant = f"{name}\nk·loss"
         columns |= {slope: row["slope"], constant: row["k·loss at the end"]}
         formats |= {slope: ".2f", constant: ".2g"}
+    # Both bounds are the same for every family; ours is rounded upwards to stay one.
     ends = table.where(schedule="increasing").columns
-    paper, ours = ends["k·bound at the end"][0], ends["k·upper bound at the end"][0]
+    paper = ends["k·bound at the end"][0]
+    ours = math.ceil(1000 * ends["k·upper bound at the end"][0]) / 1000
     guaranteed = (
         f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g}"
-        f" by the paper's proof, {math.ceil(1000 * ours) / 1000:g} by fl.upper_bound"
+        f" by the paper's proof, {ours:g} by fl.upper_bound"
     )
     return Table("Summary", columns, (guaranteed,), formats=formats)

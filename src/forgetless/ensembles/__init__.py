@@ -81,6 +81,7 @@ class Ensemble(Law):
         curves: dict[str, list[Any]] = {name: [] for name in problem.metrics}
         steps = problem.steps
         for filter_ in problem.filters:
+            # The teacher of task k + 1 counts for the loss on the next task.
             every = second_moments(self, self.moments(filter_), problem.k + 1, steps[-1])
             for name, curve in curves.items():
                 curve.append([self.evaluate(name, k, t, every[t].__getitem__) for t in steps])
@@ -169,7 +170,8 @@ class Ensemble(Law):
         return OptimalSchedule(
             coefficients=tuple(np.ravel(best_of_all.strength()).tolist()),
             objective=name,
-            loss=min(loss(best_of_all), least),  # rounding may make the constant better
+            # Rounding may make the constant better.
+            loss=min(loss(best_of_all), least),
             best_constant=constant,
             best_constant_loss=least,
             stationarity=0.0,

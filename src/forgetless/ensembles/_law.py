@@ -91,7 +91,9 @@ class Law(ABC):
         """Return 1 − a(λ), where a(λ) = E tr[XᵀX(XᵀX + λ)⁻¹]/d of a task."""
         spectrum = self.spectrum
         left = spectrum.sum(coefficient / (coefficient + spectrum.singular_values**2))
-        return float(left + (self.n_features - spectrum.rank)) / self.n_features
+        # The d − r dimensions that the task leaves alone remain whole.
+        untouched = self.n_features - spectrum.rank
+        return float(left + untouched) / self.n_features
 
     def moments(self, filter_: Filter) -> StepMoments:
         """Return the moments of the steps of a filter; ValueError where the nodes have no means.
@@ -100,6 +102,7 @@ class Law(ABC):
         1 − 2a + a₂ is E Σ(1 − φ)²/d, plus the d − r dimensions that the task leaves alone.
         """
         spectrum = self.spectrum
+        d = self.n_features
         xi = spectrum.singular_values**2
         factors = filter_.table(xi)
         residuals = np.atleast_2d(filter_.broadcast(xi).remaining(xi))
@@ -112,13 +115,13 @@ class Law(ABC):
                 f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
                 f" which dominate the expectation; use step sizes of at most {2 / xi[-1]:.3g}"
             )
+        # A projection has E Σ1/ξ, for which the nodes are not dense enough near 0.
+        noise = spectrum.sum(factors**2 / xi)
         return StepMoments(
-            learned=spectrum.sum(factors) / self.n_features,
-            squared=spectrum.sum(factors**2) / self.n_features,
-            noise=np.where(
-                filter_.strength() == 0.0, spectrum.mean_inverse, spectrum.sum(factors**2 / xi)
-            ),
-            remaining=(remaining + (self.n_features - spectrum.rank)) / self.n_features,
+            learned=spectrum.sum(factors) / d,
+            squared=spectrum.sum(factors**2) / d,
+            noise=np.where(filter_.strength() == 0.0, spectrum.mean_inverse, noise),
+            remaining=(remaining + (d - spectrum.rank)) / d,
         )
 
     def evaluate(
@@ -130,13 +133,20 @@ class Law(ABC):
     ) -> Floats:
         """Return a metric after a step of k, from a function that takes i to ‖w − v_i‖²."""
         order = self.teachers.order(k + 1)
-        # The distance is from the teacher of the last task, at step 0 of the first.
-        one = {"next_loss": step, "distance": max(step, 1) - 1}.get(metric)
-        values = squares(order[:k] if one is None else order[[one]])
+        asked = order[:k]
+        # One teacher: that of the next task, or that of the last one, at step 0 of the first.
+        if metric == "next_loss":
+            asked = order[[step]]
+        if metric == "distance":
+            asked = order[[max(step, 1) - 1]]
+        values = squares(asked)
         if "loss" in metric:
+            # Equation (3), with E‖X‖_F² = E Σs².
             trace = self.spectrum.sum(self.spectrum.singular_values**2)
             values = (trace / self.n_features * values + self.n_rows * self.noise**2) / 2.0
-        return values if metric.startswith("task") else np.asarray(values.mean(axis=-1))
+        if metric.startswith("task"):
+            return values
+        return np.asarray(values.mean(axis=-1))
 
 
 def second_moments(
@@ -157,15 +167,19 @@ def second_moments(
     distances = law.teachers.distances(k)
     result = np.tile(distances[0], (last + 1, 1))
     # Exact solutions of square tasks with noisy labels have no finite mean square.
-    noise = law.noise**2 * moments.noise if law.noise else np.zeros_like(moments.noise)
+    noise = np.zeros_like(moments.noise)
+    if law.noise:
+        noise = law.noise**2 * moments.noise
     with np.errstate(invalid="ignore"):
         for t in range(last):
-            s = t % len(noise)  # 0 for a fixed filter
+            # 0 for a fixed filter, whose moments are those of one step.
+            s = t % len(noise)
             a = moments.learned[s]
             error = result[t, order[t]]
+            # Equation (1) for all teachers.
             moved = a * distances[order[t]] - (a - moments.squared[s]) * error
-            result[t + 1] = (1.0 - a) * result[t] + moved + noise[s]  # (1)
-            # (2), which does not cancel
+            result[t + 1] = (1.0 - a) * result[t] + moved + noise[s]
+            # Equation (2) for the task's own, which does not cancel.
             result[t + 1, order[t]] = moments.remaining[s] * error + noise[s]
     return np.where(np.isnan(result), np.inf, np.maximum(result, 0.0))
 
@@ -202,13 +216,19 @@ def simulated(problem: Problem, n_trials: int, seed: np.random.SeedSequence) -> 
     thousand numbers.
     """
     size = problem.law.n_rows * problem.law.n_features
-    group = 16 if size >= 512 else 64 if size >= 128 else 128
+    group = 128
+    if size >= 128:
+        group = 64
+    if size >= 512:
+        group = 16
     per_task = any(name.startswith("task") for name in problem.metrics)
-    recorded = float(n_trials) * len(problem.filters) * len(problem.steps)
-    numbers = recorded * (problem.k if per_task else 1)
+    numbers = float(n_trials) * len(problem.filters) * len(problem.steps)
+    if per_task:
+        numbers *= problem.k
     validate.check_memory(numbers, f"a record of {n_trials:,} trials", "record fewer steps")
     groups = []
     for i in track(range(-(-n_trials // group)), "trials"):
+        # The stream of a group depends on the seed and on its number alone.
         child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, i))
         rng = np.random.Generator(np.random.SFC64(child))
         groups.append(_recorded(problem, rng, group))
@@ -234,6 +254,7 @@ def _recorded(problem: Problem, rng: np.random.Generator, group: int) -> dict[st
     weights = np.repeat(points[None, :, 0, :, None], len(problem.filters), axis=0)
 
     def squares(numbers: Any) -> Floats:
+        # ‖w − v_i‖² once for every teacher, of which many tasks may have the same.
         distinct, places = np.unique(numbers, return_inverse=True)
         found = [np.sum((weights[..., 0] - points[:, i]) ** 2, axis=-1) for i in distinct]
         return np.stack(found, axis=-1)[..., places]
@@ -250,11 +271,10 @@ def _recorded(problem: Problem, rng: np.random.Generator, group: int) -> dict[st
                 weights[b] = _stepped(weights[b], X, y, filter_[t], law.spectrum.rank)
         done = step
         for name, curve in curves.items():
-            measured = name != "weights"
-            now = (
-                law.evaluate(name, problem.k, step, squares) if measured else weights[..., 0].copy()
-            )
-            curve.append(now)
+            if name == "weights":
+                curve.append(weights[..., 0].copy())
+            else:
+                curve.append(law.evaluate(name, problem.k, step, squares))
     return {name: np.stack(curve, axis=2) for name, curve in curves.items()}
 
 
@@ -276,21 +296,28 @@ def _stepped(
         Of X: below min(n, d) the smaller Gram matrix is singular.
     """
     transposed = np.swapaxes(X, 1, 2)
-    residual = y - X @ w
+    right = y - X @ w
+    # w + Xᵀ g(XXᵀ)(y − Xw), or w + g(XᵀX) Xᵀ(y − Xw) where there are more rows than features.
     tall = X.shape[1] > X.shape[2]
-    gram = transposed @ X if tall else X @ transposed
-    right = transposed @ residual if tall else residual
+    if tall:
+        gram = transposed @ X
+        right = transposed @ right
+    else:
+        gram = X @ transposed
     n = gram.shape[1]
     strength = filter_.strength()
     if isinstance(filter_, Ridge | Projection) and (rank == n or strength > 0):
-        # g(ξ) = 1/(ξ + λ): a fourth of the time of eigenvalues
+        # g(ξ) = 1/(ξ + λ): a fourth of the time of eigenvalues.
         gained = np.linalg.solve(gram + strength * np.eye(n), right)
     else:
-        # g(0) = 0
+        # g(ξ) = φ(ξ)/ξ on the eigenvalues, and 0 where they are rounding of 0.
         values, vectors = np.linalg.eigh(gram)
         largest = values[:, -1:]
         positive = values > largest * n * np.finfo(float).eps
         eigenvalues = np.where(positive, values, largest)
         gains = np.where(positive, filter_.table(eigenvalues)[0] / eigenvalues, 0.0)
-        gained = vectors @ (gains[:, :, None] * (np.swapaxes(vectors, 1, 2) @ right))
-    return w + (gained if tall else transposed @ gained)
+        along = np.swapaxes(vectors, 1, 2) @ right
+        gained = vectors @ (gains[:, :, None] * along)
+    if not tall:
+        gained = transposed @ gained
+    return w + gained

@@ -85,14 +85,20 @@ def wishart(n_rows: int, n_features: int) -> Spectrum:
     centre = math.sqrt(rank + gap)
     # Singular values of square tasks may be anywhere near 0: the nodes resolve any λ > 1e-290.
     smallest = 1e-16 if gap >= 2 else 1e-150
+    # The values lie within √m ± √r but for the tail.
     low = max(centre - math.sqrt(rank) - _TAIL, smallest)
     high = centre + math.sqrt(rank) + _TAIL
     # A Laguerre function of degree r has frequencies up to √(4r + 2·gap).
     h = math.tau / (2.0 * math.sqrt(4.0 * rank + 2.0 * gap) + _MARGIN)
     u = np.arange(math.log(math.expm1(low)), high, h)
     s = np.logaddexp(0.0, u)
-    weights = _quadrature(s, h * expit(u), rank, gap)  # ds = du/(1 + e^−u)
-    return Spectrum(s, weights, rank / (gap - 1.0) if gap >= 2 else math.inf, _OUTER)
+    # ds = du/(1 + e^−u)
+    weights = _quadrature(s, h * expit(u), rank, gap)
+    # E tr (XᵀX)⁻¹ of an inverse Wishart matrix, which square tasks and the next ones do not have.
+    mean_inverse = math.inf
+    if gap >= 2:
+        mean_inverse = rank / (gap - 1.0)
+    return Spectrum(s, weights, mean_inverse, _OUTER)
 
 
 def _quadrature(
@@ -102,15 +108,19 @@ def _quadrature(
     gap: int,
 ) -> Array:
     """Return the weights of E Σ f(s_i) = ½ tr(A⁻¹ ∂A) at nodes s with the lengths ``ds``."""
-    functions = _laguerre_functions(s, rank, gap)  # ψ: (r, q)
+    # ψ_j at the nodes, of shape (r, q).
+    functions = _laguerre_functions(s, rank, gap)
+    # Equation (3): the inner integrals of equation (1) for all ψ_j, times the lengths of the outer.
     sine = 2.0 / math.pi * sici(math.pi * np.arange(len(s)))[0]
-    paired = ds[:, None] * matmul_toeplitz((-sine, sine), (ds * functions).T)  # equation (3)
+    inner = matmul_toeplitz((-sine, sine), (ds * functions).T)
+    paired = ds[:, None] * inner
     if rank % 2:
         # An odd antisymmetric matrix is singular; the border has the integrals of ψ.
         paired = np.column_stack([paired, ds])
     size = paired.shape[1]
     upper = np.zeros((size, size))
     upper[:rank] = np.triu(functions @ paired, 1)
+    # A is antisymmetric: half of it is computed, so that it is so exactly.
     inverse = np.linalg.inv(upper - upper.T)
     # For f = 1 at one node and 0 at all others: Σ_ab paired_a A⁻¹_ab ψ_b at that node.
     left = paired @ inverse[:, :rank]
@@ -133,6 +143,7 @@ def _laguerre_functions(s: Floats, rank: int, gap: int) -> Floats:
     current = np.ones_like(x)
     for j in range(rank):
         result[j] = current * np.exp(scale)
+        # √((j+1)(j+1+α)) p_{j+1} = (x − 2j − 1 − α) p_j − √(j(j+α)) p_{j−1}
         following = (x - (2 * j + 1 + alpha)) * current
         following -= math.sqrt(j * (j + alpha)) * previous
         following /= math.sqrt((j + 1) * (j + 1 + alpha))

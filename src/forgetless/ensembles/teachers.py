@@ -62,10 +62,11 @@ class Exchangeable(Teachers):
     turns: tuple[int, ...]
 
     def order(self, k: int) -> NDArray[np.int64]:
-        return np.resize(self.turns, k) if self.turns else super().order(k)
+        return np.resize(self.turns or super().order(k), k)
 
     def distances(self, k: int) -> Floats:
         n_points = self.order(k).max() + 1
+        # ‖v_i − v_j‖² = ‖v_i‖² + ‖v_j‖² − 2⟨v_i, v_j⟩
         between = 2.0 * (1.0 - self.similarity) * self.norm**2
         return _from_start(between * (1.0 - np.eye(n_points)), self.norm**2)
 
@@ -75,6 +76,7 @@ class Exchangeable(Teachers):
         d: int,
         normal: Normal,
     ) -> Floats:
+        # Every coordinate has the variance 1/d, so that an isotropic vector has E‖u‖² = 1.
         common = np.sqrt(self.similarity) * normal(1, d)
         own = np.sqrt(1.0 - self.similarity) * normal(self.order(k).max(), d)
         points = self.norm / np.sqrt(d) * (common + own)
@@ -89,6 +91,7 @@ class Walk(Teachers):
     step: float
 
     def distances(self, k: int) -> Floats:
+        # Independent steps: squares of their lengths add up.
         numbers = np.arange(k + 1.0)
         distances = self.step**2 * np.abs(np.subtract.outer(numbers, numbers))
         return _from_start(distances, self.norm**2 + self.step**2 * numbers[:-1])
@@ -99,6 +102,7 @@ class Walk(Teachers):
         d: int,
         normal: Normal,
     ) -> Floats:
+        # The start, the first teacher, and k − 1 steps.
         sizes = np.array([0.0, self.norm, *[self.step] * (k - 1)])
         return np.cumsum(sizes[:, None] / np.sqrt(d) * normal(k + 1, d), axis=1)
 
@@ -197,7 +201,9 @@ def given(vectors: Any, start: Any = None) -> Teachers:
     ``start`` are the weights before the first task, of shape (d,); the origin if omitted.
     """
     checked = matrix("vectors", vectors)
-    first = np.zeros_like(checked[0]) if start is None else validate.as_float("start", start)
+    if start is None:
+        start = np.zeros_like(checked[0])
+    first = validate.as_float("start", start)
     if first.shape != checked[0].shape:
         raise ValueError(
             f"start must have {len(checked[0])} features, as the vectors, got shape {first.shape}"

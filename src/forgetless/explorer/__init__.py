@@ -1,7 +1,12 @@
 """The explorer: one self-contained page in which schedules are drawn and their exact loss follows.
 
-The page is put together from the files in ``assets``. Its JavaScript has an exact engine of its own
-and connects to nothing: a Content-Security-Policy allows this script and this style alone.
+The page is put together from the files in ``assets``: ``engine`` computes, ``page`` draws and
+listens. Its JavaScript has an exact engine of its own and connects to nothing: a
+Content-Security-Policy allows this script and this style alone. Python hands over the tasks, the
+schedule to begin with and the proved constants as one JSON value.
+
+The engine is tested against ``fl.expect`` on the same tasks; it follows second moments in the joint
+span of the tasks, and is limited by ``FEATURES`` coordinates for that reason.
 """
 
 import base64
@@ -33,13 +38,24 @@ ENGINE = ("spectrum", "problem", "moments", "draws", "one_order", "engine")
 """The scripts of the exact engine, each after those that it uses."""
 
 PAGE = (
-    *("tasks", "schedules", "state", "descent", "plot", "search", "draw", "losses"),
-    *("code", "results", "app", "controls", "take"),
+    "tasks",
+    "schedules",
+    "state",
+    "descent",
+    "plot",
+    "search",
+    "draw",
+    "losses",
+    "code",
+    "results",
+    "app",
+    "controls",
+    "take",
 )
-"""The scripts of the page."""
+"""The scripts of the page, in the same way."""
 
 FEATURES = 60
-"""Coordinates in which the page computes."""
+"""Coordinates in which the page computes: second moments are matrices of this size."""
 
 _MOST_STEPS = 5000
 """Steps that the page draws."""
@@ -107,11 +123,20 @@ def explore(
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """Return the whole page with plain values inside: ``state``, ``tasks`` and ``source``."""
+    """Return the whole page with plain values inside: ``state``, ``tasks`` and ``source``.
+
+    Parameters
+    ----------
+    data : mapping
+        ``state`` has what the address of a page has, such as k and the schedule; ``tasks`` and
+        ``source`` are there where tasks were given.
+    """
     style = (ASSETS / "style.css").read_text(encoding="utf-8")
     files = [f"engine/{name}.js" for name in ENGINE] + [f"page/{name}.js" for name in PAGE]
     scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in files]
+    # One function keeps all names but App out of the global scope of the page.
     script = "\n".join(["(() => {", *scripts, "window.App = App;", "})();"])
+    # Script and style are allowed by their digests: any other text in the page is not executed.
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)};"
         " img-src data:; base-uri 'none'; form-action 'none'"
@@ -128,7 +153,9 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    """Return the source expression of a Content-Security-Policy for an inline text."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def embedded(data: Mapping[str, Any]) -> str:
@@ -141,6 +168,7 @@ def embedded(data: Mapping[str, Any]) -> str:
     {"label":"\u003c/script\u003e\u003cb\u003e"}
     """
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    # These letters occur inside strings only, where an escape stands for the same letter.
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
@@ -163,13 +191,20 @@ def constants() -> dict[str, float]:
 
 
 def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[str, Any]:
-    """Return the content of the page as plain values."""
+    """Return the content of the page as plain values, of arguments as those of ``explore``.
+
+    Errors say what the page cannot draw, and which function of the library can compute it. Rows go
+    into the page as they are where they are few: then the code that it writes holds them too.
+    """
     if tasks is None:
         if schedule is not None:
             raise TypeError(
                 "schedule needs tasks, whose radius is its unit; pass tasks too, or leave it out"
             )
-        return {"state": {} if k is None else {"k": _steps(k)}}
+        state = {}
+        if k is not None:
+            state["k"] = _steps(k)
+        return {"state": state}
     check_tasks(tasks)
     if tasks.n_targets > 1 or tasks.noise or tasks.walk:
         raise ValueError(
@@ -181,9 +216,13 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
             f"tasks must span at most {FEATURES} coordinates for the page, got"
             f" {tasks.span_dimension}; use fewer features, or fl.expect"
         )
-    horizon = getattr(schedule, "horizon", None)
-    k = _steps(k if k is not None else horizon or 100)
-    chosen = as_schedule("increasing" if schedule is None else schedule, tasks.n_tasks)
+    # A schedule for a fixed number of steps says how many; 100 are quick and show every shape.
+    if k is None:
+        k = getattr(schedule, "horizon", None) or 100
+    k = _steps(k)
+    if schedule is None:
+        schedule = "increasing"
+    chosen = as_schedule(schedule, tasks.n_tasks)
     drawn = plain_schedule(chosen, k, tasks.radius)
     n_numbers = sum(task.X.shape[0] for task in tasks) * tasks.n_features
     literal = tasks.n_features <= FEATURES and n_numbers <= _LITERAL
@@ -197,6 +236,7 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
 
 
 def _steps(k: Any) -> int:
+    """Return a number of steps that the page can draw; ValueError for more."""
     steps = validate.integer("k", k, 1, "ask for at least one step")
     if steps > _MOST_STEPS:
         raise ValueError(
@@ -213,36 +253,41 @@ def _plain_tasks(tasks: TaskCollection, literal: bool) -> dict[str, Any]:
     s∘V can replace the rows; where there are more features than coordinates of the joint span, in
     these coordinates.
     """
-    if literal:
-        rows = [
-            {"X": np.asarray(task.X).tolist(), "y": np.ravel(task.y).tolist(), "floor": 0.0}
-            for task in tasks
-        ]
-        return {"d": tasks.n_features, "tasks": rows}
     basis = np.eye(tasks.n_features)
     if tasks.n_features > FEATURES:
         basis = tasks.span
     rows = []
     for task in tasks:
-        s = np.asarray(task.singular_values)
-        X = s[:, None] * (np.asarray(task.singular_vectors) @ basis)
-        y = s * np.ravel(task.targets)
-        rows.append({"X": X.tolist(), "y": y.tolist(), "floor": task.floor})
+        X = np.asarray(task.X)
+        y = np.ravel(task.y)
+        # The least loss of the task: rows as they are have it by themselves.
+        floor = 0.0
+        if not literal:
+            # ½‖Xw − y‖² = ½‖s∘(Vw − targets)‖² + floor
+            s = np.asarray(task.singular_values)
+            X = s[:, None] * (np.asarray(task.singular_vectors) @ basis)
+            y = s * np.ravel(task.targets)
+            floor = task.floor
+        rows.append({"X": X.tolist(), "y": y.tolist(), "floor": floor})
     return {"d": basis.shape[1], "tasks": rows}
 
 
 def plain_schedule(schedule: ScheduleLike, k: int, radius: float) -> dict[str, Any]:
     """Return a schedule as the state of the page: its name, or the value of every step in units of
     R².
+
+    The page draws one number a step: λ of explicit L2, or of a budget either its number of gradient
+    steps or their size, where the other one is the same at all steps.
     """
     if isinstance(schedule, Named) and schedule.name == "increasing":
         return {"scheme": "ridge", "schedule": {"preset": schedule.name, **schedule.arguments}}
     filter_ = resolve(schedule, k, radius)
     square = radius * radius or 1.0
-    if isinstance(filter_, Projection):
-        return {"scheme": "ridge", "schedule": {"preset": "none"}}
+    drawn: dict[str, Any] = {"preset": "none"}
     if isinstance(filter_, Ridge):
-        return {"scheme": "ridge", "schedule": _values(filter_.coefficient, k, 1 / square)}
+        drawn = _values(filter_.coefficient, k, 1 / square)
+    if isinstance(filter_, Ridge | Projection):
+        return {"scheme": "ridge", "schedule": drawn}
     if not isinstance(filter_, GradientDescent):
         raise TypeError(
             "schedule must be of Ridge, GradientDescent or Projection to be drawn, got"
@@ -252,10 +297,10 @@ def plain_schedule(schedule: ScheduleLike, k: int, radius: float) -> dict[str, A
     sizes = np.unique(filter_.step_size)
     if counts.size == 1:
         drawn = _values(filter_.step_size, k, square)
-        return {"scheme": "size", "n": int(counts[0]), "schedule": drawn}
+        return {"scheme": "size", "n": counts.item(), "schedule": drawn}
     if sizes.size == 1:
         drawn = _values(filter_.n_steps, k, 1.0)
-        return {"scheme": "budget", "size": float(sizes[0] * square), "schedule": drawn}
+        return {"scheme": "budget", "size": sizes.item() * square, "schedule": drawn}
     raise ValueError(
         "schedule must have one n_steps or one step_size for all steps to be drawn, got many of"
         " both; use fl.expect"
@@ -263,5 +308,6 @@ def plain_schedule(schedule: ScheduleLike, k: int, radius: float) -> dict[str, A
 
 
 def _values(values: Any, k: int, unit: float) -> dict[str, Any]:
+    """Return one value or k of them as k values in a unit, the way the page keeps a drawing."""
     each = np.broadcast_to(np.asarray(values, dtype=np.float64), (k,))
     return {"preset": "given", "values": (each * unit).tolist()}

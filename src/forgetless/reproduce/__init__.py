@@ -40,6 +40,9 @@ def optimum(k_max: int = 1024) -> Table:
     """Return λ⋆(k; θ), the best fixed coefficient of the two-task problem by exact global
     search.
 
+    The figure of the paper shows it growing in proportion to k. Further on it drops, and from then
+    on no regularization is best.
+
     Parameters
     ----------
     k_max : int, default 1024
@@ -51,7 +54,9 @@ def optimum(k_max: int = 1024) -> Table:
         With the columns angle, theta, k, coefficient (λ⋆), loss (at λ⋆, of the worst unit teacher)
         and linear (k / ln cot(θ/2), which λ⋆ follows while kθ² ≲ 1). Its facts say where λ⋆ drops.
     """
-    divisor, k = (grid.ravel() for grid in np.meshgrid(_ANGLES, range(1, k_max + 1), indexing="ij"))
+    # All pairs, angle by angle.
+    divisor = np.repeat(_ANGLES, k_max)
+    k = np.tile(np.arange(1, k_max + 1), len(_ANGLES))
     theta = np.pi / divisor
     best, loss = two_task_optimum(theta, k)
     columns: dict[str, Any] = {
@@ -64,9 +69,11 @@ def optimum(k_max: int = 1024) -> Table:
     }
     drops = []
     for each in _ANGLES:
-        positive = best[divisor == each] > 0
-        drop = int(np.argmax(best[divisor == each])) + 2
-        zero = k_max - int(np.argmax(positive[::-1])) + 1  # the first k from which on it stays at 0
+        own = best[divisor == each]
+        # Entry i is that of k = i + 1: λ⋆ drops after its largest value, and the first k from which
+        # on it stays at 0 follows its last positive value.
+        drop = np.argmax(own) + 2
+        zero = np.flatnonzero(own)[-1] + 2
         if zero <= k_max:
             square = (np.pi / each) ** 2
             drops.append(
@@ -76,7 +83,6 @@ def optimum(k_max: int = 1024) -> Table:
     return Table("Best fixed coefficient of two tasks", columns, tuple(drops))
 
 
-# The schedules of Table 1, and what the catalogue calls their published bounds
 SCHEDULES: dict[str, Any] = {
     "none": Projection(),
     "fixed": schedules.fixed(),
@@ -84,6 +90,7 @@ SCHEDULES: dict[str, Any] = {
     "fixed budget": schedules.fixed_budget(4),
     "increasing budget": schedules.increasing_budget(4),
 }
+"""The schedules of Table 1; budgets have four gradient steps a task, at least."""
 
 _PUBLISHED = {
     "none": "unregularized, dimension-free",
@@ -92,12 +99,18 @@ _PUBLISHED = {
     "fixed budget": "fixed, near-optimal, tight",
     "increasing budget": "increasing, finite k",
 }
+"""What the catalogue calls their published bounds."""
 
 
-# Tasks of norm at most 1 with labels that do not matter: the teacher is the worst one.
 def _random(d: int, M: int, r: int, spread: float = 1.0) -> TaskCollection:
+    """Return M random tasks of r rows and norm 1, the same in every run.
+
+    Their labels do not matter: the teacher is the worst one. ``spread`` is the scale of the last
+    feature over that of the first.
+    """
     rng = np.random.default_rng([d, M, r])
-    rows = [rng.standard_normal((r, d)) * np.geomspace(1.0, spread, d) for _ in range(M)]
+    scales = np.geomspace(1.0, spread, d)
+    rows = [rng.standard_normal((r, d)) * scales for _ in range(M)]
     return TaskCollection([(X / np.linalg.norm(X, 2), np.zeros(r)) for X in rows])
 
 
@@ -110,11 +123,15 @@ FAMILIES: dict[str, Callable[[int], TaskCollection]] = {
     "random, rank 3": lambda _: _random(20, 10, 3),
     "ill-conditioned": lambda _: _random(8, 12, 2, 1e-2),
 }
+"""Tasks for a number of steps, by name: two constructions whose frequencies depend on it, two tasks
+at small angles, and random ones of low rank, or with features of very different scales."""
 
 
 def rates(exponents: range = range(2, 11)) -> Table:
     """Return the exact worst-case loss over R² against k, for every family and schedule, beside the
     published bound.
+
+    Bounds hold for every collection; a family is one, so that its loss is below them.
 
     Parameters
     ----------
@@ -129,10 +146,13 @@ def rates(exponents: range = range(2, 11)) -> Table:
     """
     rows: list[dict[str, Any]] = []
     for family in track(FAMILIES, "families of tasks"):
-        for k in (2**exponent for exponent in exponents):
+        for exponent in exponents:
+            k = 2**exponent
             tasks = FAMILIES[family](k)
+            # In units of R²D², as the bounds are: the worst teacher has norm 1.
             losses = worst_case(tasks, SCHEDULES, k).worst_case[:, 0] / tasks.radius**2
             for name, loss in zip(SCHEDULES, losses.tolist(), strict=True):
+                # The trivial bound, ½, is smaller for few steps.
                 bound = min(0.5, catalogue[_PUBLISHED[name]].at(k))
                 row = {"family": family, "schedule": name, "k": k, "loss": loss, "bound": bound}
                 rows.append(row)
@@ -156,23 +176,26 @@ def slopes(measured: Table, last: int = 4) -> Table:
         One row for every family and schedule. Its facts say which schedule had the smallest loss at
         which k.
     """
+    # What is proved here has no formula in k, and is computed for the last k alone.
     end = int(max(measured.columns["k"]))
     proved = {name: upper_bound(schedule, end).constant for name, schedule in SCHEDULES.items()}
     rows = []
     for family in FAMILIES:
         for name in SCHEDULES:
-            part = measured.where(family=family, schedule=name)
-            k, loss = np.array(part.columns["k"][-last:]), np.array(part.columns["loss"][-last:])
-            bound = catalogue[_PUBLISHED[name]]
+            part = measured.where(family=family, schedule=name).columns
+            k = np.array(part["k"][-last:])
+            loss = np.array(part["loss"][-last:])
+            # A loss of 0, of tasks that are solved exactly, has no logarithm.
+            logarithms = np.log(np.maximum(loss, 1e-300))
             rows.append(
                 {
                     "family": family,
                     "schedule": name,
-                    "slope": float(np.polyfit(np.log(k), np.log(np.maximum(loss, 1e-300)), 1)[0]),
+                    "slope": float(np.polyfit(np.log(k), logarithms, 1)[0]),
                     "fitted on k": f"{k[0]}..{k[-1]}",
                     "k·loss at the end": float(k[-1] * loss[-1]),
-                    "published": bound.rate,
-                    "k·bound at the end": float(k[-1] * part.columns["bound"][-1]),
+                    "published": catalogue[_PUBLISHED[name]].rate,
+                    "k·bound at the end": float(k[-1] * part["bound"][-1]),
                     "k·upper bound at the end": proved[name],
                 }
             )
@@ -184,7 +207,10 @@ def slopes(measured: Table, last: int = 4) -> Table:
 
 
 def _winners(part: Table) -> str:
-    """Return the schedules of smallest loss and their ranges of k, as text."""
+    """Return the schedules of smallest loss and their ranges of k, as text.
+
+    A name occurs once for every range: "none (k = 4..16), increasing (k = 32..1024)".
+    """
     pairs = []
     for k in dict.fromkeys(part.columns["k"]):
         at = part.where(k=k).columns
@@ -192,7 +218,9 @@ def _winners(part: Table) -> str:
     ranges = []
     for name, group in groupby(pairs, itemgetter(0)):
         steps = [str(k) for _, k in group]
-        ranges.append(f"{name} (k = {'..'.join(dict.fromkeys([steps[0], steps[-1]]))})")
+        # Of a range with one k, its two ends are the same.
+        ends = dict.fromkeys([steps[0], steps[-1]])
+        ranges.append(f"{name} (k = {'..'.join(ends)})")
     return ", ".join(ranges)
 
 
@@ -203,17 +231,22 @@ def reduction(k: int = 12) -> Table:
     and Scheme 2 run through their filters, Scheme 3 with ``theory.descend`` on the surrogates of
     Reductions 1 and 2.
 
+    Parameters
+    ----------
+    k : int, default 12
+        Number of steps.
+
     Returns
     -------
     Table
         With the columns scheme, t, w1 and w2 (the learner), descent1 and descent2. Its facts are
         the largest deviations, which are rounding.
     """
-    rng = np.random.default_rng(5)
     teacher = np.array([1.0, -0.6])
-    rows_of = [np.array([[np.cos(a), np.sin(a)]]) for a in (0.2, 1.1, 2.3)]
-    tasks = TaskCollection([(X, X @ teacher) for X in rows_of])
-    order = rng.integers(3, size=k).tolist()
+    unit_rows = [np.array([[np.cos(a), np.sin(a)]]) for a in (0.2, 1.1, 2.3)]
+    tasks = TaskCollection([(X, X @ teacher) for X in unit_rows])
+    order = np.random.default_rng(5).integers(3, size=k).tolist()
+    # η_t = 1.5(k−t+2)/((k+1)R²) on surrogates of smoothness φ_t(R²)/η_t
     etas = linear_decay(k, 1.5 / tasks.radius**2)
     schemes = {
         "explicit L2": schedules.increasing(1 / 1.5),
@@ -221,16 +254,18 @@ def reduction(k: int = 12) -> Table:
     }
     rows = []
     deviations = []
-    # η_t = 1.5(k−t+2)/((k+1)R²) on surrogates of smoothness φ_t(R²)/η_t
     for scheme, schedule in schemes.items():
         filter_ = schedule(k, tasks.radius)
 
         def gradient(w: Any, m: int, t: int, filter_: Any = filter_) -> Any:
             return surrogate(tasks[m], filter_[t - 1], etas[t - 1], tasks.radius).gradient(w)
 
+        # The same steps twice: as gradient steps on surrogates, and as the learner takes them.
         descent = descend(gradient, order, etas, np.zeros(2))
-        options: dict[str, Any] = {"record": "all", "metrics": "weights"}
-        learned = simulate(tasks, schedule, k, ordering=FixedOrder(order), **options).weights[0]
+        curves = simulate(
+            tasks, schedule, k, ordering=FixedOrder(order), record="all", metrics="weights"
+        )
+        learned = curves.weights[0]
         gap = float(np.abs(learned - descent).max())
         deviations.append(f"{scheme}: largest deviation of the two computations {gap:.1e}")
         for t, values in enumerate(np.hstack([learned, descent]).tolist(), start=1):
@@ -244,6 +279,11 @@ def unregularized(exponents: range = range(2, 11)) -> Table:
     """Return k·loss/(R²D²) for tasks drawn with replacement: what is proved for every collection,
     and what some collections have.
 
+    Parameters
+    ----------
+    exponents : range, default 2..10
+        k is two to these powers.
+
     Returns
     -------
     Table
@@ -253,6 +293,7 @@ def unregularized(exponents: range = range(2, 11)) -> Table:
         levels, and a row that was never drawn.
     """
     free = Projection()
+    # Functions from k to a loss over R²D², by the name of the column.
     lines: dict[str, Callable[[int], float]] = {
         "increasing, published": catalogue["increasing"].at,
         "increasing, scale 1": lambda k: upper_bound(schedules.increasing(1.0), k).value,

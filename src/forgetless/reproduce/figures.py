@@ -17,6 +17,7 @@ import functools
 import io
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -36,28 +37,36 @@ from forgetless.plots import axes_of, dots, look
 def plot_optimum(table: Table, ax: Any = None) -> Any:
     """Draw λ⋆ against k for every angle, the linear regime in grey, and markers from where on it is
     exactly 0.
+
+    Both axes are logarithmic, so that a line ends where λ⋆ becomes 0.
     """
     ax = axes_of(ax)
     for i, (angle, part) in enumerate(_parts(table, "angle")):
         best = part["coefficient"]
         ax.plot(part["k"], np.where(best > 0, best, np.nan), label=f"θ = {angle}", **look(i))
         if best[-1] == 0:
-            first = len(best) - int(np.argmax(best[::-1] > 0))  # from here on it stays at 0
+            # The first k from which on it stays at 0 follows the last positive value.
+            first = np.flatnonzero(best)[-1] + 1
             ax.plot(part["k"][first], 0.02, clip_on=False, **dots(i))
+        # λ⋆ ≈ k/ln cot(θ/2) while kθ² ≲ 1
         small = part["k"] * part["theta"] ** 2 <= 1
         ax.plot(part["k"][small], part["linear"][small], color="0.6", linewidth=0.7, zorder=1)
     return _over_steps(ax, "best fixed coefficient λ⋆", ylim=(0.02, 300))
 
 
 def plot_rates(table: Table, family: str, ax: Any = None) -> Any:
-    """Draw loss against k for every schedule on one family, with 1/k and the lower bound 1/(8k)."""
+    """Draw loss against k for every schedule on one family, with 1/k and the lower bound 1/(8k).
+
+    The lower bound is drawn for the family that it is about, that of the unseen task.
+    """
     ax = axes_of(ax)
     for i, (name, part) in enumerate(_parts(table.where(family=family), "schedule")):
         style = {"marker": dots(i)["marker"], **look(i)}
-        # on the curve of the explicit scheme, or close to it: open markers that leave it visible
+        # On the curve of the explicit scheme, or close to it: open markers that leave it visible.
         if "budget" in name:
             style |= {"linestyle": ":", "fillstyle": "none", "markersize": 6}
         k = part["k"]
+        # What is rounding would stretch the axis to 1e-30.
         ax.plot(k, np.where(part["loss"] > 1e-12, part["loss"], np.nan), label=name, **style)
     ax.plot(k, 1 / k, color="0.6", linewidth=0.7, zorder=1, label="1/k")
     if family == "unseen task":
@@ -67,7 +76,10 @@ def plot_rates(table: Table, family: str, ax: Any = None) -> Any:
 
 
 def plot_unregularized(table: Table, ax: Any = None) -> Any:
-    """Draw k·loss against k: guarantees for every collection, and losses that some have."""
+    """Draw k·loss against k: guarantees for every collection, and losses that some have.
+
+    A line that stays flat is a rate of 1/k.
+    """
     ax = axes_of(ax)
     k, *names = table.columns
     for i, name in enumerate(names):
@@ -78,10 +90,13 @@ def plot_unregularized(table: Table, ax: Any = None) -> Any:
 def plot_reduction(table: Table, ax: Any = None) -> Any:
     """Draw the iterates of both schemes as lines and descent on their surrogates as open markers on
     top.
+
+    Both axes have one scale, so that steps onto a task are seen at right angles to its solutions.
     """
     ax = axes_of(ax)
     hollow = {"markersize": 6, "fillstyle": "none", "label": "descent on its surrogates"}
     for i, (scheme, part) in enumerate(_parts(table, "scheme")):
+        # Learning starts at the origin, which the table leaves out.
         ax.plot([0, *part["w1"]], [0, *part["w2"]], label=scheme, **look(i))
         ax.plot(part["descent1"], part["descent2"], **dots(i) | hollow)
     ax.plot(1.0, -0.6, marker="*", color="black", markersize=8, linewidth=0, label="solution")
@@ -92,16 +107,22 @@ def plot_reduction(table: Table, ax: Any = None) -> Any:
 
 
 def _parts(table: Table, name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the different values of a column, each with the other columns there as arrays."""
-    parts = {value: table.where(**{name: value}) for value in dict.fromkeys(table.columns[name])}
-    return [
-        (value, {key: np.array(column) for key, column in part.columns.items()})
-        for value, part in parts.items()
-    ]
+    """Return the different values of a column, each with the other columns there as arrays.
+
+    They come in the order in which they first occur, which gives the lines their colours.
+    """
+    parts = []
+    for value in dict.fromkeys(table.columns[name]):
+        columns = table.where(**{name: value}).columns
+        parts.append((value, {key: np.array(column) for key, column in columns.items()}))
+    return parts
 
 
 def _over_steps(ax: Any, y: str, **settings: Any) -> Any:
-    """Make both axes logarithmic and name them, and return them."""
+    """Make both axes logarithmic and name them, and return them.
+
+    Straight lines are powers of k, and lines of one slope have the same rate.
+    """
     ax.set(xscale="log", yscale="log", xlabel="number of steps k", ylabel=y, **settings)
     ax.legend(fontsize="small")
     return ax
@@ -160,6 +181,8 @@ _PANELS: dict[str, list[Panel]] = {
         )
     ],
 }
+"""The figures of every part; their alternative texts say what a reader would see."""
+
 _TITLE = "Increasing regularization in continual linear regression: the claims, computed"
 
 
@@ -176,6 +199,13 @@ def sections(parts: Iterable[str]) -> list[Section]:
     """Return the computed parts of the reproduction, in the order that was asked for.
 
     ``rates`` is computed once, whether one or two parts need it.
+
+    Parameters
+    ----------
+    parts : iterable of str
+        Some of ``PARTS``: "figure" is Figure 2 and "table" is Table 1, both measured; "rates" are
+        the losses behind the table, "unregularized" answers the open question of Section 6, and
+        "reduction" is Figure 1 in numbers.
     """
     rates = functools.cache(reproduce.rates)
     tables: dict[str, Callable[[], Table]] = {
@@ -207,6 +237,7 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
         fresh = Path(scratch) / "fresh"
         fresh.mkdir()
         written = [(part, _write_section(part, fresh)) for part in parts]
+        # The day, but no time and no machine: reports of one day are equal.
         made = f"forgetless {version()}, {time.strftime('%Y-%m-%d')}"
         page = render("reproduce.html", title=_TITLE, made=made, sections=written)
         (fresh / "report.html").write_text(page, encoding="utf-8")
@@ -216,7 +247,7 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
                 os.replace(folder, old)
             os.replace(fresh, folder)
         except BaseException:
-            # An interruption between the two: the scratch folder would take the old report along.
+            # Interrupted between the two: the scratch folder would take the old report along.
             if old.exists() and not folder.exists():
                 os.replace(old, folder)
             raise
@@ -224,13 +255,18 @@ def write(parts: Iterable[Section], folder: Path) -> Path:
 
 
 def check_folder(folder: Path) -> Path:
-    """Return the absolute path of a folder; FileExistsError if it holds anything but a report."""
+    """Return the absolute path of a folder; FileExistsError if it holds anything but a report.
+
+    A report replaces its folder as a whole: this asks, before minutes of computing, whether nothing
+    of somebody else's would go with it.
+    """
     folder = folder.resolve()
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder} is a file; give a folder for the report")
     files.check_folder(folder.parent)
-    names = [path.name for path in folder.iterdir()] if folder.exists() else []
-    others = [each for each in names if each.split(".")[0].split("-")[0] not in (*PARTS, "report")]
+    # A folder that is not there yet holds nothing. Files are called NAME.csv or NAME-1.png.
+    names = [path.name for path in folder.glob("*")]
+    others = [each for each in names if re.split("[.-]", each)[0] not in (*PARTS, "report")]
     if others:
         raise FileExistsError(
             f"{folder} holds other files ({min(others)}, …); give an empty or a new folder"
@@ -239,19 +275,27 @@ def check_folder(folder: Path) -> Path:
 
 
 def _write_section(part: Section, folder: Path) -> list[tuple[bytes, str]]:
-    """Write numbers and figures of a part, and return its pictures with their alternative texts."""
+    """Write numbers and figures of a part, and return its pictures with their alternative texts.
+
+    Numbers are written twice: CSV for spreadsheets, and JSON with the facts that the table states.
+    """
     part.table.to_frame().to_csv(folder / f"{part.name}.csv", index=False)
     data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
     (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
     pictures = []
     for i, (alternative, draw) in enumerate(part.panels, start=1):
-        name = part.name if len(part.panels) == 1 else f"{part.name}-{i}"
+        name = part.name
+        if len(part.panels) > 1:
+            name += f"-{i}"
         pictures.append((_draw(draw, part.table, folder / name), alternative))
     return pictures
 
 
 def _draw(draw: Callable[..., Any], table: Table, path: Path) -> bytes:
-    """Write a figure as PNG and PDF, and return it as SVG."""
+    """Write a figure as PNG and PDF, and return it as SVG.
+
+    Without dates and random names, so that a second run writes the same bytes.
+    """
     with plots.publication() as mpl, mpl.rc_context({"svg.hashsalt": "forgetless"}):
         mpl.use("Agg")
         import matplotlib.pyplot as plt

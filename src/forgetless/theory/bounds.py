@@ -112,16 +112,15 @@ class Constant:
     value: Fraction  # C
 
 
-constants = (
-    Constant("increasing, every k", "explicit", Fraction(13, 3), Fraction("1.04")),
-    Constant(
-        "increasing, one gradient step, every k", "one step", Fraction(13, 3), Fraction("0.91")
-    ),
-    Constant("increasing, scale 1, every k", "explicit", Fraction(1), Fraction("0.45")),
-    Constant("increasing, scale 1/2, every k", "explicit", Fraction(1, 2), Fraction("0.39")),
-    Constant(
-        "increasing, scale 1, one gradient step, every k", "one step", Fraction(1), Fraction("0.39")
-    ),
+constants = tuple(
+    Constant(name, scheme, Fraction(scale), Fraction(value))
+    for name, scheme, scale, value in (
+        ("increasing, every k", "explicit", "13/3", "1.04"),
+        ("increasing, one gradient step, every k", "one step", "13/3", "0.91"),
+        ("increasing, scale 1, every k", "explicit", "1", "0.45"),
+        ("increasing, scale 1/2, every k", "explicit", "1/2", "0.39"),
+        ("increasing, scale 1, one gradient step, every k", "one step", "1", "0.39"),
+    )
 )
 """E L ≤ C·R²D²/(k+1) for every realizable collection; see ``python -m research.proofs``."""
 

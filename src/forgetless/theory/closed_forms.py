@@ -55,52 +55,63 @@ def two_task_loss(theta: ArrayLike, coefficient: ArrayLike, k: ArrayLike) -> Any
     >>> round(fl.theory.two_task_loss(np.pi / 4, 1.299, 2), 6)
     0.069153
     """
-    theta, coefficient, k = (np.asarray(x, dtype=np.float64) for x in (theta, coefficient, k))
+    theta = np.asarray(theta, float)
+    coefficient = np.asarray(coefficient, float)
+    k = np.asarray(k, float)
     inside = (theta > 0) & (theta < np.pi)
     weighted = (coefficient >= 0) & np.isfinite(coefficient)
     counted = (k >= 0) & (k == np.rint(k))
-    if not (inside.all() and weighted.all() and counted.all()):
+    if not np.all(inside & weighted & counted):
         raise ValueError(
             "theta must lie in (0, π), coefficient must be nonnegative and finite, and k hold"
             f" nonnegative integers, got {theta}, {coefficient} and {k}"
         )
     loss = _loss(*_shape(theta), coefficient, k)
-    return float(loss) if np.ndim(loss) == 0 else loss
+    return loss if loss.shape else loss.item()
 
 
 def _shape(theta: Floats) -> tuple[Floats, Floats]:
+    """Return c and s, the squares of both rows along the bisector and along its normal."""
     return np.cos(theta / 2) ** 2, np.sin(theta / 2) ** 2
 
 
 def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
+    """Return ½ max B^k (c, s), by the larger diagonal entry: the form of the loss, E XᵀX, is
+    diag(c, s) before the steps.
+    """
     phi = 1.0 / (1.0 + coefficient)
     # B = p, o; o, q. Everything is divided by φ: then nothing cancels or underflows however large λ
     # is, since (p − q)/φ = (s − c)(1 + λφ), (1 − p)/φ = c(1 + (λ + s)φ) and (1 − q)/φ = s(1 + (λ +
     # c)φ).
-    o, shrunk = phi * (c * s), coefficient * phi
-    delta = 0.5 * (s - c) * (1.0 + shrunk)
+    o = phi * (c * s)
+    shrunk = coefficient * phi
+    grown = 0.5 * (1.0 + shrunk)
+    # The eigenvalues of B are (p + q)/2 ± radius, with radius² = ((p − q)/2)² + o².
+    delta = (s - c) * grown
     radius = np.hypot(delta, o)
     # radius ± delta without cancellation: their product is o².
     larger = radius + np.abs(delta)
     smaller = o * (o / larger)
-    plus, minus = np.where(delta < 0, smaller, larger), np.where(delta < 0, larger, smaller)
-    decrease = 0.5 * (c + s) * (1.0 + shrunk) + o + radius  # (1 − low)/φ
-    # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
+    plus = np.where(delta < 0, smaller, larger)
+    minus = np.where(delta < 0, larger, smaller)
+    # (1 − low)/φ, from the mean of (1 − p)/φ and (1 − q)/φ, which is (c + s)(1 + λφ)/2 + o.
+    decrease = (c + s) * grown + o + radius
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
         missing = o * (4 - 2 * phi) / decrease
-        # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny; near 1 its
-        # distance from 1 is.
-        weak = (
-            shrunk
-            * ((coefficient + s) * phi * ((coefficient + c) * phi) + phi * o)
-            / (1.0 - missing)
-        )
-        logarithm = np.where(
-            phi * decrease < 0.5, np.log1p(-np.minimum(phi * decrease, 0.5)), np.log(weak)
-        )
-        high = np.exp(k * np.log1p(-missing))  # much faster than a power
+        # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny.
+        product = (coefficient + s) * phi * ((coefficient + c) * phi)
+        weak = shrunk * (product + phi * o) / (1.0 - missing)
+        # Near 1 the distance of low from 1 is accurate.
+        fallen = phi * decrease
+        near_one = np.log1p(-np.minimum(fallen, 0.5))
+        logarithm = np.where(fallen < 0.5, near_one, np.log(weak))
+        # By logarithms, which are much faster than powers.
+        high = np.exp(k * np.log1p(-missing))
         low = np.exp(k * logarithm)
-    low = np.where(k == 0, 1.0, low)  # also where its logarithm is −∞
+    # Of no steps, also where the logarithm is −∞.
+    low = np.where(k == 0, 1.0, low)
+    # B^k (c, s) in the basis of both eigenvectors, whose squares are plus and minus over 2·radius.
     along = high * (plus * c + o * s) + low * (minus * c - o * s)
     across = high * (o * c + minus * s) + low * (plus * s - o * c)
     return np.asarray(np.maximum(along, across) / (4 * radius))
@@ -146,11 +157,11 @@ def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     The quantity in Figure 2 of Levinstein et al. (2025), Appendix A, ``fig:emp_fixed_schedule``.
     """
     theta, k = np.broadcast_arrays(np.asarray(theta, float), np.asarray(k, float))
+    # For its checks of both.
     two_task_loss(theta, 0.0, k)
-    problems = np.stack([*_shape(theta.ravel()), k.ravel()])
-    best, loss = _optimum(*problems)
+    best, loss = _optimum(*_shape(theta.ravel()), k.ravel())
     if not k.shape:
-        return float(best[0]), float(loss[0])
+        return best.item(), loss.item()
     return best.reshape(k.shape), loss.reshape(k.shape)
 
 
@@ -161,18 +172,23 @@ def _optimum(c: Floats, s: Floats, k: Floats) -> Floats:
     size = k / np.maximum(0.5 * np.abs(np.log(c / s)), 0.5)
     grid = np.concatenate([np.zeros((1, len(k))), _GRID[:, None] * size, 8 * size[None]])
     losses = _loss(c, s, grid, k)
+    # A dip of a problem, a column of the grid, is lower than both its neighbours.
     inner = losses[1:-1]
-    rows, columns = np.nonzero((inner <= losses[:-2]) & (inner < losses[2:]))
-    low = grid[rows, columns]
-    high = grid[rows + 2, columns]
-    own = c[columns], s[columns]
+    dips, columns = np.nonzero((inner <= losses[:-2]) & (inner < losses[2:]))
+    problems = (c[columns], s[columns])
+    steps = k[columns]
+    # All dips are searched at once, between their neighbours.
+    low = grid[dips, columns]
+    high = grid[dips + 2, columns]
+    every = np.arange(len(columns))
     for _ in range(_ROUNDS):
         points = np.linspace(low, high, _POINTS)
-        at = np.argmin(_loss(*own, points, k[columns]), axis=0)
-        low = np.take_along_axis(points, np.maximum(at - 1, 0)[None], 0)[0]
-        high = np.take_along_axis(points, np.minimum(at + 1, _POINTS - 1)[None], 0)[0]
+        at = np.argmin(_loss(*problems, points, steps), axis=0)
+        low = points[np.maximum(at - 1, 0), every]
+        high = points[np.minimum(at + 1, _POINTS - 1), every]
     found = 0.5 * (low + high)
-    minima = _loss(*own, found, k[columns])
+    minima = _loss(*problems, found, steps)
+    # λ = 0, the first of the grid, may be better than all dips.
     best = np.stack([np.zeros_like(k), losses[0]])
     # The best of two dips of one problem is written last.
     for i in np.argsort(-minima, kind="stable"):
@@ -215,16 +231,21 @@ class JumpChain:
         k = validate.integer("k", k, 1, "ask for at least one step")
         factors = np.ravel(resolve(schedule, k, 1.0).table(1.0))
         kinds, means = self._forms()
+        # B = Σ ρ_jE_j, which is the form of the loss on the next task.
         rho = means.sum(axis=0)
 
         def step(factor: float) -> Floats:
+            # On level j, BA + AB is 2ρ_jf_j; E[(vᵀAv) vvᵀ] sums Σ_j f_jvᵀE_jv · E vvᵀ over kinds.
             return np.diag(1 - 2 * factor * rho) + factor**2 * means.T @ kinds
 
         if np.all(factors == factors[0]):
-            return 0.5 * float((np.linalg.matrix_power(step(factors[0]), k) @ rho)[0])
-        form = rho
-        for factor in factors[::-1]:
-            form = step(factor) @ form
+            form = np.linalg.matrix_power(step(factors[0]), k) @ rho
+        else:
+            # From the last step to the first.
+            form = rho
+            for factor in factors[::-1]:
+                form = step(factor) @ form
+        # The error is in level 0, of norm 1.
         return 0.5 * float(form[0])
 
     def _forms(self) -> tuple[Floats, Floats]:
@@ -274,8 +295,10 @@ def jump_chain(
         )
     p = ratio ** (-1.0 * np.arange(levels))
     p = p / p.sum()
-    directions = np.ceil(2 * k * factor * p * epsilon / np.array(RATES[:levels])).astype(int)
-    return JumpChain(tuple(p.tolist()), (*directions.tolist(), _ALONE * k), epsilon)
+    # An error leaves level i at the rate 2φp_iε/d_i a step, that is r_i/k before d_i is rounded.
+    directions = np.ceil(2 * k * factor * p * epsilon / RATES[:levels])
+    dimensions = (*directions.astype(int).tolist(), _ALONE * k)
+    return JumpChain(tuple(p.tolist()), dimensions, epsilon)
 
 
 def jump_chain_limit(levels: int = len(RATES)) -> float:

@@ -70,10 +70,12 @@ def compare_bounds(
     """
     check_still(tasks)
     schedules, labels = several(schedule, k)
-    tried = catalogue if bounds is None else tuple(bounds)
+    tried = tuple(catalogue if bounds is None else bounds)
     problems = [Problem.of(tasks, each, k, ordering, "last") for each in schedules]
     parts = [_comparison(each, tried) for each in problems]
-    return BoundComparisons(dict(zip(labels, parts, strict=True))) if labels else parts[0]
+    if not labels:
+        return parts[0]
+    return BoundComparisons(dict(zip(labels, parts, strict=True)))
 
 
 _MANY = 200_000
@@ -85,13 +87,15 @@ def _comparison(problem: Problem, tried: tuple[Bound, ...]) -> BoundComparison:
     setting = setting_of(problem)
     exact, errors, notes = _exact(problem, setting)
     checks = [_check(bound, setting) for bound in track(tried, "bounds")]
-    # A lower bound is compared with the smallest upper bound for all collections.
+    # The smallest upper bound for all collections: one that is absolute knows these labels.
     least: dict[str, float] = {}
     for bound, check in zip(tried, checks, strict=True):
         if bound.kind == "upper" and not bound.absolute and check.published is not None:
             other = least.get(bound.quantity, math.inf)
             least[bound.quantity] = min(other, check.published)
     for i, check in enumerate(checks):
+        # An upper bound is compared with the exact loss; a lower one, which is about some
+        # collection, with that smallest upper bound.
         above = check.value
         below = exact.get(check.quantity)
         if check.kind == "lower":
@@ -120,7 +124,9 @@ def _check(bound: Bound, setting: Setting) -> BoundCheck:
     loss = None
     value = None
     if bound.value is not None and not failures:
-        square = 1.0 if bound.absolute else setting.radius**2 * setting.distance**2
+        square = 1.0
+        if not bound.absolute:
+            square = setting.radius**2 * setting.distance**2
         unit = bound.value(setting)
         # Where labels are noisy ½R²D² is no bound.
         capped = bound.kind == "upper" and REALIZABLE in bound.hypotheses
@@ -129,7 +135,9 @@ def _check(bound: Bound, setting: Setting) -> BoundCheck:
             # RD (Minkowski).
             unit = 0.5 * (math.sqrt(2 * unit) + 2 * setting.contradiction) ** 2
         loss = unit * square
-        value = min(loss, 0.5 * square) if capped else loss
+        value = loss
+        if capped:
+            value = min(loss, 0.5 * square)
     return BoundCheck(
         bound.name,
         bound.kind,
@@ -182,6 +190,7 @@ def _exact(
             continue
         losses[name] = float(found.values[name][0])
         errors[name] = found.errors[name]
+    # ``worst_case`` is for teachers of norm 1.
     if "worst_case" in losses:
-        losses["worst_case"] *= setting.distance**2  # from teachers of norm 1
+        losses["worst_case"] *= setting.distance**2
     return losses, errors, notes

@@ -3,6 +3,7 @@ loss.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ class Construction(TaskCollection):
 
 def _residual_factors(filter_: Filter, k: int) -> Floats:
     """Return 1 − φ_t(1) for t = 1..k, the residual factors of a unit row."""
-    return np.broadcast_to(filter_.remaining(np.array(1.0)), (k,))
+    factors = filter_.remaining(np.array(1.0))
+    return np.broadcast_to(factors, (k,))
 
 
 def _orthonormal_loss(n_tasks: int, filter_: Filter, k: int) -> float:
@@ -53,7 +55,9 @@ def _orthonormal_loss(n_tasks: int, filter_: Filter, k: int) -> float:
     a distance of 1.
     """
     squares = _residual_factors(filter_, k) ** 2
-    return float(np.prod(1 - 1 / n_tasks + squares / n_tasks)) / (2 * n_tasks)
+    # At every step the row is drawn with probability 1/M, and its error changes then alone.
+    left = 1 - 1 / n_tasks + squares / n_tasks
+    return float(np.prod(left)) / (2 * n_tasks)
 
 
 def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: int) -> float:
@@ -66,18 +70,22 @@ def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: i
     """
     alpha = 1 + (n - 1) * cosine
     beta = 1 - cosine
-    p = 1 / n_tasks
-    fillers = (n_tasks - n) * p
-    a = alpha * p
-    b = beta * p
-    f = fillers
+    # Every task is drawn with probability 1/M; the form of the loss is E XᵀX.
+    frequent = 1 - n / n_tasks
+    mean = alpha / n_tasks
+    rest = beta / n_tasks
+    a = mean
+    b = rest
+    f = frequent
     for residual in _residual_factors(filter_, k)[::-1]:
         phi = 1 - residual
+        # V − (φ/M)Σ(vvᵀV + Vvvᵀ) + (φ²/M)Σ(vᵀVv)vvᵀ, with the same c = vᵀVv for all n rows.
         c = (a * alpha + (n - 1) * b * beta) / n
-        a -= p * alpha * phi * (2 * a - phi * c)
-        b -= p * beta * phi * (2 * b - phi * c)
-        f = f * (1 - fillers * (1 - residual**2))
-    return 0.5 * max(a, b if n > 1 else 0.0, f)
+        a -= mean * phi * (2 * a - phi * c)
+        b -= rest * phi * (2 * b - phi * c)
+        f *= 1 - frequent * (1 - residual**2)
+    # A single row has no rest P₂.
+    return 0.5 * max(a, b * (n > 1), f)
 
 
 def two_tasks(theta: float) -> Construction:
@@ -100,14 +108,13 @@ def two_tasks(theta: float) -> Construction:
     theta = validate.number("theta", theta, "give the angle in radians, in (0, π)", positive=True)
     if theta >= np.pi:
         raise ValueError(f"theta must lie in (0, π), got {theta}; angles repeat after π")
+    first = np.array([1.0, 0.0])
+    second = np.array([np.cos(theta), np.sin(theta)])
+    rows = np.array([first, second])
     # The sign of a row does not matter, so cosines may be taken nonnegative.
-    cosine = abs(float(np.cos(theta)))
-    rows = np.array([[1.0, 0.0], [np.cos(theta), np.sin(theta)]])
-
-    def claim(filter_: Filter, k: int) -> float:
-        return _equiangular_loss(2, cosine, 2, filter_, k)
-
-    return Construction("two_tasks", rows, np.array([1.0, 0.0]), "worst_case", claim)
+    cosine = abs(float(second[0]))
+    claim = partial(_equiangular_loss, 2, cosine, 2)
+    return Construction("two_tasks", rows, first, "worst_case", claim)
 
 
 def unseen_task(k: int, sign: int = 1) -> Construction:
@@ -139,11 +146,9 @@ def unseen_task(k: int, sign: int = 1) -> Construction:
     if sign not in (1, -1):
         raise ValueError(f"sign must be 1 or -1, got {sign!r}")
     rows = np.eye(2)[[0] * (k - 1) + [1]]
-
-    def claim(filter_: Filter, steps: int) -> float:
-        return _orthonormal_loss(k, filter_, steps)
-
     teacher = np.array([0.0, sign])
+    # The loss is along the odd task alone, as that of a row among k orthonormal ones.
+    claim = partial(_orthonormal_loss, k)
     return Construction("unseen_task", rows, teacher, "average_loss", claim)
 
 
@@ -175,12 +180,10 @@ def orthonormal_rows(n_tasks: int) -> Construction:
     0.125
     """
     n_tasks = validate.integer("n_tasks", n_tasks, 1, "give the number of rows")
-
-    def claim(filter_: Filter, steps: int) -> float:
-        return _orthonormal_loss(n_tasks, filter_, steps)
-
+    rows = np.eye(n_tasks)
     teacher = np.full(n_tasks, 1 / np.sqrt(n_tasks))
-    return Construction("orthonormal_rows", np.eye(n_tasks), teacher, "average_loss", claim)
+    claim = partial(_orthonormal_loss, n_tasks)
+    return Construction("orthonormal_rows", rows, teacher, "average_loss", claim)
 
 
 def seen_task(k: int) -> Construction:
@@ -217,9 +220,11 @@ def seen_task(k: int) -> Construction:
     rows = np.array([[0.0, 1.0]] * (k - 1) + [np.full(2, np.sqrt(0.5))])
 
     def claim(filter_: Filter, steps: int) -> float:
+        # Of the odd task at a given step, and at no other.
         once = (1 - 1 / k) ** (steps - 1) / k
-        factors = float(np.sum((1 + _residual_factors(filter_, steps)) ** 2))
-        return once * factors * seen_task_loss(steps)
+        # (1 − φ/2)² is (1 + (1 − φ))²/4, summed over that step; ``seen_task_loss`` has φ = 1.
+        squares = (1 + _residual_factors(filter_, steps)) ** 2
+        return once * float(np.sum(squares)) * seen_task_loss(steps)
 
     return Construction("seen_task", rows, np.array([-1.0, 0.0]), "seen_loss", claim)
 
@@ -283,10 +288,9 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     n_tasks = max(n_rare + 1, round(k / weight))
     gram = np.eye(n_rare + 1)
     gram[:n_rare, :n_rare] += cosine * (1 - np.eye(n_rare))
-    rows = np.linalg.cholesky(gram)[[*range(n_rare), *[n_rare] * (n_tasks - n_rare)]]
-    teacher = np.ones(n_rare + 1) / np.sqrt(n_rare + 1)
-
-    def claim(filter_: Filter, steps: int) -> float:
-        return _equiangular_loss(n_rare, cosine, n_tasks, filter_, steps)
-
+    # The rows of a Cholesky factor have these scalar products; the last is the frequent one.
+    different = np.linalg.cholesky(gram)
+    rows = different[np.minimum(np.arange(n_tasks), n_rare)]
+    teacher = np.full(n_rare + 1, 1 / np.sqrt(n_rare + 1))
+    claim = partial(_equiangular_loss, n_rare, cosine, n_tasks)
     return Construction("rare_tasks", rows, teacher, "worst_case", claim)

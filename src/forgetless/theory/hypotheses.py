@@ -55,6 +55,7 @@ class Setting:
         """The probabilities of the tasks, for independent draws; else None."""
         if not self.ordering.stationary:
             return None
+        # A stationary law has one state, whose moves are the draws of a task.
         return self.ordering.moves(self.tasks.n_tasks, 0).probability
 
     @property
@@ -87,13 +88,11 @@ class Setting:
     @property
     def kappa(self) -> float:
         """φ(R²) if it is the same at every step, else NaN."""
-        return float(self.kappas[0]) if same(self.kappas) else math.nan
+        return common(self.kappas)
 
     @cached_property
     def strengths(self) -> Floats:
-        """1/(η_tR²), that is λ_t/R² or 1/(N_tγ_tR²), of shape (k,); NaN where no theorem covers
-        them.
-        """
+        """1/(η_tR²): λ_t/R² or 1/(N_tγ_tR²), of shape (k,); NaN where no theorem covers them."""
         values: Any = math.nan
         if self.radius > 0 and covered(self.filter, self.radius):
             # First in units of R², where no step size is too small for a derivative.
@@ -103,8 +102,7 @@ class Setting:
     def scale_from(self, first: int) -> float:
         """Return c if the strengths from step first + 1 on are c(k+1)/(k−t+2), else NaN."""
         decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
-        scales = (self.strengths * decay)[first:]
-        return float(scales[0]) if len(scales) and same(scales) else math.nan
+        return common((self.strengths * decay)[first:])
 
     @property
     def scale(self) -> float:
@@ -114,10 +112,11 @@ class Setting:
     @cached_property
     def eta(self) -> float:
         """η if κ_t = η(k+1−t)/(k+1) at every step, as of ``schedules.minimax``, else NaN."""
-        etas = self.kappas * (self.k + 1) / np.arange(self.k, 0, -1)
-        if not 0 < etas[0] <= 1 + CLOSE or not same(etas):
-            return math.nan
-        return float(etas[0]) if etas[0] < 1 - CLOSE else 1.0
+        eta = common(self.kappas * (self.k + 1) / np.arange(self.k, 0, -1))
+        # Bounds are singular at η = 1, which rounding must not miss.
+        if abs(eta - 1) <= CLOSE:
+            return 1.0
+        return eta if 0 < eta < 1 else math.nan
 
     @cached_property
     def contradiction(self) -> float:
@@ -126,15 +125,18 @@ class Setting:
         """
         tasks = self.tasks
         R = self.radius or 1.0
+        # What the teacher misses along each singular vector of each task.
         missing = np.linalg.norm(tasks.missing(self.teacher), axis=1)
+        # A step moves the weights by φ of it, and k steps by k times as much at most.
         largest = self.extremes[1][np.unique(tasks.singular_values, return_inverse=True)[1]]
         moves = tasks.by_task((np.abs(largest) * missing) ** 2)
+        # The root of twice the loss of the teacher, over R.
         missed = tasks.by_task((tasks.singular_values / R * missing) ** 2)
         missed = missed + 2 * tasks.floors / R / R
         worst = max(self.k * math.sqrt(moves.max()), math.sqrt(missed.max()))
-        if self.distance > 0:
-            return worst / self.distance
-        return math.inf if worst > 0 else 0.0
+        if worst == 0:
+            return 0.0
+        return worst / self.distance if self.distance > 0 else math.inf
 
 
 def factors_of(
@@ -150,6 +152,11 @@ def factors_of(
 def same(values: Any) -> bool:
     """Return whether values agree up to rounding; False with a NaN among them."""
     return bool(np.ptp(values) <= CLOSE * np.max(np.abs(values)))
+
+
+def common(values: Floats) -> float:
+    """Return the number that all values are up to rounding; NaN if there is none."""
+    return float(values[0]) if len(values) and same(values) else math.nan
 
 
 def covered(filter_: Filter, radius: float) -> bool:
@@ -195,8 +202,10 @@ class Hypothesis:
         """Return None where it holds."""
         if self.holds(setting):
             return None
-        only = f"holds only if {self.text}"
-        return Failure(self.text, self.otherwise(setting) if self.otherwise else only)
+        reason = f"holds only if {self.text}"
+        if self.otherwise is not None:
+            reason = self.otherwise(setting)
+        return Failure(self.text, reason)
 
 
 # ---- tasks and their order ----
@@ -243,6 +252,7 @@ def _fixed(s: Setting) -> bool:
 
 
 def _between(s: Setting) -> bool:
+    # A concave φ with φ(0) = 0 lies above its chord, κξ/R², and an increasing one below κ.
     for factors, kappas in s.steps():
         low = kappas * s.eigenvalues * (1 - CLOSE)
         if np.any(factors < low) or np.any(factors > kappas * (1 + CLOSE)):
@@ -282,7 +292,8 @@ def _cai(s: Setting) -> bool:
     M = s.tasks.n_tasks
     if s.k <= M:
         return False
-    return bool(np.all(np.abs(s.strengths / (2 * M * math.sqrt(math.log(s.k / M))) - 1) <= CLOSE))
+    theirs = 2 * M * math.sqrt(math.log(s.k / M))
+    return bool(np.all(np.abs(s.strengths / theirs - 1) <= CLOSE))
 
 
 CAI = Hypothesis("λ = 2MR²√ln(k/M) and k > M", _cai)
@@ -303,6 +314,7 @@ def _falling(s: Setting) -> bool:
     """Return whether ψ_t = φ_t/φ_t(R²) falls in t within [ξ/R², 1] at the eigenvalues."""
     before = np.full((1, len(s.eigenvalues)), 1 + CLOSE)
     for factors, kappas in s.steps():
+        # The last row of the block before joins those of this one, of which none may rise.
         rows = np.concatenate([before, factors / kappas])
         rises = np.any(np.diff(rows, axis=0) > CLOSE * rows[:-1])
         if rises or np.any(rows < s.eigenvalues * (1 - CLOSE)):

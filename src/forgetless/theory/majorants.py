@@ -70,17 +70,22 @@ class Mesh:
         """
         f = self.r * g
         drop = g[:-1] - g[1:]
-        at = int(f.argmax())
-        best, where = float(f[at]), float(self.r[at])
-        cells = np.flatnonzero(np.maximum(f[:-1], f[1:]) + 0.25 * self.h * drop > best)
-        cells = cells[drop[cells] > 0.0]
+        at = f.argmax()
+        best = float(f[at])
+        where = float(self.r[at])
+        higher = np.maximum(f[:-1], f[1:]) + 0.25 * self.h * drop
+        cells = np.flatnonzero((higher > best) & (drop > 0.0))
         if cells.size:
-            tau = np.clip(0.5 * (g[cells] / drop[cells] - self.start_in_cells[cells]), 0.0, 1.0)
+            # The parabola (a + τh)(g_a − τδ) is highest at τ = (g_a/δ − a/h)/2.
+            drop = drop[cells]
+            tau = 0.5 * (g[cells] / drop - self.start_in_cells[cells])
+            tau = np.clip(tau, 0.0, 1.0)
             rho = self.r[cells] + tau * self.h[cells]
-            tops = rho * (g[cells] - tau * drop[cells])
-            top = int(tops.argmax())
+            tops = rho * (g[cells] - tau * drop)
+            top = tops.argmax()
             if tops[top] > best:
-                best, where = float(tops[top]), float(rho[top])
+                best = float(tops[top])
+                where = float(rho[top])
         return best + abs(best) * INFLATION, where
 
     def step(self, g: Floats, alpha: float, kappa: float, q: float = 0.0, m: float = 0.5) -> Floats:
@@ -92,19 +97,26 @@ class Mesh:
         h²κ·max(s, 0)/2 + q(h²/4)·sup|u − m|·|αu″|, |αu″| ≤ 2|s| + 2κ(max g + |s|ρ).
         """
         if alpha <= 0.0:
-            return g  # f = 0
+            # f = 0 stays so.
+            return g
+        # f′/ρ at the nodes, term by term.
         w = 1.0 - kappa * self.r
         new = w * w * g
         new += (alpha * kappa * kappa) * self.rest
+        # What it may exceed its chord by, in every cell.
         rise = g[1:] - g[:-1]
         bend = (0.5 * kappa) * self.h * np.maximum(rise, 0.0)
         if q > 0.0:
+            # e = u − m
             e = 1.0 - m - (1.0 - self.r * g / alpha) * w
             new += (q * alpha) * (e * e)
             bend += q * self._excess(g, e, alpha, kappa)
         bend *= 1.0 + 2.0**-40
+        # Both nodes of a cell are lifted by its excess: a node by the larger one of its two cells.
+        following = np.concatenate([bend[1:], [0.0]])
         new[:-1] += bend
-        new[1:] += np.maximum(bend - np.concatenate([bend[1:], [0.0]]), 0.0)
+        new[1:] += np.maximum(bend - following, 0.0)
+        # Rounding, relative to the terms that were added up.
         new += INFLATION * g
         new += INFLATION * alpha * (kappa + q)
         return new
@@ -113,8 +125,10 @@ class Mesh:
         """Return how much αe², e = u − m, may exceed its chords."""
         h = self.h
         steep = np.abs(g[1:] - g[:-1])
-        # h²·sup|αu″|
-        curve = 2.0 * h * (steep + kappa * (np.maximum(g[:-1], g[1:]) * h + steep * self.r[1:]))
+        highest = np.maximum(g[:-1], g[1:])
+        # h²·sup|αu″|, with |αu″| ≤ 2|s| + 2κ(max g + |s|ρ) and |s| = steep/h.
+        curve = 2.0 * h * (steep + kappa * (highest * h + steep * self.r[1:]))
+        # sup|e| in a cell: its larger end, and what u may bend away from its chord, h²|u″|/8.
         far = np.abs(e)
         far = np.maximum(far[:-1], far[1:]) + curve / (8.0 * alpha)
         return np.asarray(0.25 * far * curve)
@@ -166,10 +180,13 @@ def _last_iterate(steps: Steps, mesh: Mesh) -> tuple[float, Floats]:
     """
     line = rising(len(steps.kappa))
     first, _, at = _backwards(steps, mesh, line, None)
+    # Without a price of unequal singular values m does not matter.
     if steps.proportional:
         return first, line
     second, path, _ = _backwards(steps, mesh, line, at)
-    return (first, line) if first <= second else (second, path)
+    if first <= second:
+        return first, line
+    return second, path
 
 
 def _backwards(
@@ -178,6 +195,7 @@ def _backwards(
     """Return the bound from f = ρ after the last step, its m, and its maximiser; every intermediate
     sup is a bound, too.
     """
+    # After the last step f = ρ: the form of the loss, E XᵀX/R², is at most B, since ξ ≤ χ(ξ).
     g = np.ones_like(mesh.r)
     m = line.copy()
     least, at = mesh.sup(g)
@@ -187,6 +205,7 @@ def _backwards(
             break
         kappa = float(steps.kappa[t])
         if rho is not None:
+            # The m of this step is the u at ρ that it leads to, of which the last term is a square.
             u = rho * float(np.interp(rho, mesh.r, g)) / alpha
             m[t] = max(1 - (1 - u) * (1 - kappa * rho), least_m(kappa))
         g = mesh.step(g, alpha, kappa, steps.price(t, m[t]), m[t])
@@ -212,7 +231,10 @@ def _seen_tasks(steps: Steps, mesh: Mesh, m: Floats, k: int) -> float:
         if max(alpha, top) > _DIVERGED:
             return math.inf
         h = mesh.step(h, top, kappa, price, m[t])
-        h += (((1 + split) / k) * f + (1 + 1 / split) * float(steps.nu[t]) / k) * (1 + INFLATION)
+        # The task of this step joins those seen: (I − M)Φ(I − M) ≤ (1 + s)Φ + (1 + 1/s)MΦM.
+        unmoved = ((1 + split) / k) * f
+        moved = (1 + 1 / split) * float(steps.nu[t]) / k
+        h += (unmoved + moved) * (1 + INFLATION)
         f = mesh.step(f, alpha, kappa, price, m[t])
     return (mesh.sup(h)[0] + steps.unused / k) * (1 + INFLATION)
 

@@ -27,8 +27,11 @@ from forgetless.schedules import minimax, minimax_budget, resolve
 from forgetless.tasks import TaskCollection
 from forgetless.theory.hypotheses import factors_of
 
-_LOG_ODDS = np.linspace(-14.0, 14.0, 29)  # ln(η/(1 − η)) of the first search
-_SEARCH = {"xatol": 1e-5}  # of the second one, in the same unit
+_LOG_ODDS = np.linspace(-14.0, 14.0, 29)
+"""ln(η/(1 − η)) of the first search."""
+
+_SEARCH = {"xatol": 1e-5}
+"""Accuracy of the second one, in the same unit."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,8 +171,12 @@ def _best_eta(value: Callable[[float], float]) -> float:
     values = [at(each) for each in _LOG_ODDS]
     i = int(np.argmin(values))
     cell = _LOG_ODDS[max(i - 1, 0) : i + 2]
-    best = minimize_scalar(at, bounds=(cell[0], cell[-1]), method="bounded", options=_SEARCH)
-    return float(expit(best.x if best.fun <= values[i] else _LOG_ODDS[i]))
+    found = minimize_scalar(at, bounds=(cell[0], cell[-1]), method="bounded", options=_SEARCH)
+    # The value need not have one minimum: what the grid has found may be better.
+    best = found.x
+    if found.fun > values[i]:
+        best = _LOG_ODDS[i]
+    return float(expit(best))
 
 
 class RightSide(NamedTuple):
@@ -188,7 +195,10 @@ def right_side(tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Fl
     own = tasks.targets
     weights = np.repeat(p, tasks.ranks)
     linear, squared = _mean_surrogates(filter_, k, tasks.singular_values, tasks.radius)
-    if eta == 1:  # at weights that fit all tasks the last two terms vanish
+    # Along a singular vector 2g_t(w) is ψ_t(ξ) and ‖∇g_t(w)‖² is ψ_t(ξ)² times the squared error:
+    # the right side is ½‖w‖²/(ηn) + ½Σ costs·error², a ridge problem.
+    if eta == 1:
+        # At weights that fit all tasks the terms with g_t vanish.
         solution = tasks.teacher().reshape(tasks.n_features, tasks.n_targets)
         costs = np.zeros(len(rows))
     else:
@@ -199,10 +209,12 @@ def right_side(tasks: TaskCollection, filter_: Filter, k: int, eta: float, p: Fl
     floor = float(p @ tasks.floors)
     distance = float(np.linalg.norm(solution))
     unit = 0.5 * distance**2 / (eta * n) + 0.5 * float(costs @ missing)
+    # The loss of a task is its floor and ½ξR² times the squared errors along its singular vectors.
+    own_losses = weights * tasks.singular_values**2
     return RightSide(
         (floor + tasks.radius**2 * unit) * (1 + 1e-12),
         solution.reshape((tasks.n_features, *tasks.target_shape)),
-        floor + 0.5 * float((weights * tasks.singular_values**2) @ missing),
+        floor + 0.5 * float(own_losses @ missing),
         distance,
     )
 
@@ -213,6 +225,7 @@ def _mean_surrogates(filter_: Filter, k: int, s: Floats, radius: float) -> tuple
     """
     values, place = np.unique(s, return_inverse=True)
     xi = (values / (radius or 1.0)) ** 2
+    # The last surrogate, g_k, is the loss itself.
     linear = xi.copy()
     squared = xi**2
     for factors, kappas in factors_of(filter_, k, values**2, radius):

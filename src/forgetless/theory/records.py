@@ -20,6 +20,7 @@ from typing import Any
 
 from forgetless import _validate as validate
 from forgetless._table import Noted, Printed, Table, frame
+from forgetless._text import closest
 from forgetless.metrics import quantity
 from forgetless.theory.hypotheses import Failure, Hypothesis, Setting
 
@@ -70,7 +71,8 @@ class Bound:
 
     def failures(self, setting: Setting) -> tuple[Failure, ...]:
         """Return the hypotheses that fail in a setting; none where the bound applies."""
-        return tuple(filter(None, (each.failure(setting) for each in self.hypotheses)))
+        found = [each.failure(setting) for each in self.hypotheses]
+        return tuple(filter(None, found))
 
     @property
     def least_k(self) -> int:
@@ -99,6 +101,7 @@ class Bound:
             raise ValueError(f"{self.name}: only the rate {self.rate} is known, not a value")
         if not 0 < numbers.get("kappa", 1) < 2:
             raise ValueError(f"kappa must lie in (0, 2), got {numbers['kappa']}; it is φ(R²)")
+        # Formulas ask for k, κ, c or η alone: these numbers are all of a setting that they need.
         setting: Any = SimpleNamespace(k=k, **numbers)
         try:
             return float(self.value(setting))
@@ -115,10 +118,10 @@ class Catalogue(Printed, tuple[Bound, ...]):
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return super().__getitem__(key)
-        for bound in self:
-            if bound.name == key:
-                return bound
-        raise KeyError(f"no bound is called {key!r}; there are {[bound.name for bound in self]}")
+        names = [bound.name for bound in self]
+        if key not in names:
+            raise KeyError(f"no bound is called {key!r}; {closest(key, names)}there are {names}")
+        return self[names.index(key)]
 
     def table(self) -> Table:
         """Return all bounds; every bound has its citation, its place and its hypotheses besides."""
@@ -238,11 +241,10 @@ class BoundComparison(Printed):
         applies.
         """
         wanted = (True, kind, quantity)
-        checks = [
-            each for each in self.bounds if (each.applies, each.kind, each.quantity) == wanted
-        ]
-        best = min if kind == "upper" else max
-        return best(checks, key=lambda check: check.value or 0.0, default=None)
+        found = [each for each in self.bounds if (each.applies, each.kind, each.quantity) == wanted]
+        # The value of a bound that applies is a number.
+        found.sort(key=lambda check: check.value or 0.0, reverse=kind == "lower")
+        return found[0] if found else None
 
     def table(self) -> Table:
         """Return the bounds that apply; exact losses are its title, the other bounds its facts."""
@@ -258,6 +260,7 @@ class BoundComparison(Printed):
         facts = []
         if any(check.capped for check in checks):
             facts.append("* the trivial bound ½R²D², which is smaller")
+        # One sentence, where each of fifty bounds would say that no model fits.
         if self._noisy:
             facts.append(_NOISY)
         else:
@@ -300,8 +303,16 @@ def _number(value: float | None) -> str:
 
 
 _SHOWN = (
-    *("name", "kind", "quantity", "value", "published", "ratio", "citation", "status"),
-    *("applies", "reason"),
+    "name",
+    "kind",
+    "quantity",
+    "value",
+    "published",
+    "ratio",
+    "citation",
+    "status",
+    "applies",
+    "reason",
 )
 """The columns of a data frame."""
 

@@ -90,8 +90,9 @@ class OneFilterBound:
         The norms add up (Minkowski).
         """
         k = len(self.constants)
-        before = float(self.constants[-2]) / (k - 1) if k > 1 else 0.5
-        left_out = min(0.5, before)
+        if k == 1:
+            return 0.5
+        left_out = min(0.5, float(self.constants[-2]) / (k - 1))
         moved = self.kappa / (2 * (2 - self.kappa) * k)
         root = math.sqrt(left_out) + math.sqrt(moved)
         return min(0.5, root * root * (1 + 2.0**-46))
@@ -116,6 +117,7 @@ def one_filter(kappa: float, k: int) -> OneFilterBound:
     kappa *= 1 + _ROUNDED
     least = _SMALLEST * kappa / k
     ends = np.geomspace(least, kappa, math.ceil(_PIECES * math.log(kappa / least)))
+    # The eigenvalues of B at the ends of all pieces.
     e = np.concatenate([[0.0], ends])
     y = (1 - e) ** 2
     left, right = _chords(e, kappa)
@@ -124,11 +126,15 @@ def one_filter(kappa: float, k: int) -> OneFilterBound:
     past = np.zeros_like(y)  # Σ_{0<i<j} b_i y^{j−1−i}
     cubes = np.zeros_like(y)  # Σ_{n≤j−2} (n+1)(n+2) y^n
     for j in range(1, k + 1):
-        budget = j * power / (2 - kappa)
-        sums = np.stack([j * power * y, budget + past, cubes / (2 - kappa)])
+        # The three sums of F_j, equation (1), at the ends of the pieces.
+        start = j * power * y
+        middle = j * power / (2 - kappa) + past
+        sums = np.stack([start, middle, cubes / (2 - kappa)])
+        # On a piece F_j is below the largest Bernstein coefficient of its chords.
         coefficients = np.einsum("fcp,fp->cp", left, sums[:, :-1])
         coefficients += np.einsum("fcp,fp->cp", right, sums[:, 1:])
         b = float(coefficients.max()) * (1 + (5 * j + 100) * 2.0**-52)
+        # E L(w_j) ≤ a_jD²/(2κ), and j·a_j ≤ b.
         constants[j - 1] = b / (2 * kappa) * (1 + 4 * _ROUNDED)
         cubes += j * (j + 1) * power
         past = past * y + b
@@ -157,11 +163,13 @@ def _chords(e: Floats, kappa: float) -> Floats:
     On every piece two lines, 1 at one end and 0 at the other, are multiplied by the three functions
     e, e(κ − e) and e³(κ − e), and written in degree 5.
     """
-    line = np.stack([e[:-1], e[1:]])  # the function e, by its values at both ends
+    # The function e, by its values at both ends; κ − e; 1; and the two lines.
+    line = np.stack([e[:-1], e[1:]])
     rest = kappa - line
     one = np.ones_like(line)
+    falling = np.stack([one[0], 0 * one[0]])
     functions = ([line, one, one, one], [line, rest, one, one], [line, line, line, rest])
-    ends = ([one[0], 0 * one[0]], [0 * one[0], one[0]])
+    ends = (falling, one - falling)
     return np.array([[_product([end, *each]) for each in functions] for end in ends])
 
 
@@ -173,11 +181,12 @@ def _product(lines: list[Any]) -> Floats:
     """
     product = np.ones((1, len(lines[0][0])))
     for left, right in lines:
-        product = np.pad(product * left, ((0, 1), (0, 0))) + np.pad(
-            product * right, ((1, 0), (0, 0))
-        )
+        # (1 − τ)·left raises no power of τ, and τ·right raises all of them by one.
+        unraised = np.pad(product * left, ((0, 1), (0, 0)))
+        product = unraised + np.pad(product * right, ((1, 0), (0, 0)))
     n = len(lines)
-    return np.asarray(product / np.array([[math.comb(n, i)] for i in range(n + 1)]))
+    binomials = np.array([math.comb(n, i) for i in range(n + 1)])
+    return np.asarray(product / binomials[:, None])
 
 
 # ---- exchangeable orders ----
@@ -223,9 +232,10 @@ def next_task(kappa: Floats) -> float:
 
 def _largest(kappa: Floats) -> tuple[float, float]:
     """Return the largest c_k that a search over x_k and c_k proves, and its x_k."""
-    centre = -0.4  # of ln x_k
+    # The first grid: of ln x_k about its usual place, and of c_k, which is at most k + 1.
+    centre = -0.4
     width = 2.6
-    ends = (0.5, len(kappa) + 1.001)  # of c_k
+    ends = (0.5, len(kappa) + 1.001)
     best = (0.0, 1.0)
     for _ in range(_ROUNDS):
         # The middle of the grid is the best x_k so far, at which the first c_k is proved already.
@@ -234,14 +244,18 @@ def _largest(kappa: Floats) -> tuple[float, float]:
         proved = _feasible(kappa, x[:, None], c[None, :])
         if not proved.any():
             break
-        top = int(np.flatnonzero(proved.any(axis=0))[-1])
+        # The largest c_k that some x_k proves, and the middle one of these.
+        top = np.flatnonzero(proved.any(axis=0))[-1]
         rows = np.flatnonzero(proved[:, top])
-        at = int(rows[len(rows) // 2])
-        best = max(best, (float(c[top]), float(x[at])))
-        ends = (float(c[top]), float(c[min(top + 2, len(c) - 1)]))
-        if ends[1] <= ends[0] * (1 + _ENOUGH):
+        middle = float(x[rows[len(rows) // 2]])
+        low = float(c[top])
+        best = max(best, (low, middle))
+        # The next grid: from this c_k to beyond the first that failed, around this x_k.
+        high = float(c[min(top + 2, len(c) - 1)])
+        if high <= low * (1 + _ENOUGH):
             break
-        centre = float(np.log(x[at]))
+        ends = (low, high)
+        centre = float(np.log(middle))
         width *= (len(rows) + 2) / (_GRID[0] - 1)
     return best
 
@@ -250,18 +264,21 @@ def _feasible(kappa: Any, x: Any, c: Any) -> Any:
     """Return where x_k and c_k = x_k(v_{k−1} + 1 − x_k) lead to v_{−1} ≤ 1; ``kappa`` is of shape
     (k,) or (k, …).
     """
-    v = c * (1 + _INFLATION) / x - 1 + x
     up = 1 + _INFLATION
     down = 1 - _INFLATION
-    v = np.maximum(v * up, 1.0)
-    tail = x + np.zeros_like(v)  # Σ_{r>t} x_r
+    # v_{k−1} from c_k = x_k(v_{k−1} + 1 − x_k)
+    v = np.maximum((c * up / x - 1 + x) * up, 1.0)
+    # Σ_{r>t} x_r
+    tail = x + np.zeros_like(v)
     needed = np.ones_like(v)
     with np.errstate(over="ignore", invalid="ignore"):
         for share in kappa[::-1]:
+            # c_t ≥ 0 of equation (2), solved for v_{t−1}, with x_t = κ_{t+1}v_t
             step = share * v
-            needed = ((v * tail + step * step) * up - step * down) / ((step + tail) * down)
+            least = (v * tail + step * step) * up - step * down
+            needed = least / ((step + tail) * down)
             tail = tail + step * up
-            # v_{t−1} may be anything between what is needed and v_t
+            # v_{t−1} may be anything between what is needed and v_t.
             v = np.minimum(np.maximum(needed, 1.0), v)
     return needed <= 1.0
 
@@ -276,6 +293,7 @@ def seen_tasks(kappa: Floats) -> float:
     k = len(kappa)
     without = _without_each(kappa)
     ratio = kappa * (1 + ROUNDED) / (2 - kappa)
+    # Any c above the largest ratio gives a bound: the smallest of 200 is taken.
     c = ratio.max() * (1 + np.geomspace(1e-3, 1e3, 200))
     split = ratio / (c[:, None] - ratio)
     values = (1 + split) @ without / k + c / (2 * k)
@@ -310,6 +328,7 @@ def _without_each(kappa: Floats) -> Floats:
 
 def _average_without_replacement(kappa: Floats, n_tasks: int) -> float:
     """Return a bound of the average loss over all M tasks, k ≤ M of which were seen once."""
+    # A task that was not seen may be the next one, so that its loss has the same law.
     seen_part = len(kappa) / n_tasks
-    following = next_task(kappa) if seen_part < 1 else 0.0
-    return float((1 - seen_part) * following + seen_part * seen_tasks(kappa)) * (1 + _INFLATION)
+    following = (1 - seen_part) * next_task(kappa)
+    return float(following + seen_part * seen_tasks(kappa)) * (1 + _INFLATION)

@@ -70,6 +70,7 @@ class Surrogate:
 
     def gradient(self, w: Any) -> Array:
         """Return ∇f(w) = A (w − X⁺y), of the shape of w."""
+        # A = V diag(φ(s²)/η) Vᵀ, and w has one column or several.
         return self.task.singular_vectors.T @ (self._error(w).T * self.curvature).T
 
     def step(self, w: Any) -> Array:
@@ -111,7 +112,8 @@ def surrogate(
     eta = validate.number(
         "step_size", step_size, "any positive step size gives the same step", positive=True
     )
-    R = task.radius if radius is None else validate.number("radius", radius, "use tasks.radius")
+    given = task.radius if radius is None else radius
+    R = validate.number("radius", given, "use tasks.radius")
     if task.radius > R * (1 + 1e-12):
         raise ValueError(
             f"radius must be at least that of the task, {task.radius:.6g}, got {R:.6g}; use"
@@ -334,13 +336,16 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
     (8.251953125, True)
     """
     K = validate.integer("k", k, 1, "ask for at least one step") + 1
+    # A one of the same kind: a Fraction stays one.
     one = step_size / step_size
     v = [2 * one / (K - t + 1) + one / K for t in range(K)]
     v.append(v[-1])
+    # The decay goes on for one step that is not made, t = K.
     eta = linear_decay(k, step_size)
     eta.append(step_size / K)
     c = []
-    tail = 0 * one  # Σ_{s≥t} η_s v_s
+    # Σ_{s≥t} η_s v_s, from the last term on.
+    tail = 0 * one
     for t in range(K, 0, -1):
         step = eta[t - 1]
         tail += step * v[t]

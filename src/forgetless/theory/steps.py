@@ -141,8 +141,10 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
         return np.asarray(ridge_share(coefficients))
     budgets = budgets_of(filter_, k)
     if budgets is None:
+        # One fixed filter: ψ is the same at every step.
         return steps_of(filter_, k).kappa
     n_steps, sizes = budgets
+    # d ln φ/d ln ξ falls in N and in γ ≤ 1/R², as for ``_budget``; single steps have the same ψ.
     _check_order("number of gradient steps never rises", n_steps, -1)
     if np.any(n_steps > 1):
         _check_order("step size never rises", sizes, -1)
@@ -185,29 +187,33 @@ def ridge_price(beta: Any, eta: Any, m: Any) -> Any:
 
 
 def _ridge(coefficients: Floats) -> Steps:
-    if np.all(coefficients == coefficients[0]):
-        base = f"Ridge({coefficients[0]:.6g} R²)/κ" if coefficients[0] else "Projection()"
+    first = coefficients[0]
+    if np.all(coefficients == first):
+        base = f"Ridge({first:.6g} R²)/κ" if first else "Projection()"
         return _proportional(ridge_share(coefficients), f"its own, {base}")
-    unused = _after_last(coefficients * _STEEPEST < 1.0)
+    # Steps up to the last one whose φ′(0) = 1/λ is so large that it has no bound.
+    without = np.flatnonzero(coefficients * _STEEPEST < 1.0)
+    unused = int(np.max(without + 1, initial=0))
     lam = coefficients[unused:]
     mu = float(lam.max(initial=0.0))
     # λ = μ exactly makes β = 0; elsewhere the bounds include the cancellation in μ − λ.
-    beta = np.where(lam == mu, 0.0, (mu * (1 + ROUNDED) - lam * (1 - ROUNDED)) / (1 + mu))
+    above = mu * (1 + ROUNDED) - lam * (1 - ROUNDED)
+    beta = np.where(lam == mu, 0.0, above / (1 + mu))
     eta = (1 + ROUNDED) / lam
     kappa = ridge_share(lam)
 
     def price(t: int, m: float) -> float:
         return float(ridge_price(beta[t], eta[t], m)) * (1 + ROUNDED)
 
-    # φ²/χ = (1 − λw)(1 + (μ − λ)w)/(1 + μ), a concave parabola in w = 1/(ξ + λ), between ξ = 1 and
-    # ξ = 0
+    # φ²/χ = (1 − λw)(1 + (μ − λ)w)/(1 + μ), a concave parabola in w = 1/(ξ + λ), between w = κ at
+    # ξ = 1 and w = η at ξ = 0.
     with np.errstate(divide="ignore", invalid="ignore"):
         top = (mu - 2 * lam) / (2 * lam * (mu - lam))
     w = np.clip(np.where(lam < mu, top, kappa), kappa, eta)
-    nu = np.maximum(kappa**2, (1 - lam * w) * (1 + (mu - lam) * w) / (1 + mu)) * (1 + ROUNDED)
-    return Steps(
-        kappa, nu, price, False, f"that of the largest coefficient, Ridge({mu:.6g} R²)/κ", unused
-    )
+    highest = (1 - lam * w) * (1 + (mu - lam) * w) / (1 + mu)
+    nu = np.maximum(kappa**2, highest) * (1 + ROUNDED)
+    base = f"that of the largest coefficient, Ridge({mu:.6g} R²)/κ"
+    return Steps(kappa, nu, price, False, base, unused)
 
 
 # --- budgets of gradient steps ---
@@ -235,17 +241,20 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
         kappa = -np.expm1(n * np.log1p(-gamma))
     least_n = int(n.min())
     least = float(gamma.min())
+    # A single gradient step is φ(ξ) = γξ, so that φ/κ is the same for all step sizes.
     if np.all((n == n[0]) & ((gamma == least) | (n == 1))):
-        name = LINEAR if least_n == 1 else f"its own, GradientDescent({least_n}, {least:.6g}/R²)/κ"
-        return _proportional(kappa, name)
+        own = f"its own, GradientDescent({least_n}, {least:.6g}/R²)/κ"
+        return _proportional(kappa, LINEAR if least_n == 1 else own)
     smallest = GradientDescent(least_n, least)
     base = EIGENVALUES
     slope = 1.0
     name = LINEAR
     if least_n > 1:
-        base = np.asarray(smallest.factors(EIGENVALUES) / smallest.factors(1.0))
-        slope = least_n * least / float(smallest.factors(1.0))
+        share = float(smallest.factors(1.0))
+        base = np.asarray(smallest.factors(EIGENVALUES) / share)
+        slope = least_n * least / share
         name = f"that of the fewest and smallest steps, {smallest!r}/κ"
+    # ψ_t(0) = φ_t′(0)/χ′(0), with φ′(0) = Nγ.
     nu, price_of = _cells(GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base)
     same = (n == least_n) & ((gamma == least) | (n == 1))
 
@@ -266,6 +275,7 @@ def _own(filter_: Filter, k: int) -> Steps:
             "the bound needs explicit L2, gradient steps or one fixed filter, got steps of"
             f" {name} that vary"
         )
+    # A constant filter has one row of factors; the last is that of ξ = 1.
     factors = filter_.table(EIGENVALUES)[0]
     kappa = factors[-1]
     if kappa > 1 + TRUSTED:
@@ -292,6 +302,7 @@ def _cells(filter_: GradientDescent, steepest: Floats, base: Floats) -> tuple[Fl
 
     def price(t: int, m: float) -> float:
         kappa = phi[t, -1]
+        # θ²/(θ(2m − φ) + κ(κ − φ)), each θ with the largest φ of its cell; 0 where θ is.
         theta = np.maximum(psi[t] - kappa * (1 - ROUNDED), 0.0)
         rest = 2 * m * theta + kappa * (kappa - phi[t]) * (1 - ROUNDED) - theta * phi[t]
         quotients = theta**2 / np.where(theta > 0.0, rest, 1.0)
@@ -307,8 +318,3 @@ def _free(t: int, m: float) -> float:  # noqa: ARG001 - the signature of prices
 def _proportional(kappa: Floats, base: str, assumes: str = "") -> Steps:
     """Return steps that are proportional to their base."""
     return Steps(kappa, kappa**2 * (1 + ROUNDED), _free, True, base, assumes=assumes)
-
-
-def _after_last(stop: NDArray[np.bool_]) -> int:
-    """Return the number of steps up to the last one that has no bound."""
-    return int(np.flatnonzero(stop)[-1]) + 1 if stop.any() else 0

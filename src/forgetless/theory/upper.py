@@ -7,19 +7,21 @@ not published.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 from forgetless import _validate as validate
-from forgetless._running import one_blas_thread
+from forgetless._running import P, one_blas_thread
 from forgetless._text import wrapped
 from forgetless.filters import Filter
 from forgetless.metrics import quantity as quantity_of
 from forgetless.orderings import OrderingLike, WithoutReplacement, WithReplacement, as_ordering
 from forgetless.schedules import ScheduleLike, resolve
+from forgetless.schedules.named import as_schedule
 from forgetless.theory import recursions
 from forgetless.theory.majorants import half_supremum
 from forgetless.theory.records import QUANTITIES
-from forgetless.theory.recursions import one_filter
 from forgetless.theory.steps import LINEAR, Steps, in_units, steps_of
 
 ORDERINGS = {
@@ -27,6 +29,9 @@ ORDERINGS = {
     "without-replacement": "in random order without replacement",
     "exchangeable": "in any exchangeable order, with or without replacement",
 }
+"""What a bound says about the order of tasks, by the name of the order."""
+
+_NAMES = {WithReplacement: "with-replacement", WithoutReplacement: "without-replacement"}
 
 
 @dataclass(frozen=True)
@@ -71,9 +76,25 @@ class UpperBound:
 def _upwards(value: float) -> str:
     """Return six digits, rounded up."""
     text = f"{value:.6g}"
-    return text if float(text) >= value else f"{value * 1.00001:.6g}"
+    if float(text) < value:
+        text = f"{value * 1.00001:.6g}"
+    return text
 
 
+def _schedule_first(verb: Callable[P, UpperBound]) -> Callable[P, UpperBound]:
+    """Return a verb that says what to do where tasks come first, as in all other verbs."""
+
+    @wraps(verb)
+    def checked(*arguments: P.args, **options: P.kwargs) -> UpperBound:
+        # Before Python counts the arguments, of which such a call has one too many or too few.
+        if arguments:
+            as_schedule(arguments[0])
+        return verb(*arguments, **options)
+
+    return checked
+
+
+@_schedule_first
 @one_blas_thread()
 def upper_bound(
     schedule: ScheduleLike,
@@ -167,12 +188,13 @@ def upper_bound(
         unit, theorem = independent_draws(filter_, k, goal)
     else:
         unit = recursions.bound(filter_, k, goal, n_tasks)
-        name = "R" if goal == "next_loss" else "S"
-        theorem = f"Theorem {name} of docs/proofs.md, with rigorous rounding error bounds"
-    if not unit < 0.5:  # also for NaN
+        letter = "R" if goal == "next_loss" else "S"
+        theorem = f"Theorem {letter} of docs/proofs.md, with rigorous rounding error bounds"
+    # Also for NaN.
+    if not unit < 0.5:
         unit = 0.5
         theorem = "the trivial bound ½R²D²; the theorem gives none that is smaller"
-    tasks = "any number of tasks" if n_tasks is None else f"{n_tasks:,} tasks"
+    number = "any number of" if n_tasks is None else f"{n_tasks:,}"
     return UpperBound(
         value=unit * (radius * radius) * (distance * distance),
         constant=k * unit,
@@ -182,7 +204,7 @@ def upper_bound(
         distance=distance,
         why=(
             f"Derived, unpublished: {theorem}. It holds for every collection that one model fits,"
-            f" of {tasks} of norm at most R and any rank, {ORDERINGS[order]}."
+            f" of {number} tasks of norm at most R and any rank, {ORDERINGS[order]}."
         ),
         ordering=order,
     )
@@ -190,16 +212,14 @@ def upper_bound(
 
 def _named(ordering: OrderingLike | None, quantity: str) -> str:
     """Return the name of an ordering of ``ORDERINGS``."""
-    if ordering is None:
-        return "exchangeable" if quantity == "next_loss" else "with-replacement"
-    kind = {WithReplacement: "with-replacement", WithoutReplacement: "without-replacement"}.get(
-        type(as_ordering(ordering))
-    )
-    if kind is None:
+    if ordering is None and quantity == "next_loss":
+        return "exchangeable"
+    kind = type(as_ordering(ordering))
+    if kind not in _NAMES:
         raise ValueError(
             f'ordering must be "with-replacement" or "without-replacement", got {ordering!r}'
         )
-    return kind
+    return _NAMES[kind]
 
 
 def independent_draws(filter_: Filter, k: int, quantity: str) -> tuple[float, str]:
@@ -214,15 +234,19 @@ def independent_draws(filter_: Filter, k: int, quantity: str) -> tuple[float, st
     if steps.kappa.max(initial=0.0) <= 1:
         found.append(_any_steps(steps, k, quantity))
     unit, theorem = min(found)
-    return unit, theorem + (f"; it trusts {steps.assumes}" if steps.assumes else "")
+    if steps.assumes:
+        theorem += f"; it trusts {steps.assumes}"
+    return unit, theorem
 
 
 def _same_steps(steps: Steps, k: int, quantity: str) -> tuple[float, str]:
     """Return the bound of Theorem F, and its name."""
-    bound = one_filter(float(steps.kappa[0]), k)
+    kappa = float(steps.kappa[0])
+    bound = recursions.one_filter(kappa, k)
+    # Tasks are drawn independently: the next one has the loss of all.
     unit = bound.seen_loss if quantity == "seen_loss" else bound.average_loss
     return unit, (
-        f"Theorem F of docs/unregularized.md, one filter with φ(R²) = {steps.kappa[0]:.6g} at every"
+        f"Theorem F of docs/unregularized.md, one filter with φ(R²) = {kappa:.6g} at every"
         " step, with rigorous rounding error bounds"
     )
 
@@ -230,16 +254,20 @@ def _same_steps(steps: Steps, k: int, quantity: str) -> tuple[float, str]:
 def _any_steps(steps: Steps, k: int, quantity: str) -> tuple[float, str]:
     """Return the bound of a majorant, and its theorem."""
     bound = half_supremum(steps, k, quantity)
+    # Theorem 4 has a price of unequal singular values, 2 and 3 have none, and 3 is for χ(ξ) = ξ.
     number = "4"
     if steps.proportional:
-        number = "3" if steps.base == LINEAR else "2"
+        number = "2"
+    if steps.proportional and steps.base == LINEAR:
+        number = "3"
     if quantity == "seen_loss":
         number = "5"
     text = (
         f"Theorem {number} of docs/proofs.md, base {steps.base}, {len(bound.mesh.r)} nodes,"
         " with rigorous rounding error bounds"
     )
-    if steps.unused:
-        first = "first step" if steps.unused == 1 else f"first {steps.unused} steps"
-        text += f"; of the {first} it uses only that the error does not grow"
+    if steps.unused == 1:
+        text += "; of the first step it uses only that the error does not grow"
+    elif steps.unused:
+        text += f"; of the first {steps.unused} steps it uses only that the error does not grow"
     return bound.per_unit, text
