@@ -181,6 +181,17 @@ def test_forged_arrays_with_a_valid_checksum_do_no_harm(stored, tmp_path, tries,
     campaign(f"seed {SEED}: {tries} forged model files: {dict(counts)}, 0 crashes")
 
 
+@pytest.mark.parametrize("name", ["ridge", "class rank"])
+def test_numbers_that_are_not_finite_are_refused(stored, tmp_path, name):
+    path = tmp_path / "m"
+    path.write_bytes(stored[name])
+    kind, header, arrays, _ = read(path)
+    for place, array in arrays.items():
+        write(path, kind, header, {**arrays, place: np.full_like(array, np.nan)})
+        with pytest.raises(FileError, match=r"m is damaged .* is not finite"):
+            fl.load(path)
+
+
 def places(value, place=()):
     """Yield where every part of a header stands."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
