@@ -1,5 +1,7 @@
 """The callback of Lightning against plain loops: the same weights, bit for bit."""
 
+import inspect
+import pickle
 from functools import partial
 
 import pytest
@@ -108,3 +110,8 @@ def test_evaluations_use_averaged_weights(tmp_path):
     assert not torch.equal(weights(module.net), average)
     fit.test(module, loader(1), verbose=False)
     assert torch.equal(module.evaluated[-1], average)
+
+
+def test_the_callback_is_one_class_that_explains_itself():
+    assert pickle.loads(pickle.dumps(LightningCallback)) is LightningCallback
+    assert inspect.getdoc(LightningCallback).startswith("Close a task at the end of every ``fit``")

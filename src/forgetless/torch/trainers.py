@@ -30,23 +30,23 @@ class _Lightning:
         self._loaded: Mapping[str, Any] | None = None
         self._evaluation = ExitStack()
 
-    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_start(self, *_: Any) -> None:
         """Resume, now that the weights of the checkpoint are there."""
         if self._loaded is not None:
             self.continual.load_state_dict(self._loaded)
             self._loaded = None
 
-    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_end(self, trainer: Any, *_: Any) -> None:
         """Close the task."""
         self.continual.next_task(trainer.train_dataloader)
 
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_start(self, trainer: Any, *_: Any) -> None:
         """Show averaged weights; the checkpoint of an evaluation is not one to resume from."""
         if trainer.state.fn != "fit":
             self._loaded = None
         self._evaluation.enter_context(self.continual.evaluation())
 
-    def on_validation_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+    def on_validation_end(self, *_: Any) -> None:
         """Go back to the weights of training."""
         self._evaluation.close()
 
@@ -75,7 +75,7 @@ class _Transformers:
     def __init__(self, continual: Continual) -> None:
         self.continual = continual
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, *_: Any, **kwargs: Any) -> None:
         """Resume a task that was stopped."""
         if state.global_step == 0:
             return
@@ -88,11 +88,11 @@ class _Transformers:
         # Tensors and numbers only: a file from elsewhere runs no code.
         self.continual.load_state_dict(torch.load(file, weights_only=True))
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(self, *_: Any, **kwargs: Any) -> None:
         """Close the task."""
         self.continual.next_task(kwargs.get("train_dataloader"))
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_save(self, args: Any, state: Any, *_: Any, **kwargs: Any) -> None:
         """Write the state into the folder of the checkpoint."""
         file = _file(args, state)
         # Of several processes one writes.
