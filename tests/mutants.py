@@ -24,7 +24,7 @@ SECONDS = 300
 SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "==": "!=", "!=": "==", "and": "or", "or": "and"}
 SWAPPED |= {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "True": "False", "False": "True"}
 
-FOLDERS = {"torch": ["deep"], "tables": ["tables", "cli"]}
+FOLDERS = {"torch": ["deep"], "tables": ["tables", "cli"], "metrics": ["lab"], "kernels": ["lab"]}
 """Where the tests of a part are, if not in a folder or in files of its name."""
 
 

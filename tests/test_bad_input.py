@@ -75,6 +75,8 @@ CASES = [
     (lambda: fl.simulate(WALKING, 1.0, 3, metrics="task_drift"), ValueError, "moves the labels"),
     (lambda: fl.compare_bounds(WALKING, 1.0, 3), ValueError, r"no bound; leave both out: fl.TaskCollection\(tasks\)"),
     (lambda: fl.oracle_bound(NOISY, 3), ValueError, r"no bound; leave both out: fl.TaskCollection\(tasks\)"),
+    (lambda: fl.optimal_schedule(TASKS, 5, objective="seen_loss"), ValueError, "objective must be.*got 'seen_loss'"),
+    (lambda: fl.optimal_schedule(TASKS[1:], 5, ordering=fl.WithReplacement([0.5, 0.5])), ValueError, "one per task"),
     (lambda: fl.expect(TASKS, "minmax", 3), ValueError, r"no schedule 'minmax'; did you mean 'minimax'\?"),
     (lambda: fl.expect(TASKS, 1.0, 3, ordering="cyclc"), ValueError, r"did you mean 'cyclic'\? got 'cyclc'"),
     (lambda: fl.expect(TASKS, 1.0, 3, metrics="averge_loss"), ValueError, r"did you mean 'average_loss'\? got 'averge"),

@@ -5,6 +5,7 @@ import pytest
 
 import forgetless as fl
 from support import literal
+from support.agreement import expected_on
 from support.collections import FAMILIES, random_pairs
 
 s = fl.schedules
@@ -35,16 +36,10 @@ def test_held_out_loss_against_all_orders(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=3, d=4, rows=(1, 2)))
     held_out = fl.TaskCollection(random_pairs(rng, M=2, d=4, rows=(3, 6), realizable=False))
     start = rng.standard_normal(4)
-    seen = held_out.shifted(start)
-    option = fl.advise(tasks.shifted(start), 4, objective=seen).options[0]
-    filter_ = s.resolve(option.schedule, 4, tasks.radius)
-    expected = 0.0
-    for order, probability in literal.all_orderings(3, 4):
-        w = start
-        for t, m in enumerate(order):
-            w = fl.step(w, tasks[m], filter_[t])
-        expected += probability * np.mean([literal.loss(w, *task) for task in held_out])
-    assert option.loss == pytest.approx(expected, rel=1e-9)
+    option = fl.advise(tasks.shifted(start), 4, objective=held_out.shifted(start)).options[0]
+    filter_, orders = s.resolve(option.schedule, 4, tasks.radius), literal.all_orderings(3, 4)
+    truth = expected_on(lambda order: (order, list(held_out)), list(tasks), filter_, orders, start)
+    assert option.loss == pytest.approx(truth, rel=1e-9)
 
 
 def test_both_minima_of_a_constant_are_tried():
@@ -62,26 +57,11 @@ def test_nothing_is_compared_that_the_oracle_bound_refuses(k, family, rng):
     names = {"minimax", "minimax budget"} if family == "non-realizable" else {"minimax"}
     assert {name for name in options if name.startswith("minimax")} == names
     for name in names:
+        scheme, make = ("budget", s.minimax_budget) if "budget" in name else ("ridge", s.minimax)
         eta = options[name].schedule.arguments["eta"]
-        scheme = "budget" if "budget" in name else "ridge"
-        bound = fl.oracle_bound(tasks, k, eta=eta, scheme=scheme)
-        assert options[name].loss <= bound.value
-        grid = [options[name].schedule.__class__(*each) for each in made(scheme)]
-        losses = fl.expect(tasks, grid, k).average_loss[:, 0]
+        assert options[name].loss <= fl.oracle_bound(tasks, k, eta=eta, scheme=scheme).value
+        losses = fl.expect(tasks, [make(eta=each) for each in np.linspace(0.01, 0.99, 99)], k).average_loss[:, 0]
         assert family == "plain" or options[name].loss <= 1.002 * losses.min()
-
-
-def made(scheme):
-    """The names and arguments of the minimax schedules of many η."""
-    maker = s.minimax_budget if scheme == "budget" else s.minimax
-    return [(each.name, each.arguments) for each in (maker(eta=eta) for eta in np.linspace(0.01, 0.99, 99))]
-
-
-def test_tasks_without_information():
-    advice = fl.advise(fl.TaskCollection([(np.zeros((2, 3)), np.zeros(2))] * 2), 5)
-    assert advice.best == fl.Projection()
-    assert advice.options[0].loss == 0
-    assert repr(advice)
 
 
 ORDERINGS = [
@@ -119,8 +99,8 @@ def test_the_table_and_the_sentence(rng):
     assert losses == sorted(losses)
     first = advice.options[0]
     assert (first.shape, first.code) == ("mine", "also['mine']")
-    first_and_last = [f"{each / tasks.radius**2:.3g}" for each in best[[0, -1]]]
-    assert advice.table().columns["λ/R²"][0] == " … ".join(first_and_last)
+    first_and_last = best[[0, -1]] / tasks.radius**2
+    assert advice.table().columns["λ/R²"][0] == " … ".join(f"{each:.3g}" for each in first_and_last)
     ratio = shape_losses(advice)["constant"] / first.loss
     assert f"{ratio:.3g} times as much with the best constant λ" in advice.why
     assert advice.why in " ".join(repr(advice).split())
@@ -130,11 +110,12 @@ def test_the_table_and_the_sentence(rng):
 
 
 def test_of_equally_good_schedules_the_simplest_leads():
-    """One task is solved by the first step: every loss is rounding, and there are no ratios."""
-    advice = fl.advise(fl.TaskCollection([(np.eye(2), [1.0, 2.0])]), 8)
-    assert advice.best == fl.Projection()
-    assert set(advice.table().columns["× best"]) == {None}
-    assert "times" not in advice.why
+    """One task is solved by the first step, others have nothing to learn: losses are rounding, and have no ratios."""
+    for pairs in ([(np.eye(2), [1.0, 2.0])], [(np.zeros((2, 3)), np.zeros(2))] * 2):
+        advice = fl.advise(fl.TaskCollection(pairs), 8)
+        assert advice.best == fl.Projection()
+        assert set(advice.table().columns["× best"]) == {None}
+        assert "times" not in advice.why
 
 
 @pytest.mark.parametrize(("x", "y"), [(1e8, 1.0), (1e-8, 1.0), (1.0, 1e-7), (1.0, 1e7), (1e6, 1e-6)])

@@ -21,9 +21,8 @@ def test_gradients_equal_differences(objective, options, ordering, rng):
     coefficients = rng.uniform(0.2, 3.0, 5)
 
     def loss(values):
-        if objective == "worst_case":
-            return fl.worst_case(tasks, fl.Ridge(values), 5, ordering=ordering).worst_case[0]
-        return fl.expect(tasks, fl.Ridge(values), 5, ordering=ordering).average_loss[0]
+        verb = fl.worst_case if objective == "worst_case" else fl.expect
+        return verb(tasks, fl.Ridge(values), 5, ordering=ordering).values[objective][0]
 
     found = fl.loss_gradient(tasks, fl.Ridge(coefficients), 5, ordering=ordering, objective=objective)
     assert found.loss == pytest.approx(loss(coefficients), rel=1e-11)
