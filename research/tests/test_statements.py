@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from support.exchangeable import mean_forms, worst
+from support.exchangeable import matrices, mean_forms, worst
 
 
 def test_the_last_iterate_needs_regularization():
@@ -74,3 +74,15 @@ def test_the_theorem_on_weighted_sums_by_enumeration():
         left, right = sides(rows, v, eta, -1)
         false += left > right * (1 + 1e-9)
     assert false > 0
+
+
+def test_a_uniform_average_of_projections_attains_the_bound(rng):
+    """Mean of w_0..w_k without regularization: the same bound as the minimax schedule, without k and R."""
+    largest = 0.0
+    for k, M, d in ((1, 2, 2), (2, 3, 3), (3, 4, 3)):
+        following, _ = mean_forms(matrices(rng, 60, M, d, 1), fl.Projection(), k, average=True)
+        largest = max(largest, 2 * (k + 1) * float(worst(following).max()))
+        rows = np.array([np.outer(e, e) for e in np.eye(k + 1)])[None]
+        exact = 2 * (k + 1) * float(worst(mean_forms(rows, fl.Projection(), k, average=True)[0])[0])
+        assert exact == pytest.approx(1, abs=1e-12)
+    assert largest <= 1 + 1e-12

@@ -32,17 +32,6 @@ def test_orthonormal_rows_attain_the_bound(kind, k):
     assert exact <= next_bound(KINDS[kind], k).value
 
 
-def test_no_collection_of_4000_exceeds_the_bound(rng):
-    """2(k+1)·loss on the next task of the worst teacher is at most 1, for random collections without replacement."""
-    largest = 0.0
-    for k, M, d, r in ((1, 2, 2, 1), (1, 4, 3, 2), (2, 3, 3, 1), (2, 4, 2, 2), (3, 4, 4, 1), (3, 5, 3, 1)):
-        H = matrices(rng, 667, M, d, r)
-        for schedule in KINDS.values():
-            following, _ = mean_forms(H, schedule(k, 1.0), k)
-            largest = max(largest, 2 * (k + 1) * float(worst(following).max()))
-    assert 0.5 < largest <= 1 + 1e-12
-
-
 @pytest.mark.parametrize(
     ("kappa", "values"),
     [
@@ -102,8 +91,8 @@ def test_every_inequality_holds_in_rationals(k, scale):
 def test_bounds_hold_on_random_collections(rng):
     """Next task, tasks seen and all M tasks, for schedules of every kind, against enumeration of all orders."""
     schedules = [*KINDS.values(), s.increasing(0.25), s.increasing(), s.minimax(0.6), fl.Projection(), fl.Ridge(0.5)]
-    for k, M, d in ((1, 2, 2), (2, 3, 3), (3, 4, 2), (3, 3, 3)):
-        H = matrices(rng, 40, M, d, 1)
+    for k, M, d, r in ((1, 2, 2, 1), (1, 4, 3, 2), (2, 3, 3, 1), (3, 4, 2, 1), (3, 4, 4, 2), (3, 3, 3, 1)):
+        H = matrices(rng, 200, M, d, r)
         for schedule in schedules:
             filter_ = s.resolve(schedule, k, 1.0)
             following, seen = mean_forms(H, filter_, k)
@@ -126,18 +115,6 @@ def test_seen_tasks_and_all_tasks_without_replacement():
     far = fl.upper_bound(s.increasing(), 256, n_tasks=10**9, **options)
     assert far.constant == pytest.approx(1.1441, abs=2e-4)
     assert fl.upper_bound(s.minimax(), 1, quantity="seen_loss", **options).value == 0.5
-
-
-def test_a_uniform_average_of_projections_attains_the_bound(rng):
-    """Mean of w_0..w_k without regularization: the same bound as the minimax schedule, without k and R."""
-    largest = 0.0
-    for k, M, d in ((1, 2, 2), (2, 3, 3), (3, 4, 3)):
-        following, _ = mean_forms(matrices(rng, 60, M, d, 1), fl.Projection(), k, average=True)
-        largest = max(largest, 2 * (k + 1) * float(worst(following).max()))
-        rows = np.array([np.outer(e, e) for e in np.eye(k + 1)])[None]
-        exact = 2 * (k + 1) * float(worst(mean_forms(rows, fl.Projection(), k, average=True)[0])[0])
-        assert exact == pytest.approx(1, abs=1e-12)
-    assert largest <= 1 + 1e-12
 
 
 def test_closed_forms():

