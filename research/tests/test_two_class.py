@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, PassiveAggressiveClassifier
 from sklearn.svm import SVC, LinearSVC
 
 import forgetless as fl
+from research.tests.labels import collection
 from research.two_class import (
     LOSSES,
     compare_bounds,
@@ -21,7 +22,6 @@ from research.two_class import (
 )
 from research.two_class.losses import lipschitz
 from research.two_class.solvers import contradiction, nearest_separator
-from support.two_class import collection
 
 NAMES = list(LOSSES)
 SHAPES = [(4, 120), (25, 25), (150, 8)]

@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import forgetless as fl
+from research.tests.labels import collection
 from research.two_class import (
     LOSSES,
     compare_bounds,
@@ -20,7 +21,6 @@ from research.two_class import (
 )
 from research.two_class.bounds import Setting
 from research.two_class.laboratory import SignedRows
-from support.two_class import collection
 
 NAMES = list(LOSSES)
 

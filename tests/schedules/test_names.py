@@ -83,6 +83,7 @@ def test_mistakes_name_what_is_allowed(text, said):
         (lambda: s.increasing(1.0, 2.0), TypeError, "too many positional arguments"),
         (lambda: s.increasing("1"), TypeError, "scale must be a real number"),
         (lambda: s.constant(1.0), TypeError, "filter must be a filter, got 1.0"),
+        (lambda: s.steady(fl.ensembles.Gaussian(5, 2), 0.3, distance=0.0), ValueError, "distance must be positive"),
         (lambda: s.steady([1.0], noise=1.0), TypeError, "tasks must be a TaskCollection or an ensemble"),
     ],
 )

@@ -14,6 +14,14 @@ def rows_with_any_labels(n, rng):
     return fl.TaskCollection([(e[None], [a]) for e, a in zip(np.eye(n), y, strict=True)]), 0.5 * np.mean(y**2)
 
 
+def right_side(tasks, k, w, eta):
+    """The bound of comparator weights w, written out."""
+    losses = [0.5 * np.sum((X @ w - y) ** 2) for X, y in tasks]
+    gradients = [np.sum((X.T @ (X @ w - y)) ** 2) for X, y in tasks]
+    cost = tasks.radius**2 * (w @ w) / (2 * eta * (k + 1))
+    return np.mean(losses) + cost + eta / (2 * tasks.radius**2 * (1 - eta)) * np.mean(gradients)
+
+
 @pytest.mark.parametrize("eta", [0.1, 0.5, 0.9, 0.99])
 def test_orthonormal_rows_attain_it_for_every_eta(eta, rng):
     """Each row once, labels whatever: the bound of one step is the exact loss, which no algorithm can lower."""
@@ -53,18 +61,11 @@ def test_the_best_eta_and_comparator(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=6, d=3, rows=(1, 1), realizable=False))
     k, R = 9, tasks.radius
     best = fl.oracle_bound(tasks, k)
-
-    def right(w, eta):
-        losses = [0.5 * np.sum((X @ w - y) ** 2) for X, y in tasks]
-        gradients = [np.sum((X.T @ (X @ w - y)) ** 2) for X, y in tasks]
-        cost = R**2 * (w @ w) / (2 * eta * (k + 1))
-        return np.mean(losses) + cost + eta / (2 * R**2 * (1 - eta)) * np.mean(gradients)
-
-    assert right(best.weights, best.eta) == pytest.approx(best.value, rel=1e-9)
+    assert right_side(tasks, k, best.weights, best.eta) == pytest.approx(best.value, rel=1e-9)
     for eta in np.linspace(0.01, 0.99, 50):
         assert fl.oracle_bound(tasks, k, eta=eta).value >= best.value * (1 - 1e-9)
         w = best.weights + 0.1 * rng.standard_normal(3)
-        assert right(w, eta) >= best.value * (1 - 1e-9)
+        assert right_side(tasks, k, w, eta) >= best.value * (1 - 1e-9)
     L, D = np.mean([0.5 * np.sum((X @ best.weights - y) ** 2) for X, y in tasks]), best.distance
     assert best.value <= (np.sqrt(L) + R * D / np.sqrt(2 * (k + 1))) ** 2 * (1 + 1e-9)  # the form with roots
     assert "any exchangeable order, whatever the labels" in " ".join(repr(best).split())
@@ -87,13 +88,10 @@ def test_noise_sets_the_best_eta(rng):
     noise = G / (R**2 * D)
     filter_ = s.minimax_budget(noise=noise)(k, 1.0)
     eta = float(filter_.step_size[0] * (k + 1) / k)
-    losses = np.mean([0.5 * np.sum((X @ w - y) ** 2) for X, y in tasks])
-
-    def right(eta):
-        return losses + R**2 * D**2 / (2 * eta * (k + 1)) + eta / (2 * R**2 * (1 - eta)) * G**2
-
-    assert right(eta) <= min(right(x) for x in np.linspace(0.001, 0.999, 999)) * (1 + 1e-9)
-    assert right(eta) == pytest.approx(losses + R**2 * D**2 / (2 * (k + 1)) + D * G / np.sqrt(k + 1), rel=1e-9)
+    found = right_side(tasks, k, w, eta)
+    assert found <= min(right_side(tasks, k, w, x) for x in np.linspace(0.001, 0.999, 999)) * (1 + 1e-9)
+    losses = fl.metrics.average_loss(tasks, w)
+    assert found == pytest.approx(losses + R**2 * D**2 / (2 * (k + 1)) + D * G / np.sqrt(k + 1), rel=1e-9)
 
 
 def test_it_is_compared_where_labels_are_noisy(rng):
