@@ -63,7 +63,7 @@ def test_powers_equal_steps(realizable, filter_, rng):
     np.testing.assert_allclose(found.average_loss, steps.average_loss, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("verb", "strength"), [(fl.expect, 1e12), (fl.simulate, 1e10)])
+@pytest.mark.parametrize(("verb", "strength"), [(fl.expect, 1e12), (fl.simulate, 1e8)])
 @pytest.mark.parametrize("ordering", ["with-replacement", "without-replacement"])
 def test_small_drift_and_forgetting_keep_their_digits(verb, strength, ordering, rng):
     """Under strong regularization both are tiny against the losses, and powers of the strength."""
