@@ -6,7 +6,6 @@ change that computes the same.
 """
 
 import argparse
-import ast
 import io
 import os
 import random
@@ -34,15 +33,10 @@ def mutants(path):
     lines = text.splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         new = f"({token.string} + 1)" if token.type == tokenize.NUMBER else SWAPPED.get(token.string)
-        if new is None:
-            continue
         row, line = token.start[0] - 1, lines[token.start[0] - 1]
-        changed = line[: token.start[1]] + new + line[token.end[1] :]
-        try:  # * and / also mark parameters
-            ast.parse("".join([*lines[:row], changed, *lines[row + 1 :]]))
-        except SyntaxError:
-            continue
-        yield row, line, changed
+        is_mark = token.string in ("*", "/") and not line[token.end[1] :].startswith(" ")  # of parameters
+        if new and not is_mark:
+            yield row, line, line[: token.start[1]] + new + line[token.end[1] :]
 
 
 def survives(module, row, changed, folder):

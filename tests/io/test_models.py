@@ -179,11 +179,10 @@ def forgeries(header, arrays):
 
 
 OFTEN = ("class rank", "schedule")
+NAMES = [pytest.param(name, marks=[pytest.mark.long] * (name not in OFTEN)) for name in MODELS]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name not in OFTEN)) for name in MODELS]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_forged_files_with_a_valid_checksum_do_no_harm(stored, tmp_path, name, campaign):
     path = tmp_path / "m"
     path.write_bytes(stored[name])
