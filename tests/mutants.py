@@ -29,14 +29,12 @@ FOLDERS = {"torch": ["deep"], "tables": ["tables", "cli"], "metrics": ["lab"], "
 
 def mutants(path):
     """Yield (number of the line, the line, the line with one token changed) for one module."""
-    text = path.read_text()
-    lines = text.splitlines(keepends=True)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         new = f"({token.string} + 1)" if token.type == tokenize.NUMBER else SWAPPED.get(token.string)
-        row, line = token.start[0] - 1, lines[token.start[0] - 1]
-        is_mark = token.string in ("*", "/") and not line[token.end[1] :].startswith(" ")  # of parameters
+        after = token.line[token.end[1] :]
+        is_mark = token.string in ("*", "/") and not after.startswith(" ")  # of parameters
         if new and not is_mark:
-            yield row, line, line[: token.start[1]] + new + line[token.end[1] :]
+            yield token.start[0] - 1, token.line, token.line[: token.start[1]] + new + after
 
 
 def survives(module, row, changed, folder):
