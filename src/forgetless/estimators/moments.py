@@ -208,6 +208,10 @@ class LowRank:
     def truncated(self, rank: int, u: Floats) -> tuple["LowRank", bool]:
         """Return the ``rank`` leading directions in the units u with the same diagonal, and
         whether any was lost.
+
+        The best approximation of UGU of this rank has its leading eigenvectors. What they leave of
+        the diagonal is the rest, so that every column keeps its variance. A rest below ``EXACT`` of
+        the trace is rounding: the rows had no more directions.
         """
         B = self.vectors * u
         # Equal singular values have no first direction: which one is kept would depend on the
@@ -262,6 +266,8 @@ def _walked(e: Floats, g: float, strength: float) -> Array:
     """Return the eigenvalues e′ = (e + λ)/(1 + g(e + λ)) − λ/(1 + gλ) after a walk of variance
     g.
     """
+    # e′ + λ′ = 1/(1/(e + λ) + g) = (e + λ)/(1 + g(e + λ)), and the same for e = 0 is λ′. Over one
+    # denominator the difference has (e + λ)(1 + gλ) − λ(1 + g(e + λ)) = e on top.
     with_data = 1.0 + g * (e + strength)
     without = 1.0 + g * strength
     return e / (with_data * without)

@@ -41,7 +41,15 @@ class Question:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a layer: its inputs (samples, …, features) and results (samples, …, outputs)."""
+    """One call of a layer.
+
+    Attributes
+    ----------
+    name : str
+        Of the layer.
+    inputs, results : tensors of shape (samples, …, features) and (samples, …, outputs)
+        Of rows without axes in between; a sequence has one for its places.
+    """
 
     name: str
     inputs: Any
@@ -263,7 +271,11 @@ def by_vmap(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
 
 
 def by_loop(model: Any, x: Tensors, question: Question, total: Tensors) -> None:
-    """Add the answer for any model, one sample at a time."""
+    """Add the answer for any model, one sample at a time.
+
+    The last resort, as slow as training with batches of one: dictionaries of inputs, and models
+    whose control flow depends on data.
+    """
     params = trained(model)
     weights = list(params.values())
     for i in range(n_rows(x)):
