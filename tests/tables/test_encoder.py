@@ -107,26 +107,35 @@ def test_waves_of_the_day_and_of_the_year_grow():
     assert found["t year sin"][1] == 0.0  # of rows before the wave was learned
 
 
-@pytest.mark.parametrize("ids", [[3, 1, 2], [30_000, 10_000, 20_000]])
+@pytest.mark.parametrize("ids", [[3, 1, 2, 5, 4], [30_000, 10_000, 20_000, 50_000, 40_000]])
 def test_integers_that_come_once_in_every_task_identify_units(ids):
-    first = {"firm": ids, "x": [1.0, 2.0, 3.0]}
-    encoder = learned(first, {"firm": ids[::-1], "x": [2.0, 2.5, 3.0]})
+    first = {"firm": ids, "x": [1.0, 2.0, 3.0, 4.0, 5.0]}
+    second = {"firm": ids[::-1], "x": [2.0, 2.5, 3.0, 3.5, 4.0]}
+    encoder = learned(first, second)
     assert encoder.get_feature_names_out().tolist() == ["firm", "x", *(f"firm={each}" for each in ids[::-1])]
     assert len({*encoder.transform(first)[:, 0]}) == 1  # no number any more
     (note,) = encoder.notes_
     assert "firm: integers that occur once a task" in note
     assert "--number firm" in note
-    kept = learned(first, {"firm": ids[::-1], "x": [2.0, 2.5, 3.0]}, number=["firm"])
+    kept = learned(first, second, number=["firm"])
     assert kept.get_feature_names_out().tolist() == ["firm", "x"]
 
 
 @pytest.mark.parametrize(
     "second",
-    [[4, 5, 6], [1, 1, 2], [1.5, 2.0, 3.0], [1, 2, 9, 8], [None, None, 1], ["1", "2", "3"]],
-    ids=["others", "repeated", "decimals", "half", "one", "text"],
+    [
+        [6, 7, 8, 9, 10],
+        [1, 1, 2, 3, 4, 5],
+        [1.5, 2.0, 3.0, 4.0, 5.0],
+        [1, 2, 3, 9, 8],
+        [1, 2, 3, 4],
+        [None, None, 1],
+        ["1", "2", "3", "4", "5"],
+    ],
+    ids=["others", "repeated", "decimals", "half", "few", "one", "text"],
 )
 def test_other_numbers_stay_numbers(second):
-    encoder = learned({"n": [1, 2, 3, 4]}, {"n": second})
+    encoder = learned({"n": [1, 2, 3, 4, 5]}, {"n": second})
     assert [name for name in encoder.get_feature_names_out() if "=" in name] == []
     assert not encoder.notes_
 

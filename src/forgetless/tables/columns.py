@@ -28,6 +28,9 @@ LARGEST = 1e140
 IDENTIFIERS = 10_000
 """Most values of a task among which identifiers are looked for."""
 
+UNITS = 5
+"""Fewest of them: two or three rows of a task often hold 0 and 1, or ranks, once each."""
+
 RECURRING = 0.9
 """Fraction of the values of a task that must have been in the task before, for identifiers: found
 9 of 10 identifiers of 55 real tables, and no other column."""
@@ -172,7 +175,7 @@ class Number(Column):
             return ""
         now = unique_integers(values.numbers[~values.missing])
         again = len({*now} & {*self.identifiers})
-        if len(now) < 2 or again < RECURRING * len(now):
+        if not now or again < RECURRING * len(now):
             return ""
         return (
             f"{self.name}: integers that occur once a task and come again, such as {len(now)} here;"
@@ -182,7 +185,7 @@ class Number(Column):
 
 def unique_integers(numbers: Floats) -> list[float]:
     """Return the integers of a task in which each occurs once; nothing for other numbers."""
-    if not 1 < len(numbers) <= IDENTIFIERS:
+    if not UNITS <= len(numbers) <= IDENTIFIERS:
         return []
     distinct = np.unique(numbers)
     is_unique = len(distinct) == len(numbers) and not (distinct % 1).any()
