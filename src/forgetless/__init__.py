@@ -1,5 +1,28 @@
 """Continual linear regression with increasing regularization: learn tasks one after another and
 forget less.
+
+A task is a pair (X, y). One step learns it and keeps the rest of what is known,
+
+    w ← w − φ(XᵀX)(w − X⁺y),
+
+with a filter φ that says how much of a task is learned: ridge regression towards the last weights,
+a few gradient steps, or no regularization. A schedule gives the filter of each of k steps, and an
+ordering the task.
+
+- ``expect``, ``simulate`` and ``worst_case`` compute what is forgotten on given tasks; ``advise``
+  and ``optimal_schedule`` choose λ by it.
+- ``upper_bound`` and ``compare_bounds`` say what is proved; ``theory`` has the bounds as data.
+- ``StreamingRidge`` and the other estimators learn tables task by task, with the interface of
+  scikit-learn; ``tables`` reads and encodes them.
+- ``forgetless.torch`` has mechanisms for networks; it is imported by name, since it needs PyTorch.
+
+Examples
+--------
+>>> import forgetless as fl
+>>> tasks = fl.theory.constructions.rare_tasks(64)
+>>> curves = fl.worst_case(tasks, {"none": "none", "increasing": "increasing"}, k=64)
+>>> curves.worst_case.shape
+(2, 1)
 """
 
 import sys
@@ -94,7 +117,7 @@ def __getattr__(name: str) -> Any:
     # All other public names are modules.
     if name in __all__:
         return import_module(f"forgetless.{name}")
-    # With both, Python adds the name that was probably meant.
+    # With both, Python adds the name that was probably meant to the traceback.
     module = sys.modules[__name__]
     raise AttributeError(f"forgetless has no attribute {name!r}", name=name, obj=module)
 

@@ -87,7 +87,7 @@ class Table:
         return list(zip(*self.columns.values(), strict=True))
 
     def where(self, **values: Any) -> "Table":
-        """Return the rows whose columns have these values."""
+        """Return the rows whose columns have these values, with the same title and facts."""
         columns = self.columns
         for name, value in values.items():
             keep = [each == value for each in columns[name]]
@@ -95,7 +95,7 @@ class Table:
         return replace(self, columns=columns)
 
     def printed(self) -> list[_PrintedColumn]:
-        """Return the printed columns, the same for text and HTML."""
+        """Return the columns as they are printed, the same for text and HTML."""
         return [
             _printed(name, cells, self.formats.get(name, self.number))
             for name, cells in self.columns.items()
@@ -106,6 +106,7 @@ class Table:
         # A name of fewer lines stands right above its cells.
         height = max(name.count("\n") for name in self.columns)
         columns = [_aligned(column, height - column.name.count("\n")) for column in self.printed()]
+        # Line by line across the columns, without blanks at the end.
         return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
     def values(self) -> dict[str, list[Any]]:
@@ -161,6 +162,7 @@ class Printed(ABC):
 def _printed(name: str, cells: list[Any], number: str) -> _PrintedColumn:
     """Return a column as it is printed; ``number`` is the format of its floats."""
     pairs = [cell if isinstance(cell, Noted) else Noted(cell, "") for cell in cells]
+    # A note says something about a number: where there is none, it is left out.
     texts = [_cell(pair.value, number) for pair in pairs]
     notes = [pair.note if _is_present(pair.value) else "" for pair in pairs]
     # Notes hang to the right of the numbers, so that a mark behind one of them does not shift its
@@ -195,6 +197,8 @@ def _aligned(column: _PrintedColumn, blank: int) -> list[str]:
 def frame(columns: Mapping[str, Any]) -> Any:
     """Return a pandas data frame of equally long columns: lists, or arrays of any shape, read row
     by row.
+
+    pandas is an extra; without it an ImportError says how to install it.
     """
     with needs("to_frame", "pandas", "plot"):
         import pandas
@@ -280,6 +284,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # What a template calls by name: ``{{ table | table }}``.
     environment.filters |= {
         "formula": markup(formula),
         "table": markup(html_table),

@@ -52,6 +52,11 @@ def integer(name: str, value: Any, minimum: int, hint: str, below: float = _LARG
     return int(value)
 
 
+def steps(k: Any) -> int:
+    """Return k, a number of steps, as an int of at least 1."""
+    return integer("k", k, 1, "ask for at least one step")
+
+
 def number(name: str, value: Any, hint: str, *, positive: bool = False) -> float:
     """Return ``value`` as a finite float that is nonnegative, or positive if asked.
 

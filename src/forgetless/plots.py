@@ -90,6 +90,7 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
             ax.plot(option.scale, option.loss, zorder=3, **dots(i))
         if option.shape == "no regularization":
             ax.axhline(option.loss, color="0.5", linewidth=0.8, zorder=1, label=option.shape)
+    # Scales of all shapes are in units of R², so that one axis serves all of them.
     name = advice.objective.replace("_", " ")
     ax.set(xscale="log", yscale="log", xlabel="scale / R²", ylabel=name)
     # Far above the best nothing is decided; the curves may end a thousand times higher.
@@ -109,6 +110,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     Of runs the line is the mean, and the band behind it holds the middle 80 % of them. Both axes
     are logarithmic where the values allow it.
     """
+    # One row for every schedule, however many axes the curves have.
     steps = curves.steps
     values = curves.means(metric).reshape(-1, len(steps))
     # What is positive and nothing but rounding would stretch a logarithmic axis.

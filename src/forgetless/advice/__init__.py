@@ -109,9 +109,11 @@ class Advice(Printed):
         """
         strengths = np.ravel(resolve(schedule, self.k, self.radius).strength())
         ends = (strengths[[0, -1]] / (self.radius**2 or 1.0)).tolist()
+        # One number where they are the same.
         return " … ".join(dict.fromkeys(f"{each:.3g}" for each in ends))
 
     def _ratio(self, loss: float) -> float | None:
+        """Return a loss over the least one; None where that is rounding, or it is infinite."""
         least = self.options[0].loss
         if least <= _NOTHING * self.options[-1].loss or not math.isfinite(loss):
             return None
@@ -171,7 +173,7 @@ def advise(
     >>> round(128 * losses["end ramp"], 4), round(128 * losses["no regularization"], 4)
     (0.0657, 0.1051)
     """
-    k = validate.integer("k", k, 1, "ask for at least one step")
+    k = validate.steps(k)
     check_tasks(tasks)
     order = checked_ordering(ordering, tasks, k)
     goal = goal_of(objective, OBJECTIVES)

@@ -202,14 +202,15 @@ def search(candidates: Sequence[Shape], losses: Losses) -> list[Option]:
     """
     curves = [Option(shape) for shape in candidates]
     # A coarse grid over all decades.
-    _evaluate([(curve, curve.family.scales) for curve in curves], losses)
+    _evaluate(curves, lambda curve: curve.family.scales, losses)
     # Three further decades where the last scale is the best one.
     for _ in range(2):
         ends = [curve for curve in _promising(curves) if curve.scale == curve.scales[-1]]
-        _evaluate([(curve, grid(2 * curve.scale, 2e3 * curve.scale, 2)) for curve in ends], losses)
+        _evaluate(ends, lambda curve: grid(2 * curve.scale, 2e3 * curve.scale, 2), losses)
     # Finer grids around the minima.
     for _ in range(_ROUNDS):
-        _evaluate([(curve, _between(curve)) for curve in _promising(curves)], losses)
+        _evaluate(_promising(curves), _between, losses)
+    # Of ramps of all lengths, and of budgets of all sizes, the best one stays.
     best: dict[str, Option] = {}
     for curve in curves:
         rival = best.setdefault(curve.shape, curve)
@@ -218,12 +219,17 @@ def search(candidates: Sequence[Shape], losses: Losses) -> list[Option]:
     return list(best.values())
 
 
-def _evaluate(wanted: list[tuple[Option, Floats]], losses: Losses) -> None:
+def _evaluate(
+    curves: list[Option],
+    scales_of: Callable[[Option], Floats],
+    losses: Losses,
+) -> None:
     """Add the losses of new scales to their curves, all from one batch."""
     points = []
-    for curve, scales in wanted:
+    for curve in curves:
         # Grids of later rounds overlap with those before.
-        points += [(curve, scale) for scale in scales.tolist() if scale not in curve.points]
+        scales = scales_of(curve).tolist()
+        points += [(curve, scale) for scale in scales if scale not in curve.points]
     if not points:
         return
     values = losses([curve.family.make(scale) for curve, scale in points])

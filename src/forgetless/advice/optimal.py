@@ -143,7 +143,7 @@ def optimal_schedule(
     >>> np.round(s.coefficients[-4:], 1).tolist(), round(s.gap, 2)
     ([0.0, 0.5, 1.3, 2.2], 0.28)
     """
-    k = validate.integer("k", k, 1, "ask for at least one step")
+    k = validate.steps(k)
     check_tasks(tasks)
     goal = goal_of(objective, ("average_loss", "worst_case"))
     order = checked_ordering(ordering, tasks, k)

@@ -196,7 +196,7 @@ class Problem:
         record: Any,
     ) -> None:
         self.law = law
-        self.k = validate.integer("k", k, 1, "ask for at least one step")
+        self.k = validate.steps(k)
         schedules, self.labels = several(schedule, self.k)
         self.filters = [resolve(each, self.k, law.radius) for each in schedules]
         self.metrics = check_metrics(metrics, METRICS)

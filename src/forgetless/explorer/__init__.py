@@ -113,6 +113,7 @@ def explore(
             f"tasks must fit into a page of {_MOST_BYTES / 1e6:g} MB, these take"
             f" {len(text) / 1e6:.1f}; explore some of the tasks, or use fl.expect"
         )
+    # A browser opens the file after this function has returned: nobody may remove it.
     if out is None:
         out = Path(tempfile.mkdtemp(prefix="forgetless-")) / "explorer.html"
     path = Path(out)
@@ -180,6 +181,8 @@ def constants() -> dict[str, float]:
     """
     from forgetless.theory.bounds import catalogue
 
+    # What is guaranteed by the paper for both losses, and here for ridge steps and single gradient
+    # steps.
     names = {
         "paper": "increasing",
         "seen": "increasing, seen tasks",
@@ -196,6 +199,7 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
     Errors say what the page cannot draw, and which function of the library can compute it. Rows go
     into the page as they are where they are few: then the code that it writes holds them too.
     """
+    # The page has tasks of its own, and its address says with which of them it starts.
     if tasks is None:
         if schedule is not None:
             raise TypeError(
@@ -224,6 +228,7 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
         schedule = "increasing"
     chosen = as_schedule(schedule, tasks.n_tasks)
     drawn = plain_schedule(chosen, k, tasks.radius)
+    # Where the rows are many, the page has fewer with the same losses, and no code that makes them.
     n_numbers = sum(task.X.shape[0] for task in tasks) * tasks.n_features
     literal = tasks.n_features <= FEATURES and n_numbers <= _LITERAL
     if source is None and not literal:
@@ -237,7 +242,7 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
 
 def _steps(k: Any) -> int:
     """Return a number of steps that the page can draw; ValueError for more."""
-    steps = validate.integer("k", k, 1, "ask for at least one step")
+    steps = validate.steps(k)
     if steps > _MOST_STEPS:
         raise ValueError(
             f"k must be at most {_MOST_STEPS} for the page, got {steps}; use fl.expect for more"
@@ -279,6 +284,7 @@ def plain_schedule(schedule: ScheduleLike, k: int, radius: float) -> dict[str, A
     The page draws one number a step: λ of explicit L2, or of a budget either its number of gradient
     steps or their size, where the other one is the same at all steps.
     """
+    # By its name the scale of the increasing schedule can be changed in the page.
     if isinstance(schedule, Named) and schedule.name == "increasing":
         return {"scheme": "ridge", "schedule": {"preset": schedule.name, **schedule.arguments}}
     filter_ = resolve(schedule, k, radius)

@@ -199,6 +199,7 @@ def slopes(measured: Table, last: int = 4) -> Table:
                     "k·upper bound at the end": proved[name],
                 }
             )
+    # Where the curves of two schedules cross is a fact of its own.
     facts = tuple(
         f"{family}: smallest loss with {_winners(measured.where(family=family))}"
         for family in FAMILIES
@@ -248,6 +249,7 @@ def reduction(k: int = 12) -> Table:
     order = np.random.default_rng(5).integers(3, size=k).tolist()
     # η_t = 1.5(k−t+2)/((k+1)R²) on surrogates of smoothness φ_t(R²)/η_t
     etas = linear_decay(k, 1.5 / tasks.radius**2)
+    # 1/η_t = R²(k+1)/(1.5(k−t+2)): the increasing schedule of scale c = 1/1.5.
     schemes = {
         "explicit L2": schedules.increasing(1 / 1.5),
         "step budget": schedules.increasing_budget(5, scale=1 / 1.5),

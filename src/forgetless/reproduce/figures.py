@@ -71,6 +71,7 @@ def plot_rates(table: Table, family: str, ax: Any = None) -> Any:
     ax.plot(k, 1 / k, color="0.6", linewidth=0.7, zorder=1, label="1/k")
     if family == "unseen task":
         ax.plot(k, 1 / (8 * k), color="black", linewidth=0.8, label="lower bound 1/(8k)")
+    # Tasks that are solved exactly have losses that fall without end.
     bottom = max(1e-8, ax.get_ylim()[0])
     return _over_steps(ax, "worst-case loss / R²", title=family, ylim=(bottom, None))
 
@@ -99,6 +100,7 @@ def plot_reduction(table: Table, ax: Any = None) -> Any:
         # Learning starts at the origin, which the table leaves out.
         ax.plot([0, *part["w1"]], [0, *part["w2"]], label=scheme, **look(i))
         ax.plot(part["descent1"], part["descent2"], **dots(i) | hollow)
+    # The teacher of all three tasks, as ``reproduce.reduction`` has it.
     ax.plot(1.0, -0.6, marker="*", color="black", markersize=8, linewidth=0, label="solution")
     ax.set(xlabel="w₁", ylabel="w₂")
     ax.set_aspect("equal", adjustable="datalim")
@@ -207,6 +209,7 @@ def sections(parts: Iterable[str]) -> list[Section]:
         the losses behind the table, "unregularized" answers the open question of Section 6, and
         "reduction" is Figure 1 in numbers.
     """
+    # The slope of the table is fitted to what ``rates`` has measured.
     rates = functools.cache(reproduce.rates)
     tables: dict[str, Callable[[], Table]] = {
         "figure": reproduce.optimum,
@@ -282,6 +285,7 @@ def _write_section(part: Section, folder: Path) -> list[tuple[bytes, str]]:
     part.table.to_frame().to_csv(folder / f"{part.name}.csv", index=False)
     data = json.dumps(part.table.to_dict(), ensure_ascii=False, indent=1)
     (folder / f"{part.name}.json").write_text(data, encoding="utf-8")
+    # Of several figures each has a number behind the name of the part.
     pictures = []
     for i, (alternative, draw) in enumerate(part.panels, start=1):
         name = part.name

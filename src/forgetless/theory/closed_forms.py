@@ -228,7 +228,7 @@ class JumpChain:
         """Return the exact expected loss on the next task after k draws, from an error of norm 1 in
         level 0; on Σ2d_id_{i+1} tasks, which are not made.
         """
-        k = validate.integer("k", k, 1, "ask for at least one step")
+        k = validate.steps(k)
         factors = np.ravel(resolve(schedule, k, 1.0).table(1.0))
         kinds, means = self._forms()
         # B = Σ ρ_jE_j, which is the form of the loss on the next task.
@@ -287,7 +287,7 @@ def jump_chain(
     """
     if levels not in range(1, len(RATES) + 1):
         raise ValueError(f"levels must be 1 to {len(RATES)}, got {levels!r}; 3 for a hundred steps")
-    k = validate.integer("k", k, 1, "ask for at least one step")
+    k = validate.steps(k)
     if not (0 < factor < 2 and 0 < epsilon < 1 and 0 < ratio < 1):
         raise ValueError(
             "factor must lie in (0, 2), epsilon and ratio in (0, 1), got"

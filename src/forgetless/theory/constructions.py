@@ -40,7 +40,7 @@ class Construction(TaskCollection):
         """Return the claimed expected loss after k uniform draws with replacement under a
         schedule.
         """
-        k = validate.integer("k", k, 1, "ask for at least one step")
+        k = validate.steps(k)
         return float(self._claim(resolve(schedule, k, self.radius), k))
 
 

@@ -119,7 +119,7 @@ def oracle_bound(
     0.5
     """
     check_still(tasks)
-    k = validate.integer("k", k, 1, "ask for at least one step")
+    k = validate.steps(k)
     quantity("scheme", scheme, ("budget", "ridge"))
     make = minimax_budget if scheme == "budget" else minimax
     fits = tasks.is_realizable()

@@ -66,6 +66,7 @@ class Bound:
     absolute: bool = False
 
     def __post_init__(self) -> None:
+        # A misspelled kind would never be found by ``sharpest``.
         quantity("kind", self.kind, KINDS)
         object.__setattr__(self, "quantity", quantity("quantity", self.quantity, QUANTITIES))
 
@@ -335,5 +336,6 @@ class BoundComparisons(Printed, dict[str | int, BoundComparison]):
             "by": [check and check.name for check in upper],
         }
         first = parts[0]
+        # k, R and D are those of the tasks, the same for all schedules.
         title = f"after k = {first.k} steps: R = {first.radius:.6g}, D = {first.distance:.6g}"
         return Table(title, columns, number=".5g")

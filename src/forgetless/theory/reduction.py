@@ -257,7 +257,7 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
     >>> [str(x) for x in fl.theory.linear_decay(3, Fraction(1))]
     ['1', '3/4', '1/2']
     """
-    k = validate.integer("k", k, 1, "ask for at least one step")
+    k = validate.steps(k)
     return [step_size * (k - t + 2) / (k + 1) for t in range(1, k + 1)]
 
 
@@ -335,7 +335,7 @@ def last_iterate_weights(k: int, step_size: Any, smoothness: Any) -> Weights:
     >>> float(3 * w.bound), min(w.c) >= 0
     (8.251953125, True)
     """
-    K = validate.integer("k", k, 1, "ask for at least one step") + 1
+    K = validate.steps(k) + 1
     # A one of the same kind: a Fraction stays one.
     one = step_size / step_size
     v = [2 * one / (K - t + 1) + one / K for t in range(K)]

@@ -311,10 +311,8 @@ def _cells(filter_: GradientDescent, steepest: Floats, base: Floats) -> tuple[Fl
     return (psi * phi).max(axis=1) * (1 + ROUNDED), price
 
 
-def _free(t: int, m: float) -> float:  # noqa: ARG001 - the signature of prices
-    return 0.0
-
-
 def _proportional(kappa: Floats, base: str, assumes: str = "") -> Steps:
     """Return steps that are proportional to their base."""
-    return Steps(kappa, kappa**2 * (1 + ROUNDED), _free, True, base, assumes=assumes)
+    # φ²/χ = κφ ≤ κ², and θ = ψ − κ is 0: nothing is paid, whatever m is.
+    nu = kappa**2 * (1 + ROUNDED)
+    return Steps(kappa, nu, lambda *_: 0.0, True, base, assumes=assumes)

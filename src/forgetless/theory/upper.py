@@ -162,7 +162,7 @@ def upper_bound(
     >>> round(fl.upper_bound(fl.schedules.minimax(), k=99, quantity="next_loss").value, 6)
     0.005
     """
-    k = validate.integer("k", k, 1, "ask for at least one step")
+    k = validate.steps(k)
     goal = quantity_of("quantity", quantity, QUANTITIES)
     order = _named(ordering, goal)
     radius = validate.number("radius", radius, "use tasks.radius", positive=True)
