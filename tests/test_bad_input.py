@@ -11,6 +11,7 @@ from scipy.sparse.linalg import aslinearoperator
 import forgetless as fl
 
 X, y = np.eye(2), np.ones(2)
+TEXT = np.array([["red", 1.0], ["blue", 2.0]], dtype=object)
 TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
 NOISY, WALKING = fl.TaskCollection(TASKS, noise=0.5), fl.TaskCollection(TASKS, walk=1)
 MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
@@ -91,6 +92,9 @@ CASES = [
     (lambda: fl.expect(TASKS, lambda k, R, c: fl.Ridge(c), 3), TypeError, "function of k and R .* missing .* 'c'"),
     (lambda: fl.simulate(TASKS, 1.0, 3, seed=-1), ValueError, "seed must be at least 0, got -1; use None"),
     (lambda: fl.WithReplacement().sample(2, 3, seed="a"), TypeError, "seed must be an integer of at least 0"),
+    (lambda: fl.StreamingRidge().partial_fit(TEXT, y), ValueError, "could not .* 'red'.*; encode .*TableEncoder"),
+    (lambda: fl.StreamingRidge().fit(X, y).predict(TEXT), ValueError, "could not .* 'red'.*; encode .*TableEncoder"),
+    (lambda: fl.TaskCollection.from_arrays(TEXT, y, y), TypeError, "dtype object; .* encode text by fl.tables"),
     (lambda: TASKS.is_realizable(-1.0), ValueError, "tol must be nonnegative"),
     (lambda: TASKS.shifted(np.ones(3)), ValueError, r"start must have shape \(2,\)"),
     (lambda: fl.Ridge(-1.0), ValueError, "coefficient must be nonnegative and finite, got -1.0"),

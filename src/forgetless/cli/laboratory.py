@@ -25,7 +25,7 @@ SCHEDULES: dict[str, Callable[..., Any]] = {
     "ridge": Ridge,
     **{name.replace("_", "-"): getattr(schedules, name) for name in NAMES},
 }
-"""What ``--schedule`` names."""
+"""What ``--schedule`` names: filters for all steps, and the functions of ``fl.schedules``."""
 
 
 def schedule_of(text: str, n_tasks: int | None = None) -> Any:

@@ -75,7 +75,7 @@ def rows(model: Any, X: Any) -> Any:
     """Return X of a prediction with its type and shape checked; ``Linear`` looks at the numbers."""
     if _is_plain(model, X):
         return X
-    return validate_data(model, array_of(X), reset=False, accept_sparse="csr", dtype=np.float64)
+    return _validated(model, X, reset=False)
 
 
 def array_of(X: Any) -> Any:
@@ -105,14 +105,26 @@ def _is_plain(model: Any, X: Any) -> bool:
     )
 
 
+def _validated(model: Any, X: Any, **options: Any) -> Any:
+    """Return what scikit-learn's checks return, and say what to do with columns of text."""
+    try:
+        return validate_data(model, array_of(X), accept_sparse="csr", dtype=np.float64, **options)
+    except ValueError as error:
+        if "convert string" not in str(error):
+            raise
+        raise ValueError(
+            f"X and y must hold numbers ({error}); encode columns of text by"
+            " fl.tables.TableEncoder(), or drop them"
+        ) from error
+
+
 def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> tuple[Any, Any, Any]:
     """Return X, y and weights by scikit-learn's checks, which set the number and the names of the
     features at the first task and compare with them later.
     """
     check_unmasked("y", y)
     check_unmasked("sample_weight", weight)
-    options = {"accept_sparse": "csr", "multi_output": True, "y_numeric": True, "dtype": np.float64}
-    X, y = validate_data(model, array_of(X), y, reset=first, **options)
+    X, y = _validated(model, X, y=y, reset=first, multi_output=True, y_numeric=True)
     y = y.astype(np.float64)  # scikit-learn leaves integers as they are
     if not first and y.shape[1:] != model._y_shape:
         raise ValueError(

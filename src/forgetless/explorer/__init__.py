@@ -162,6 +162,8 @@ def _hash(text: str) -> str:
 def embedded(data: Mapping[str, Any]) -> str:
     r"""Return plain values as JSON that cannot end the element around it, whatever text they hold.
 
+    NaN and infinities are refused, since no other JSON reader knows them.
+
     Examples
     --------
     >>> from forgetless.explorer import embedded
@@ -178,6 +180,9 @@ def embedded(data: Mapping[str, Any]) -> str:
 def constants() -> dict[str, float]:
     """Return the constants c of guarantees c·R²D²/(k+1) for the theorem's schedule, by what the
     page calls them.
+
+    The page shows them beside the exact loss. They come from the catalogue, so that they are written
+    once.
     """
     from forgetless.theory.bounds import catalogue
 
@@ -241,7 +246,10 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
 
 
 def _steps(k: Any) -> int:
-    """Return a number of steps that the page can draw; ValueError for more."""
+    """Return a number of steps that the page can draw; ValueError for more.
+
+    The engine of the page follows them one by one, and a drawing has one number for each.
+    """
     steps = validate.steps(k)
     if steps > _MOST_STEPS:
         raise ValueError(
