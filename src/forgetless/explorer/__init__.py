@@ -181,8 +181,8 @@ def constants() -> dict[str, float]:
     """Return the constants c of guarantees c·R²D²/(k+1) for the theorem's schedule, by what the
     page calls them.
 
-    The page shows them beside the exact loss. They come from the catalogue, so that they are written
-    once.
+    The page shows them beside the exact loss. They come from the catalogue, their only
+    place.
     """
     from forgetless.theory.bounds import catalogue
 
