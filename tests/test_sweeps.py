@@ -166,9 +166,8 @@ def test_two_drivers_on_one_store(tmp_path):
 
 @pytest.mark.parametrize("engine", ["loky", "dask"])
 @pytest.mark.parametrize(("n_seeds", "n_kills"), [(8, 2), pytest.param(50, 40, marks=pytest.mark.long)])
-def test_killed_drivers_and_workers(tmp_path, engine, n_seeds, n_kills, campaign):
-    drivers, workers = disturbed(tmp_path, engine, n_seeds, n_kills, SEED if n_kills > 2 else 0)
-    campaign(f"sweep of {4 * n_seeds} cells, {engine}: {drivers} drivers and {workers} workers killed, the same table")
+def test_killed_drivers_and_workers(tmp_path, engine, n_seeds, n_kills):
+    assert sum(disturbed(tmp_path, engine, n_seeds, n_kills, SEED if n_kills > 2 else 0)) == n_kills
 
 
 def started(store, engine, n_seeds):

@@ -10,7 +10,6 @@ import re
 import sys
 import tomllib
 import urllib.request
-from html.parser import HTMLParser
 from importlib import metadata
 from pathlib import Path
 
@@ -28,6 +27,7 @@ PLATFORMS = {
 }
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 WHEELS = re.compile(r"any|macosx_\w+|manylinux\w*_(x86_64|aarch64)|win_(amd64|arm64)")
+LINK = re.compile(r"""href=["'](?:[^"']*/)?([^/"'#]+)#sha256=([0-9a-f]{64})""")
 INTERPRETERS = {"py2", "py3", *(f"py3{minor}" for minor in range(2, 15)), *(f"cp3{minor}" for minor in range(2, 15))}
 
 
@@ -94,25 +94,11 @@ def marker(places):
     return " ; " + " and ".join(parts)
 
 
-class Links(HTMLParser):
-    """The hashes of the files on a page of a package index, by file name."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.hashes = {}
-        self.feed(page)
-
-    def handle_starttag(self, tag, attributes):
-        address, _, fragment = (dict(attributes).get("href") or "").partition("#sha256=")
-        if fragment:
-            self.hashes[address.rpartition("/")[2]] = fragment
-
-
 def hashes(index, name, version):
     """The hashes of the source archive and of the wheels for our platforms."""
     with urllib.request.urlopen(f"{index.rstrip('/')}/{name}/", timeout=60) as page:
-        files = Links(page.read().decode()).hashes
-    return sorted({digest for file, digest in files.items() if _is_ours(file.replace("%2B", "+"), version)})
+        files = LINK.findall(page.read().decode())
+    return sorted({digest for file, digest in files if _is_ours(file.replace("%2B", "+"), version)})
 
 
 def _is_ours(file, version):
