@@ -62,20 +62,14 @@ def test_parts_import_downwards_only():
             assert here[0] == "cli", f"{'.'.join(here)} imports the whole package"
 
 
+DEEP = {"equation", "schedules", "filters", "plots", "errors", "_running", "_text", "_validate"}
+
+
 def test_the_deep_part_stands_alone():
     """It uses the equation, schedules, filters and what is below them, and only the command line uses it."""
     for here, there in imports():
         if here[0] == "torch" and there and there[0] != "torch":
-            assert there[0] in {
-                "equation",
-                "schedules",
-                "filters",
-                "plots",
-                "errors",
-                "_running",
-                "_text",
-                "_validate",
-            }, f"{'.'.join(here)} imports {'.'.join(there)}"
+            assert there[0] in DEEP, f"{'.'.join(here)} imports {'.'.join(there)}"
         if there and there[0] == "torch":
             assert here[0] in {"torch", "cli"}, f"{'.'.join(here)} imports forgetless.torch"
 

@@ -1,13 +1,14 @@
 """Schedules that minimise their own upper bound, and the gradient by which they do."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.theory.majorants import Mesh, half_supremum
+from forgetless.theory.majorants import half_supremum
 from forgetless.theory.steps import steps_of
 from research import minimax_schedule
-from research.descent import _Descent
 
 s = fl.schedules
 
@@ -44,10 +45,13 @@ def test_optimal_schedules_of_more_steps(k, constant):
     check_optimum(k, constant)
 
 
-def test_gradients_are_those_of_differences(rng):
-    k, h = 7, 1e-6
-    for scheme in ("budget", "ridge"):
-        descent = _Descent(k, scheme, Mesh.of(k).r)
-        x = rng.standard_normal(k)
-        differences = [(descent._value(x + e)[0] - descent._value(x - e)[0]) / (2 * h) for e in h * np.eye(k)]
-        np.testing.assert_allclose(descent._value(x)[1], differences, rtol=0, atol=1e-8)
+@pytest.mark.parametrize("scheme", ["budget", "ridge"])
+def test_no_change_of_one_strength_is_better(scheme):
+    """So the gradient, by which it was found, is that of the bound."""
+    best = minimax_schedule(7, scheme=scheme)
+    for t, factor in itertools.product(range(7), (0.98, 1.02)):
+        strengths = np.array(best.strengths) * np.where(np.arange(7) == t, factor, 1.0)
+        strengths = np.minimum(strengths, 1.0) if scheme == "budget" else strengths  # of steps beyond there is no bound
+        changed = fl.GradientDescent(1, strengths) if scheme == "budget" else fl.Ridge(strengths)
+        fine = half_supremum(steps_of(changed, 7), 7, "average_loss", per_decade=320)
+        assert fine.per_unit >= best.value * (1 - 1e-6)

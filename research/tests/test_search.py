@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import forgetless as fl
 from research import WorstCollection, find_worst_collection
-from research.worst.minimize import _candidates, minimize_starts
+from research.worst.minimize import minimize_starts
 from research.worst.objective import Adversary
 from support import literal
 from support.filters import Flow
@@ -143,7 +143,7 @@ def test_random_starts_alone_beat_the_constructions(name, small):
 def test_what_is_found_is_a_collection_with_that_value(name, small):
     found = small[name]
     assert found.tasks.radius == pytest.approx(1.0, abs=1e-12)
-    assert found.tasks.n_tasks == found.counts.sum()
+    assert len(found.counts) <= found.tasks.n_tasks == found.counts.sum() <= max(256, 8 * found.k)
     assert found.evaluate() == pytest.approx(found.value, rel=1e-9)
     direct = fl.expect(found.tasks, SMALL[name], 16).average_loss[0]
     assert 16 * direct == pytest.approx(found.value, rel=1e-9)
@@ -269,17 +269,6 @@ BAD = [
 def test_bad_input(change, kind, message):
     with pytest.raises(kind, match=message):
         find_worst_collection(**{"schedule": s.increasing(), "k": 8, **change})
-
-
-@pytest.mark.parametrize("limit", [40, 300])
-def test_candidates_are_whole_copies_up_to_the_limit(limit):
-    p = np.array([0.5, 0.31, 0.19])
-    counts = _candidates(p, limit)
-    totals = counts.sum(axis=1)
-    assert totals.max() <= limit
-    assert totals.min() >= len(p)
-    assert np.all(np.abs(counts - totals[:, None] * p) < 1)
-    assert len(np.unique(totals)) == len(totals) > 5
 
 
 @pytest.mark.parametrize("rank", [1, 2])

@@ -13,6 +13,7 @@ import urllib.request
 from importlib import metadata
 from pathlib import Path
 
+from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_sdist_filename, parse_wheel_filename
 
@@ -43,16 +44,9 @@ def needed():
     places = {}
     for platform, python in itertools.product(PLATFORMS, PYTHONS):
         system, os_name, machine = PLATFORMS[platform]
-        environment = {
-            "sys_platform": platform,
-            "platform_system": system,
-            "os_name": os_name,
-            "platform_machine": machine,
-            "python_version": python,
-            "python_full_version": f"{python}.0",
-            "implementation_name": "cpython",
-            "platform_python_implementation": "CPython",
-        }
+        environment = default_environment() | {"python_version": python, "python_full_version": f"{python}.0"}
+        environment |= {"sys_platform": platform, "platform_system": system}
+        environment |= {"os_name": os_name, "platform_machine": machine}
         for name in _closure(extras, environment):
             places.setdefault(name, []).append((platform, python))
     return places
