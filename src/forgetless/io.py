@@ -32,7 +32,7 @@ VERSION = 1
 KINDS = {
     "curves": "lab.results",
     "model": "estimators.files",
-    "table-model": "tables.files",
+    "table-model": "tables.stream",
     "tasks": "tasks",
 }
 """Module whose ``from_document`` builds the object in a document of this kind."""

@@ -62,7 +62,6 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     FILE is CSV with any delimiter (also .csv.gz), Parquet or Excel.
     """
     from forgetless.tables import report as page
-    from forgetless.tables import summary
 
     previous = options["previous"]
     check_outputs({"FILE": file, "--out": out, "--report": report})
@@ -70,8 +69,8 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     model, batches = _begin(file, options)
     known = getattr(model, "n_tasks_", 0)
     before = {record["task"] for record in getattr(model, "history_", [])}
-    for batch in batches:
-        model.partial_fit(batch.X, batch.y, batch.task)
+    for name, X, y in batches:
+        model.partial_fit(X, y, name)
     model.about_ = {"task": batches.task, "target": batches.target, "file": file.name}
     new = model.history_[known - model.n_tasks_ :]
     again = sorted(before & {record["task"] for record in new})
@@ -83,14 +82,14 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
         facts = _facts(model)
         print_json({"model": str(out), **facts, "notes": [*notes, *facts["notes"]]})
         return
-    changed = summary.changes_table(new)
+    changed = page.changes_table(new)
     rows = readable_number(sum(record["rows"] for record in new))
     print_lines(f"{file.name}: {counted(len(new), 'task')}, {rows} rows learned")
     if changed is not None:
         print_lines(f"\nWhat changed\n{shortened(changed)}")
-    print_lines(f"\n{shortened(summary.columns_table(model))}\n")
+    print_lines(f"\n{shortened(page.columns_table(model))}\n")
     _print_notes(model, notes)
-    print_lines(summary.bottom_line(model))
+    print_lines(page.bottom_line(model))
     print_lines(f"model: {out}" + (f"\nreport: {report}" if report else ""))
 
 
@@ -246,13 +245,13 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     """Print the errors of a MODEL on the tasks of FILE, and what has changed in them, without
     learning.
     """
-    from forgetless.tables import summary
+    from forgetless.tables import report as page
 
     fitted = _load(model)
     batches = _batches(fitted, file, task, target)
-    fitted.history_ = [fitted.judged(batch.X, batch.y, batch.task) for batch in batches]
-    tasks = summary.tasks_table(fitted)
-    changed = summary.changes_table(fitted.history_)
+    fitted.history_ = [fitted.judged(X, y, name) for name, X, y in batches]
+    tasks = page.tasks_table(fitted)
+    changed = page.changes_table(fitted.history_)
     if as_json:
         facts = _facts(fitted)
         print_json({"tasks_of_file": tasks.values(), **facts})
@@ -260,7 +259,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     if changed is not None:
         print_lines(f"What changed\n{shortened(changed)}\n")
     print_lines(shortened(tasks))
-    for line in [*batches.notes, summary.bottom_line(fitted, file.name)]:
+    for line in [*batches.notes, page.bottom_line(fitted, file.name)]:
         print_lines(line)
 
 
@@ -273,7 +272,7 @@ def show(file: Path, as_json: bool) -> None:
     Nothing in it is executed. Exit code 1 if it is damaged or not a file of forgetless.
     """
     from forgetless.io import load, read
-    from forgetless.tables import summary
+    from forgetless.tables import report as page
 
     document = read(file)
     about: dict[str, Any] = {"kind": document.kind, "forgetless": document.written_by}
@@ -288,16 +287,16 @@ def show(file: Path, as_json: bool) -> None:
         else:
             print_lines(f"{head}\n\n{text}")
         return
-    effects = summary.effects(content)
+    effects = page.effects(content)
     if as_json:
-        columns = summary.columns_table(content).values()
+        columns = page.columns_table(content).values()
         print_json({**about, **_facts(content), "columns": columns, "effects": effects.values()})
         return
     names = [f"{name} {label(value)}" for name, value in content.about_.items()]
-    print_lines("\n".join([head, ", ".join(names), summary.headline(content)]))
-    print_lines(f"\n{summary.bottom_line(content)}\n\n{shortened(effects)}\n")
-    print_lines(f"{shortened(summary.columns_table(content))}\n")
-    print_lines(shortened(summary.tasks_table(content)))
+    print_lines("\n".join([head, ", ".join(names), page.headline(content)]))
+    print_lines(f"\n{page.bottom_line(content)}\n\n{shortened(effects)}\n")
+    print_lines(f"{shortened(page.columns_table(content))}\n")
+    print_lines(shortened(page.tasks_table(content)))
     _print_notes(content, [])
 
 
@@ -322,17 +321,17 @@ def _load(path: Path) -> Any:
 
 def _print_notes(model: Any, notes: list[str]) -> None:
     """Print notes on a file, on its columns and on errors, and the alarms."""
-    from forgetless.tables.summary import warnings
+    from forgetless.tables.report import warnings
 
-    alarms = [f"Alarm: {alarm.sentence()}" for alarm in model.alarms()]
+    alarms = [f"Alarm: {each.task}: {each.text}. {each.remedy}" for each in model.alarms()]
     for line in [*notes, *model.notes_, *alarms, *warnings(model)]:
         print_lines(line)
 
 
 def _facts(model: Any) -> dict[str, Any]:
     """Return what a program wants to know, as plain values."""
+    from forgetless.tables.report import bottom_line
     from forgetless.tables.scores import pooled
-    from forgetless.tables.summary import bottom_line
 
     errors = pooled(model.history_)
     if errors and not model.is_classifier:

@@ -7,18 +7,17 @@ the line where one comes again. A task above ``LARGEST`` rows is learned in part
 """
 
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from forgetless._running import track
 from forgetless._text import closest
+from forgetless._validate import Array
 from forgetless.tables.parsing import numbers_in
 from forgetless.tables.read import TableFile
-from forgetless.tables.values import Values
+from forgetless.tables.values import Columns, Values, columns_of, parts_of
 
 WHOLE = 2**27
 """Bytes of a file whose tasks may lie anywhere in it; in a larger one each is in one piece."""
@@ -29,14 +28,6 @@ LARGEST = 500_000
 MOST_CLASSES = 50
 """Classes of a target of text; more of them, or one for every other row of the first task, are a
 mistake."""
-
-
-class Batch(NamedTuple):
-    """A task, or a part of a large one: its label, features, targets."""
-
-    task: str
-    X: pd.DataFrame
-    y: NDArray[Any]
 
 
 class Batches:
@@ -66,87 +57,100 @@ class Batches:
     ) -> None:
         self.file = file
         self.name = file.path.name
+        check_columns(self.name, file.columns(), task, target)
         self.task = task
         self.target = target
         self.classes = classes
         self.notes = list(file.notes)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[tuple[str, Columns, Array]]:
+        """Yield the label of a task, or of a part of a large one, with its features and targets."""
         done: dict[str, None] = {}
+        last = ""
         total = 0
-        without = 0
-        for name, rows in self._pieces(done):
-            batch = self._batch(name, rows)
-            total += len(rows)
-            without += len(rows) - len(batch.y)
-            if len(batch.y):
-                yield batch
+        left = 0
+        for frame in self._frames():
+            # Texts are factorized once for many tasks.
+            table = columns_of(frame)
+            total += len(frame)
+            groups = self._groups(table[self.task], frame.index)
+            for name, rows in track(groups.items(), "tasks", len(groups)):
+                lines = frame.index[rows]
+                if name in done and name != last:
+                    raise ValueError(
+                        f"{self.name}, {self.file.line_of(lines[0])}: the task {name!r} comes again"
+                        f" after others; a file of more than {WHOLE // 2**20} MB must be sorted by"
+                        f" {self.task!r}"
+                    )
+                last = name
+                done[name] = None
+                X, y = self._task(parts_of(table, rows), lines)
+                left += len(y)
+                if len(y):
+                    yield name, X, y
         self._note_order(list(done))
-        if without:
-            note = f"{without:,} rows without a value of {self.target!r} were left out"
+        if left < total:
+            note = f"{total - left:,} rows without a value of {self.target!r} were left out"
             self.notes.append(note)
-        if without == total:
+        if not left:
             raise ValueError(f"{self.name} has no row with a value of the target {self.target!r}")
 
-    def _pieces(self, done: dict[str, None]) -> Iterator[tuple[str, pd.DataFrame]]:
-        """Yield the rows of every task, also where a chunk of the file ends inside of one."""
-        chunks: Any = self.file.chunks()
-        if self.file.n_bytes() <= WHOLE:
-            chunks = [pd.concat(list(chunks))]
-        held: list[pd.DataFrame] = []
-        last = ""
-        for chunk in chunks:
-            check_columns(self.name, chunk.columns, self.task, self.target)
-            groups = chunk.groupby(self._labels(chunk), sort=False)
-            for name, rows in track(groups, "tasks", groups.ngroups):
-                if held and (name != last or sum(map(len, held)) >= LARGEST):
-                    yield last, pd.concat(held)
-                    held = []
-                if name != last and name in done:
-                    line = self.file.line_of(int(rows.index[0]))
-                    raise ValueError(
-                        f"{self.name}, {line}: the task {name!r} comes again after others; a file"
-                        f" of more than {WHOLE // 2**20} MB must be sorted by {self.task!r}"
-                    )
-                last = str(name)
-                done[last] = None
-                held.append(rows)
-        if held:
-            yield last, pd.concat(held)
+    def _frames(self) -> Iterator[pd.DataFrame]:
+        """Yield tables with all rows of their tasks: the last task of a chunk may go on in the
+        next.
+        """
+        if self.file.n_bytes <= WHOLE:
+            yield pd.concat(list(self.file.chunks()))
+            return
+        rest: Any = None
+        for chunk in self.file.chunks():
+            frame = pd.concat([rest, chunk])
+            tasks = frame[self.task]
+            # The first row of the last task.
+            first = np.flatnonzero(np.append(True, tasks != tasks.iloc[-1]))[-1]
+            if len(frame) - first >= LARGEST:
+                first = len(frame)
+            rest = frame[first:]
+            if first:
+                yield frame[:first]
+        if len(rest):
+            yield rest
 
-    def _labels(self, chunk: pd.DataFrame) -> NDArray[Any]:
-        """Return the task of every row as text."""
-        codes, labels = Values(chunk[self.task]).coded
+    def _groups(self, tasks: Values, index: Any) -> dict[str, Any]:
+        """Return the rows of every task, in the order in which the tasks first appear."""
+        codes, labels = tasks.coded
         gone = np.flatnonzero(codes < 0)
         if not len(labels):
             raise ValueError(f"{self.name} has no value of the task {self.task!r}")
         if len(gone):
-            line = self.file.line_of(int(chunk.index[gone[0]]))
             raise ValueError(
-                f"{self.name}, {line}: {len(gone)} rows have no value of the task {self.task!r};"
-                " name or remove them"
+                f"{self.name}, {self.file.line_of(index[gone[0]])}: {len(gone)} rows have no value"
+                f" of the task {self.task!r}; name or remove them"
             )
-        return np.asarray(labels[codes])
+        order = np.argsort(codes, kind="stable")
+        pieces = np.split(order, np.cumsum(np.bincount(codes))[:-1])
+        return dict(zip(labels.tolist(), pieces, strict=True))
 
-    def _batch(self, name: str, rows: pd.DataFrame) -> Batch:
+    def _task(self, table: Columns, lines: Any) -> tuple[Columns, Array]:
         """Return the features and targets of a task, without the rows that have no target."""
-        target = Values(rows[self.target])
+        target = table[self.target]
         if self.classes is None:
             self.classes = self._has_classes(target)
         if self.classes:
-            codes, labels = target.coded
-            y = np.append(labels, "")[codes].astype(str)
-            known = codes >= 0
+            y = target.written.astype(str)
+            known = ~target.missing
         else:
-            y = self._numbers(target)
+            y = self._numbers(target, lines)
             known = np.isfinite(y)
-        X = rows.drop(columns=[self.task, self.target])
-        if not len(X.columns):
+        X = {column: table[column] for column in table if column not in (self.task, self.target)}
+        if not X:
             raise ValueError(
                 f"{self.name} has no column besides {self.task!r} and {self.target!r}: nothing to"
                 " predict from"
             )
-        return Batch(name, X[known], y[known])
+        if not known.all():
+            X = parts_of(X, known)
+        return X, y[known]
 
     def _has_classes(self, target: Values) -> bool:
         """Return whether the first targets are classes: booleans, or text that is mostly no number.
@@ -154,8 +158,8 @@ class Batches:
         Text of which nearly every row has its own is a mistake, such as a column of names.
         """
         if target.is_number:
-            is_truth: bool = target.column.dtype.kind == "b"
-            if not is_truth and set(target.column.dropna().unique()) == {0, 1}:
+            is_truth: bool = target.cells.dtype.kind == "b"
+            if not is_truth and set(pd.unique(target.numbers[~target.missing])) == {0.0, 1.0}:
                 self.notes.append(
                     f"{self.target} holds 0 and 1 only: taken for numbers (--classes takes them for"
                     " classes)"
@@ -172,14 +176,12 @@ class Batches:
             )
         return True
 
-    def _numbers(self, target: Values) -> NDArray[np.float64]:
+    def _numbers(self, target: Values, lines: Any) -> Array:
         """Return targets as numbers; ValueError with the line of the first that is none."""
         y = target.numbers
         words = target.unread(y)
         if words:
-            codes, labels = target.coded
-            at = int(np.flatnonzero(np.append(labels, "")[codes] == words[0])[0])
-            line = self.file.line_of(int(target.column.index[at]))
+            line = self.file.line_of(lines[target.written == words[0]][0])
             raise ValueError(
                 f"{self.name}, {line}: the target {self.target!r} must hold numbers, but holds"
                 f" {words[0]!r:.60}; correct it, or choose another --target"
@@ -189,8 +191,8 @@ class Batches:
     def _note_order(self, labels: list[str]) -> None:
         """Note tasks that seem to come from the last to the first."""
         numbers = numbers_in(np.array(labels, dtype=object))
-        keys: list[Any] = numbers.tolist() if np.isfinite(numbers).all() else labels
-        if len(keys) > 2 and all(one > other for one, other in pairwise(keys)):
+        keys = pd.Index(numbers if np.isfinite(numbers).all() else labels)
+        if len(keys) > 2 and keys.is_monotonic_decreasing:
             self.notes.append(
                 f"Warning: tasks come in falling order, from {labels[0]} to {labels[-1]}; the last"
                 " is taken for the newest: sort the file if it is not"

@@ -4,14 +4,14 @@ scikit-learn's ``OneHotEncoder`` needs all labels at once, and ``FeatureHasher``
 first one on.
 """
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from forgetless._validate import Floats
-from forgetless.tables.columns import Column, Number
+from forgetless._validate import Array
+from forgetless.tables.columns import Column, Parts
 from forgetless.tables.values import Values
 
 BUCKETS = 32
@@ -34,6 +34,7 @@ COUNTED = 10
 """Labels that are counted, times the most that have a feature."""
 
 
+@dataclass(eq=False)
 class Category(Column):
     """A feature for every label from its first row on, up to ``most``; the others share buckets.
 
@@ -62,31 +63,21 @@ class Category(Column):
 
     kind = "category"
 
-    def __init__(
-        self,
-        name: str,
-        is_late: bool = False,
-        most: int = 300,
-        key: str = "",
-        waits: bool = False,
-    ) -> None:
-        super().__init__(name, is_late)
-        self.most = most
-        self.key = key
-        self.waits = waits
-        self.places: dict[int, int] = {}
-        self.counts: dict[int, int] = {}
-        self.frozen: float | None = None
+    most: int = 300
+    key: str = ""
+    waits: bool = False
+    places: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    frozen: float | None = None
 
     @classmethod
-    def of_identifiers(cls, number: Number, most: int, key: str) -> "Category":
+    def of_identifiers(cls, number: Any, most: int, key: str) -> "Category":
         """Return the column of identifiers that were learned as numbers: their feature stays in its
         place, and is constant from now on.
         """
-        column = cls(number.name, number.is_late, most, key)
-        column.parts = list(number.parts)
-        column.rows = number.rows
-        column.missing = number.missing
+        column = cls(number.name, number.is_late, number.parts, number.rows, number.missing)
+        column.most = most
+        column.key = key
         column.frozen = number.mean - number.origin
         return column
 
@@ -95,13 +86,13 @@ class Category(Column):
         """Whether there are more labels than features."""
         return "#0" in self.parts
 
-    def read(self, values: Values) -> Floats:
+    def read(self, values: Values) -> Array:
         return np.where(values.missing, np.nan, 0.0)
 
-    def update(self, values: Values, present: Floats) -> None:
+    def update(self, values: Values, present: Array) -> None:
         codes, labels = values.coded
-        rows = np.bincount(codes[codes >= 0], minlength=len(labels)).tolist()
-        hashes = self._hashes(labels)
+        rows = np.bincount(codes + 1)[1:].tolist()
+        hashes = self._hashes(values)
         for label, code, count in zip(labels.tolist(), hashes, rows, strict=True):
             if code in self.counts or len(self.counts) < COUNTED * self.most:
                 self.counts[code] = self.counts.get(code, 0) + count
@@ -115,32 +106,31 @@ class Category(Column):
                 self.parts.append("")
             self.parts[self.places[code]] = f"={label}"
 
-    def fill(self, features: Floats, at: Any, values: Values, gone: NDArray[np.bool_]) -> None:
-        codes, labels = values.coded
+    def split(self, values: Values) -> Parts:
+        numbers = {} if self.frozen is None else {"": np.full(len(values), self.frozen)}
         # The last place is that of rows without a value.
-        places = np.append(self.places_of(labels), -1)[codes]
-        rows = np.flatnonzero(places >= 0)
-        features[rows, at[places[rows]]] = 1.0
-        if self.frozen is not None:
-            features[:, at[self.parts.index("")]] = self.frozen
+        return numbers, np.append(self.places_of(values), -1)[values.coded[0]]
 
-    def places_of(self, labels: Any) -> NDArray[np.int64]:
+    def places_of(self, values: Values) -> Array:
         """Return the part of every label, −1 where it has none."""
-        hashes = self._hashes(labels)
-        places = np.array([self.places.get(code, -1) for code in hashes], dtype=np.int64)
+        hashes = self._hashes(values)
+        places = [self.places.get(code, -1) for code in hashes]
         if self.has_buckets:
-            buckets = np.array([code % BUCKETS for code in hashes], dtype=np.int64)
-            places = np.where(places < 0, self.parts.index("#0") + buckets, places)
-        return places
+            first = self.parts.index("#0")
+            pairs = zip(places, hashes, strict=True)
+            places = [place if place >= 0 else first + code % BUCKETS for place, code in pairs]
+        return np.array(places, dtype=int)
 
-    def _hashes(self, labels: Any) -> list[int]:
+    def _hashes(self, values: Values) -> Any:
         """Return keyed hashes of labels, the same on every machine."""
-        texts = np.array([each.encode("utf-8", "replace") for each in labels], dtype=object)
-        hashes = pd.util.hash_array(texts, hash_key=self.key, categorize=False)
-        return [int(code) for code in hashes]
+        if self.key not in values.memo:
+            texts = [each.encode("utf-8", "replace") for each in values.coded[1]]
+            hashes = pd.util.hash_array(np.array(texts, dtype=object), "utf8", self.key, False)
+            values.memo[self.key] = hashes.tolist()
+        return values.memo[self.key]
 
     def shown_by(self, values: Values) -> str:
-        new = set(self._hashes(values.coded[1])) - self.counts.keys()
+        new = set(self._hashes(values)) - self.counts.keys()
         rows = self.rows - self.missing + int((~values.missing).sum())
         is_own = len(self.counts) + len(new) > NAMES * rows >= NAMES * NAMED_ROWS
         if not is_own or self.waits:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from forgetless.tables.categories import Category
-from forgetless.tables.columns import Column, Date, Number
+from forgetless.tables.columns import Column, Number
 from forgetless.tables.encoder import TableEncoder
 from forgetless.tables.parsing import DAY
 from forgetless.tables.values import Columns, Values, columns_of, rows_of
@@ -89,23 +89,20 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
     'mean 450, was 4.5 ± 2.29; unit × 100 (percent, cents)'
     """
     table = columns_of(X)
-    found = [
+    found: list[Any] = [
         Change(name, "is not in this table: taken for missing", True)
         for name in encoder.columns_
         if name not in table
     ]
     for name in [each for each in table if each not in encoder.drop]:
-        values = table[name]
-        change = None
         if name in encoder.columns_:
-            change = _change(encoder.columns_[name], values)
-        elif not values.missing.all():
-            change = Change(name, "is new")
-        found += [] if change is None else [change]
+            found.append(_change(encoder.columns_[name], table[name]))
+        elif not table[name].missing.all():
+            found.append(Change(name, "is new"))
     twice = _twice(table, y)
     if twice > TWICE:
         found.append(Change(ROWS, f"{twice:.0%} of the rows come twice in this task"))
-    return sorted(found, key=lambda change: not change.severe)
+    return sorted(filter(None, found), key=lambda change: not change.severe)
 
 
 def _change(column: Column, values: Values) -> Change | None:
@@ -124,10 +121,7 @@ def _change(column: Column, values: Values) -> Change | None:
         return Change(column.name, text)
     if isinstance(column, Category):
         return _labels(column, values)
-    if isinstance(column, Number):
-        return _numbers(column, present)
-    assert isinstance(column, Date)
-    return _dates(column, present)
+    return _numbers(column, present) if isinstance(column, Number) else _dates(column, present)
 
 
 def _labels(column: Category, values: Values) -> Change | None:
@@ -137,7 +131,7 @@ def _labels(column: Category, values: Values) -> Change | None:
     if column.has_buckets or column.waits or column.shown_by(values):
         return None
     codes, labels = values.coded
-    is_new = column.places_of(labels) < 0
+    is_new = column.places_of(values) < 0
     share = float(np.append(is_new, False)[codes].mean())
     if share <= UNKNOWN[0]:
         return None
@@ -174,7 +168,7 @@ def _unit(mean: float, before: float, ratio: float) -> str:
     return ""
 
 
-def _dates(column: Date, present: Any) -> Change | None:
+def _dates(column: Any, present: Any) -> Change | None:
     """Return a change if dates lie before the first or far after the last one learned."""
     if not len(present):
         return None
@@ -196,5 +190,5 @@ def _twice(table: Columns, y: Any) -> float:
     total = np.zeros(n, dtype=np.uint64)
     for values in (*table.values(), Values(y)):
         cells = values.numbers if values.is_number else values.coded[0]
-        total = total * MULTIPLIER + pd.util.hash_array(np.asarray(cells))
+        total = total * MULTIPLIER + pd.util.hash_array(cells)
     return 1.0 - len(pd.unique(total)) / n

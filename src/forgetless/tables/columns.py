@@ -9,13 +9,13 @@ the first time, is zero where it has no value, as it was before, with a feature 
 has one. Any other column has a feature that says where the value is missing.
 """
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
-from forgetless._validate import Floats
+from forgetless._validate import Array
 from forgetless.tables.parsing import DAY
 from forgetless.tables.values import Values
 
@@ -42,7 +42,13 @@ SEASON = 300.0 * DAY
 _WEEKDAYS = [f" {day}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")]
 
 
-class Column:
+Parts = tuple[dict[str, Any], Array]
+"""Parts that are numbers, by name, and the place of the part that is one in each row, −1 for none;
+None where a column has no such parts."""
+
+
+@dataclass(eq=False)
+class Column(ABC):
     """What all kinds share: parts, and the number of rows with and without a value.
 
     Parameters
@@ -57,36 +63,42 @@ class Column:
     unread: ClassVar[float] = 1.0
     """Fraction of the cells of a task that may hold text of another kind: taken for missing."""
 
-    def __init__(self, name: str, is_late: bool = False) -> None:
-        self.name = name
-        self.is_late = is_late
-        self.parts: list[str] = [PRESENT] if is_late else []
-        self.rows = 0
-        self.missing = 0
+    first: ClassVar[Any] = ()
+    """Parts from the first row on."""
+
+    name: str
+    is_late: bool = False
+    parts: list[str] = field(default_factory=list)
+    rows: int = 0
+    missing: int = 0
+
+    def __post_init__(self) -> None:
+        start = [PRESENT, *self.first] if self.is_late else self.first
+        self.parts = self.parts or list(start)
 
     def grow(self, *parts: str) -> None:
         """Add the parts that are not there yet."""
         self.parts += [part for part in parts if part not in self.parts]
 
-    def read(self, values: Values) -> Floats:
+    @abstractmethod
+    def read(self, values: Values) -> Array:
         """Return what the column holds, NaN where there is nothing that can be read."""
-        raise NotImplementedError
 
-    def update(self, values: Values, present: Floats) -> None:
+    @abstractmethod
+    def update(self, values: Values, present: Array) -> None:
         """Learn the values that are there, of which there is one at least."""
-        raise NotImplementedError
 
-    def fill(self, features: Floats, at: Any, values: Values, gone: NDArray[np.bool_]) -> None:
-        """Write the parts into the columns ``at`` of features that are zero."""
-        raise NotImplementedError
+    @abstractmethod
+    def split(self, values: Values) -> Parts:
+        """Return the parts, without those that say where values are."""
 
     def shown_by(self, values: Values) -> str:
         """Return a note if a task shows of the column what the tasks before it could not."""
         return ""
 
-    def gone(self, values: Values) -> NDArray[np.bool_]:
+    def gone(self, values: Values) -> Array:
         """Return where a column has no value that can be read; ValueError if this is too often."""
-        if self.kind not in values.gone:
+        if self.kind not in values.memo:
             found = self.read(values)
             unread = values.unread(found)
             if len(unread) > self.unread * (~values.missing).sum():
@@ -94,8 +106,8 @@ class Column:
                     f"column {self.name!r} held {self.kind}s so far and now holds"
                     f" {unread[0]!r:.40}; correct the file, or --drop the column"
                 )
-            values.gone[self.kind] = np.isnan(found)
-        return values.gone[self.kind]
+            values.memo[self.kind] = np.isnan(found)
+        return values.memo[self.kind]
 
     def learn(self, values: Values) -> None:
         """Learn the column of a task."""
@@ -107,17 +119,18 @@ class Column:
         if gone.any() and not self.is_late:
             self.grow(MISSING)
 
-    def encode(self, features: Floats, at: Any, values: Values) -> None:
-        """Write the parts of a column into the columns ``at`` of features that are zero."""
+    def encoded(self, values: Values) -> Parts:
+        """Return all parts."""
         gone = self.gone(values)
-        self.fill(features, at, values, gone)
-        if self.is_late and gone.any():
-            features[np.ix_(gone, at)] = 0.0
-        for part, where in ((MISSING, gone), (PRESENT, ~gone)):
-            if part in self.parts:
-                features[:, at[self.parts.index(part)]] = where
+        numbers, places = self.split(values)
+        if self.is_late:
+            numbers = {part: np.where(gone, 0.0, each) for part, each in numbers.items()}
+            places = None if places is None else np.where(gone, -1, places)
+        marks = {MISSING: gone, PRESENT: ~gone}
+        return numbers | {part: marks[part] for part in self.parts if part in marks}, places
 
 
+@dataclass(eq=False)
 class Number(Column):
     """A number, its running mean where it is missing.
 
@@ -133,20 +146,18 @@ class Number(Column):
 
     kind = "number"
     unread = 0.5
+    first = ("",)
 
-    def __init__(self, name: str, is_late: bool = False) -> None:
-        super().__init__(name, is_late)
-        self.count = 0
-        self.mean = 0.0
-        self.squares = 0.0
-        self.origin = 0.0
-        self.identifiers: list[float] = []
-        self.grow("")
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    origin: float = 0.0
+    identifiers: list[float] = field(default_factory=list)
 
-    def read(self, values: Values) -> Floats:
+    def read(self, values: Values) -> Array:
         return values.numbers
 
-    def update(self, values: Values, present: Floats) -> None:
+    def update(self, values: Values, present: Array) -> None:
         largest = float(np.abs(present).max())
         if largest >= LARGEST:
             raise ValueError(
@@ -166,9 +177,8 @@ class Number(Column):
         self.count = total
         self.identifiers = unique_integers(present)
 
-    def fill(self, features: Floats, at: Any, values: Values, gone: NDArray[np.bool_]) -> None:
-        numbers = np.where(gone, self.mean, values.numbers)
-        features[:, at[self.parts.index("")]] = numbers - self.origin
+    def split(self, values: Values) -> Parts:
+        return {"": np.where(self.gone(values), self.mean, values.numbers) - self.origin}, None
 
     def shown_by(self, values: Values) -> str:
         if not self.identifiers or not values.is_number:
@@ -183,15 +193,16 @@ class Number(Column):
         )
 
 
-def unique_integers(numbers: Floats) -> list[float]:
+def unique_integers(numbers: Array) -> list[float]:
     """Return the integers of a task in which each occurs once; nothing for other numbers."""
-    if not UNITS <= len(numbers) <= IDENTIFIERS:
+    # Most numbers are no integers, and sorting takes ten times as long as looking.
+    if not UNITS <= len(numbers) <= IDENTIFIERS or (np.floor(numbers) != numbers).any():
         return []
     distinct = np.unique(numbers)
-    is_unique = len(distinct) == len(numbers) and not (distinct % 1).any()
-    return distinct.tolist() if is_unique else []
+    return distinct.tolist() if len(distinct) == len(numbers) else []
 
 
+@dataclass(eq=False)
 class Date(Column):
     """A trend, the weekday, and where the dates tell one the time of the day and of the year.
 
@@ -207,21 +218,19 @@ class Date(Column):
 
     kind = "date"
     unread = 0.05
+    first = (" trend", *_WEEKDAYS)
 
-    def __init__(self, name: str, is_late: bool = False) -> None:
-        super().__init__(name, is_late)
-        self.origin = 0.0
-        self.low = np.inf
-        self.high = -np.inf
-        self.since = -np.inf
-        self.count = 0
-        self.mean = 0.0
-        self.grow(" trend", *_WEEKDAYS)
+    origin: float = 0.0
+    low: float = np.inf
+    high: float = -np.inf
+    since: float = -np.inf
+    count: int = 0
+    mean: float = 0.0
 
-    def read(self, values: Values) -> Floats:
+    def read(self, values: Values) -> Array:
         return values.times
 
-    def update(self, values: Values, present: Floats) -> None:
+    def update(self, values: Values, present: Array) -> None:
         mean = float(present.mean())
         if not self.count:
             self.origin = mean if self.is_late else float(present.min())
@@ -232,27 +241,24 @@ class Date(Column):
             self.since = self.high
         self.low = min(self.low, float(present.min()))
         self.high = max(self.high, float(present.max()))
-        if (present % DAY != 0).any():
+        if (values.distinct_times[1] % DAY > 0).any():
             self.grow(" hour sin", " hour cos")
         if self.high - self.low > SEASON:
             self.grow(" year sin", " year cos")
 
-    def fill(self, features: Floats, at: Any, values: Values, gone: NDArray[np.bool_]) -> None:
-        # Days come many times, so features are computed for the distinct ones.
-        codes, times = pd.factorize(values.times, use_na_sentinel=False)
+    def split(self, values: Values) -> Parts:
+        # Days come many times, so that features are computed for the distinct ones.
+        codes, times = values.distinct_times
         gone = np.isnan(times)
-        own = np.zeros((len(times), len(at)))
-        trend = self.parts.index(" trend")
-        own[:, trend] = np.where(gone, self.mean, times - self.origin) / YEAR
+        found = {" trend": np.where(gone, self.mean, times - self.origin) / YEAR}
         times = np.where(gone, 0.0, times)
-        # 1970-01-01 was a Thursday.
-        weekday = np.floor(times / DAY + 3).astype(np.int64) % len(_WEEKDAYS)
-        own[np.arange(len(times)), trend + 1 + weekday] = ~gone
-        waves = ((" hour", DAY, gone), (" year", YEAR, gone | (times <= self.since)))
-        for turn, length, is_off in waves:
+        for turn, length, since in ((" hour", DAY, -np.inf), (" year", YEAR, self.since)):
             if f"{turn} sin" in self.parts:
                 angle = 2.0 * np.pi * (times % length) / length
-                first = self.parts.index(f"{turn} sin")
-                own[:, first] = np.where(is_off, 0.0, np.sin(angle))
-                own[:, first + 1] = np.where(is_off, 0.0, np.cos(angle))
-        features.T[at] = own[codes].T
+                is_off = gone | (times <= since)
+                found[f"{turn} sin"] = np.where(is_off, 0.0, np.sin(angle))
+                found[f"{turn} cos"] = np.where(is_off, 0.0, np.cos(angle))
+        # 1970-01-01 was a Thursday.
+        weekday = np.floor(times / DAY + 3).astype(int) % len(_WEEKDAYS)
+        places = np.where(gone, -1, self.parts.index(_WEEKDAYS[0]) + weekday)
+        return {part: each[codes] for part, each in found.items()}, places[codes]

@@ -5,14 +5,14 @@ format a call; both are asked here for the distinct texts of a column, of which 
 few.
 """
 
+import re
 import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from forgetless._validate import Floats
+from forgetless._validate import Array
 
 DAY = 86400.0
 """Seconds."""
@@ -36,7 +36,7 @@ _THOUSANDS = r"(?<=\d)[,'](?=\d{3}(?:\D|$))"
 _POINTS = r"(?<=\d)[.'](?=\d{3}(?:\D|$))"
 """The same where commas are decimal."""
 
-_CLOCK = r"^(\s*\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*)$"
+_CLOCK = re.compile(r"^(\s*\d{1,2}:\d\d(:\d\d(\.\d+)?)?\s*)$")
 """A time of the day."""
 
 _FORMATS: tuple[dict[str, Any], ...] = (
@@ -55,13 +55,13 @@ def label_text(value: Any) -> str:
     return str(value).strip()
 
 
-def is_sign(labels: NDArray[Any]) -> NDArray[np.bool_]:
+def is_sign(labels: Array) -> Array:
     """Return where labels are signs for a missing value."""
     lower = pd.Series(labels, dtype=object).astype(str).str.lower()
     return lower.isin(MISSING).to_numpy()
 
 
-def numbers_in(labels: NDArray[Any]) -> Floats:
+def numbers_in(labels: Array) -> Array:
     """Return the numbers that labels stand for, NaN where they stand for none.
 
     Currencies, percent signs, thousands and brackets for negative numbers are understood, and a
@@ -90,7 +90,7 @@ def numbers_in(labels: NDArray[Any]) -> Floats:
     return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
-def times_in(labels: NDArray[Any]) -> Floats:
+def times_in(labels: Array) -> Array:
     """Return the seconds since 1970 of dates in labels, NaN where there is none.
 
     ISO 8601 is tried first, then what pandas guesses, then the day before the month; the format
@@ -102,8 +102,8 @@ def times_in(labels: NDArray[Any]) -> Floats:
     >>> (times_in(np.array(["02.01.1970", "31.01.1970"], dtype=object)) / DAY).tolist()
     [1.0, 30.0]
     """
-    texts = pd.Series(labels, dtype=object).astype(str)
-    texts = texts.str.replace(_CLOCK, r"1970-01-01 \1", regex=True)
+    # Few labels are read a hundred times faster one by one than by pandas.
+    texts = [_CLOCK.sub(r"1970-01-01 \1", label) for label in labels]
     best = np.full(len(texts), np.nan)
     for options in _FORMATS:
         with warnings.catch_warnings():
@@ -116,8 +116,8 @@ def times_in(labels: NDArray[Any]) -> Floats:
     return best
 
 
-def seconds(times: Any) -> Floats:
-    """Return the seconds since 1970 of a series of times."""
+def seconds(times: Any) -> Array:
+    """Return the seconds since 1970 of times of pandas."""
     # Nanoseconds would not reach back to the year 1.
-    elapsed = pd.to_datetime(times, utc=True) - pd.Timestamp(0, tz="UTC").as_unit("us")
-    return np.asarray(elapsed / pd.Timedelta(seconds=1), dtype=np.float64)
+    index = pd.DatetimeIndex(pd.to_datetime(times, utc=True)).as_unit("us")
+    return np.where(index.isna(), np.nan, index.asi8 / 1e6)

@@ -14,9 +14,9 @@ import io
 import re
 import warnings
 from collections.abc import Collection, Iterator
-from itertools import zip_longest
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -46,18 +46,6 @@ _DECIMAL_COMMA = r"[-+]?\d+,\d+"
 _DECIMAL_POINT = r"[-+]?\d+\.\d+"
 
 
-class Form(NamedTuple):
-    """How a text file is written; of columns of codes cells are left as they are."""
-
-    encoding: str
-    n_bytes: int
-    delimiter: str
-    decimal: str
-    names: list[str]
-    codes: list[str]
-    row_bytes: float
-
-
 class TableFile:
     """A table in a file, of which a part is in memory at a time.
 
@@ -72,6 +60,10 @@ class TableFile:
     ----------
     notes : list of str
         What a user should know of how the file was read.
+    n_bytes : int
+        About how many bytes of text the file has.
+    form : dict
+        What ``pandas.read_csv`` is told of a text file.
     """
 
     def __init__(self, path: str | Path, text: Collection[str] = ()) -> None:
@@ -86,18 +78,27 @@ class TableFile:
                 f"{self.path.name} is no table: its name must end in .csv, .tsv, .csv.gz, .parquet"
                 " or .xlsx"
             )
-        self.form = self._form() if self.kind == "csv" else None
+        self.form: dict[str, Any] = {}
+        self.names: list[str] = []
+        self.n_bytes = self.path.stat().st_size
+        if self.kind == "csv":
+            self._sniff()
+        if self.kind == "parquet":
+            import pyarrow.parquet
+
+            about = pyarrow.parquet.read_metadata(self.path)
+            self.n_bytes = 8 * about.num_rows * about.num_columns
 
     def chunks(self) -> Iterator[pd.DataFrame]:
         """Yield the rows in pieces of bounded size, numbered from 0 in their index; what nobody has
         typed, such as a blank line, is no row.
         """
-        readers = {"csv": self._csv, "parquet": self._parquet, "excel": self._excel}
         is_empty = True
         with self._errors():
-            total = max(self.n_bytes() // CHUNK, 1)
-            for chunk in track(readers[self.kind](), "parts of the file", total):
-                rows = chunk.dropna(how="all")
+            chunks = getattr(self, f"_{self.kind}")()
+            for chunk in track(chunks, "parts of the file", self.n_bytes // CHUNK):
+                # Most tables have no gaps in their first column.
+                rows = chunk.dropna(how="all") if chunk.iloc[:, 0].hasnans else chunk
                 rows.columns = [str(name).strip() for name in rows.columns]
                 is_empty = is_empty and not len(rows)
                 yield rows
@@ -106,52 +107,31 @@ class TableFile:
 
     def columns(self) -> list[str]:
         """Return the names of the columns."""
-        return list(next(self.chunks()).columns) if self.form is None else self.form.names
-
-    def n_bytes(self) -> int:
-        """Return about how many bytes of text the file has."""
-        if self.form is not None:
-            return self.form.n_bytes
-        if self.kind == "parquet":
-            import pyarrow.parquet
-
-            about = pyarrow.parquet.read_metadata(self.path)
-            return int(8 * about.num_rows * about.num_columns)
-        return self.path.stat().st_size
+        return self.names or list(next(self.chunks()).columns)
 
     def line_of(self, row: int) -> str:
         """Return where a row stands, as "line 12"; also where cells hold line breaks."""
-        if self.form is None:
+        if not self.form:
             return f"row {row + 1}"
-        with self._open(self.form.encoding) as file:
-            lines = csv.reader(file, delimiter=self.form.delimiter)
-            for at, _ in enumerate(lines):
-                if at == row + 1:
-                    return f"line {lines.line_num}"
-        return f"row {row + 1}"
+        with self._open(self.form["encoding"]) as file:
+            lines = csv.reader(file, delimiter=self.form["sep"])
+            next(islice(lines, row + 1, None), None)
+            return f"line {lines.line_num}"
 
     # --- readers ---
 
     def _csv(self) -> Iterator[pd.DataFrame]:
-        form = self.form
-        assert form is not None
-        text = {*self.text, *form.codes} & {*form.names}
         with warnings.catch_warnings():
             # Rows that are longer than the header would be cut with a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             chunks = pd.read_csv(
                 self.path,
-                sep=form.delimiter,
-                decimal=form.decimal,
-                encoding=form.encoding,
+                **self.form,
                 compression="gzip" if self.is_gz else None,
-                # "category" would take digits for numbers, and 07 for 7, from pandas 3.1 on.
-                dtype=dict.fromkeys(text, "str"),
                 index_col=False,
                 low_memory=False,
                 # Blank lines count in the numbers of rows, from which those of lines are found.
                 skip_blank_lines=False,
-                chunksize=max(int(CHUNK / form.row_bytes), 1000),
             )
             with chunks:
                 yield from chunks
@@ -173,11 +153,11 @@ class TableFile:
 
     # --- form ---
 
-    def _form(self) -> Form:
-        """Return how the file is written, decided by its first lines."""
+    def _sniff(self) -> None:
+        """Decide by the first lines how the file is written."""
         name = self.path.name
         with self._errors():
-            encoding, n_bytes = self._encoding()
+            encoding = self._encoding()
             with self._open(encoding) as file:
                 sample = file.read(SAMPLE)
         if "\0" in sample:
@@ -189,33 +169,38 @@ class TableFile:
             raise ValueError(f"{name} is empty; it needs a line with names and rows")
         delimiter = _delimiter(lines)
         head, *rows = csv.reader(lines, delimiter=delimiter)
-        names = [each.strip() for each in head]
+        names = self.names = [each.strip() for each in head]
         twice = sorted({each for each in names if each and names.count(each) > 1})
         if twice:
             raise ValueError(
                 f"{name}, line 1: several columns are named {twice[0]!r}; give each a name of its"
                 " own"
             )
-        columns = dict(enumerate(zip_longest(*rows, fillvalue="")))
-        table = pd.DataFrame(columns).melt(var_name="place")
-        cells = table["value"].astype(str).str.strip()
-        places = table["place"][cells.str.fullmatch(CODE)].unique()
-        codes = [names[i] for i in places if i < len(names)]
+        cells = pd.Series(rows, dtype=object).explode().astype(str).str.strip()
+        places = cells.groupby(level=0).cumcount()
+        found = places[cells.str.fullmatch(CODE)].unique()
+        codes = [names[i] for i in found if i < len(names)]
         commas = cells.str.fullmatch(_DECIMAL_COMMA).sum()
         points = cells.str.fullmatch(_DECIMAL_POINT).sum()
-        decimal = "," if commas > points and delimiter != "," else "."
-        return Form(encoding, n_bytes, delimiter, decimal, names, codes, len(sample) / len(lines))
+        self.form = {
+            "encoding": encoding,
+            "sep": delimiter,
+            "decimal": "," if commas > points and delimiter != "," else ".",
+            # "category" would take digits for numbers, and 07 for 7, from pandas 3.1 on.
+            "dtype": dict.fromkeys({*self.text, *codes} & {*names}, "str"),
+            "chunksize": max(2 * CHUNK * len(lines) // len(sample), 1000),
+        }
 
-    def _encoding(self) -> tuple[str, int]:
-        """Return the encoding of all of the file, and how many bytes of text it has."""
+    def _encoding(self) -> str:
+        """Return the encoding of all of the file, and count its bytes."""
         with self._bytes() as file:
             is_marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         encoding = "utf-16" if is_marked else "utf-8-sig"
         decoder = codecs.getincrementaldecoder(encoding)()
-        n_bytes = 0
+        self.n_bytes = 0
         with self._bytes() as file:
             while block := file.read(CHUNK):
-                n_bytes += len(block)
+                self.n_bytes += len(block)
                 if len(block) == CHUNK and b"\n" not in block and b"\r" not in block:
                     raise ValueError(f"{self.path.name} has a line of more than {CHUNK:,} bytes")
                 try:
@@ -229,7 +214,7 @@ class TableFile:
                 f"{self.path.name} is not written in UTF-8; read as Windows text (cp1252): look at"
                 " names with accents"
             )
-        return encoding, n_bytes
+        return encoding
 
     def _bytes(self) -> Any:
         return gzip.open(self.path, "rb") if self.is_gz else open(self.path, "rb")

@@ -1,51 +1,256 @@
-"""The report of a model of tables: one page that needs no other file, the answer first.
+"""What a model of tables knows, as sentences and tables for the command line, and as a page that
+needs no other file, the answer first.
 
-``summary.py`` has its sentences and tables, ``templates/tables.html`` their order and the drawing.
-The figure is SVG inside the page and not a picture by matplotlib: its colours follow dark mode, its
-letters stay readable on a phone, and a pointer on a dot shows the task.
+``templates/tables.html`` has the order of the page and the drawing. Its figure is SVG inside the
+page and not a picture by matplotlib: its colours follow dark mode, its letters stay readable on a
+phone, and a pointer on a dot shows the task.
+
+All numbers are errors of tasks before they were learned, from the records of the model
+(``scores.py``). Sentences say RMSEs, since they have the unit of the target, and fractions of the
+error of something that needs no model. Labels come from strangers' tables: ``Table`` and the
+templates escape them.
 """
 
 import datetime
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from forgetless._table import render
+import numpy as np
+import pandas as pd
+
+from forgetless._table import Noted, Table, render
 from forgetless._text import label, printable, readable_number, version
 from forgetless.io import replace_file
-from forgetless.tables import summary
+from forgetless.tables.categories import RARE_NAME, Category
+from forgetless.tables.columns import MISSING, PRESENT, Column, Date
+from forgetless.tables.scores import level_note, pooled
 from forgetless.tables.stream import TableModel
 
 SHOWN = 40
 """Tasks in the figure, the last ones."""
 
+LATE = 12
+"""Tasks to whose errors the bottom line looks back."""
 
-class Curve(NamedTuple):
-    """A line of the figure: its class in the style sheet, its name, and its values by task."""
+CLASSES = 12
+"""Classes in the table of predicted ones, the most frequent."""
 
-    kind: str
-    name: str
-    values: list[float]
+CHANGES = 30
+"""Lines of the table of changes."""
+
+USELESS = 0.01
+"""A model that is not better than the mean by this fraction says so."""
+
+COVERED = 0.8
+"""Rows in 90 % intervals, below which these are called too narrow."""
 
 
-class Figure(NamedTuple):
-    """Errors by task, which the template draws.
+def late_errors(model: TableModel) -> dict[str, float]:
+    """Return the errors of the last tasks, all rows counting the same; none before the second."""
+    return pooled(model.history_[-LATE:])
 
-    Attributes
-    ----------
-    what : str
-        The error.
-    tasks : list of (name, whether it has an alarm)
-    curves : list of Curve
-        That of the model first.
-    top : float
-        End of the axis.
+
+def bottom_line(model: TableModel, what: str = "") -> str:
+    """Return one sentence or two on the next task: how far off predictions will be, and how much
+    better than the mean and than ridge regression retrained on all rows.
+
+    ``what`` says of which tasks the errors are, if not of those learned last.
     """
+    late = late_errors(model)
+    if not late:
+        return "No error is known yet: every task from the second on is predicted before learned."
+    what = what or f"Next {model.about_.get('task', 'task')}"
+    return f"{what}: " + (_of_classes if model.is_classifier else _of_numbers)(model, late)
 
-    what: str
-    tasks: list[tuple[str, bool]]
-    curves: list[Curve]
-    top: float
+
+def _of_numbers(model: TableModel, late: dict[str, float]) -> str:
+    within = late["within"]
+    mean = abs(float(model.estimator_.rows_.target[0]))
+    # Of a target around zero the mean is no measure.
+    share = f" ({within / mean:.0%} of the mean of the target)" if mean > within else ""
+    text = (
+        f"9 of 10 rows within ± {readable_number(within, '.3g')}{share}. The error (RMSE) is"
+        f" {_compared(late, 'mean')}that of the mean and {_compared(late, 'ridge')}that of"
+        " retraining ridge."
+    )
+    if late["error"] > (1.0 - USELESS) ** 2 * late["mean"]:
+        text += " The columns hardly tell the target: look at what changed, or add columns."
+    return text
+
+
+def _compared(late: dict[str, float], other: str) -> str:
+    """Return how the root of the error compares with that of another."""
+    gain = 1.0 - math.sqrt(late["error"] / max(late[other], 1e-300))
+    if late[other] <= 0.0 or abs(gain) < 0.005:
+        return "as large as "
+    return f"{abs(gain):.0%} {'smaller' if gain > 0 else 'larger'} than "
+
+
+def _of_classes(model: TableModel, late: dict[str, float]) -> str:
+    most = model.classes_[model.estimator_.rows_.target.argmax()]
+    text = (
+        f"{late['error']:.1%} of the rows in the wrong class; always {label(most)!r} would be wrong"
+        f" in {late['mean']:.1%}. Log-loss {late['loss']:.3f}; the shares of the classes alone have"
+        f" {late['base_loss']:.3f}."
+    )
+    last = model.history_[-1]
+    if len(model.classes_) == 1:
+        text += " Warning: the target has one class only so far."
+    elif last.get("predicted") == 1:
+        text += f" Warning: one class is predicted for every row of {last['task']}."
+    return text
+
+
+def headline(model: TableModel) -> str:
+    """Return how much the model has learned."""
+    rows = readable_number(int(model.estimator_.rows_.n))
+    tasks = "1 task" if model.n_tasks_ == 1 else f"{model.n_tasks_} tasks"
+    return f"{tasks} and {rows} rows learned, {len(model.encoder_.order_)} features"
+
+
+def warnings(model: TableModel) -> list[str]:
+    """Return notes on the errors, as sentences: a level that changed, intervals that are narrow."""
+    level = level_note(model.history_)
+    lines = [level] if level else []
+    covered = late_errors(model).get("covered", 1.0)
+    if covered < COVERED:
+        lines.append(f"90 % intervals held {covered:.0%} of the rows: take them for too narrow")
+    return lines
+
+
+def changes_table(history: Any) -> Table | None:
+    """Return a line for every column that changed and every kind of its changes, severe ones and
+    frequent ones first; None if none did.
+
+    A column that drifts changes in many tasks: the line has the first of them, what was said of
+    it, and the number of tasks.
+    """
+    found = [(record["task"], *change) for record in history for change in record["changes"]]
+    if not found:
+        return None
+    frame = pd.DataFrame(found, columns=["task", "column", "text", "severe"])
+    # "mean 5, was 3" and "mean 6, was 3" are one line.
+    kind = frame["text"].str.split(",").str[0].str.replace(r"[^A-Za-z ]", "", regex=True)
+    alike = frame.assign(tasks=1).groupby(["column", kind], sort=False)
+    first = dict.fromkeys(["column", "task", "text"], "first")
+    lines = alike.agg({**first, "severe": "any", "tasks": "sum"})
+    lines = lines.sort_values(["severe", "tasks"], ascending=False, kind="stable").head(CHANGES)
+    lines[""] = np.where(lines.pop("severe"), "severe", "")
+    lines = lines.rename(columns={"task": "first in", "text": "what changed"})
+    return Table(
+        "What changed", {str(name): cells for name, cells in lines.to_dict("list").items()}
+    )
+
+
+def columns_table(model: TableModel) -> Table:
+    """Return the columns: kind, features, missing values, what was learned of them."""
+    rows = [
+        {
+            "column": name,
+            "kind": column.kind,
+            "features": len(column.parts),
+            "missing": _percent(column.missing / max(column.rows, 1)),
+        }
+        for name, column in model.encoder_.columns_.items()
+    ]
+    return Table.of_rows("Columns", rows, tuple(model.notes_))
+
+
+def effects(model: TableModel) -> Table:
+    """Return a line for every column, the most important first: the standard deviation of what it
+    adds to predictions, and its lowest and highest labels, or its slope.
+
+    Single coefficients of one-hot features say little, since they are relative to each other: a
+    column is one line. For classes what is added is log-odds, of the class for which it varies
+    most. Columns that say the same share an effect, and no effect is a cause.
+    """
+    names = np.array([name for name, _ in model.encoder_.order_], dtype=object)
+    coef = np.atleast_2d(model.to_sklearn().coef_)
+    rows = model.estimator_.rows_
+    lines: Any = []
+    for name in dict.fromkeys(names):
+        # What a column adds varies by √(wᵀ G w / n), with its own weights w and the centred second
+        # moments G of all n rows.
+        own = np.where(names == name, coef, 0.0)
+        variances = np.sum(own * rows.gram.dot(own.T).T, axis=1) / rows.n
+        which = variances.argmax()
+        how = _how(model.encoder_.columns_[name], coef[which, names == name].tolist())
+        size = math.sqrt(max(variances[which], 0.0))
+        lines.append({"column": name, "effect": size, "how": how})
+    return Table.of_rows("Effects", sorted(lines, key=lambda line: -line["effect"]))
+
+
+def _how(column: Column, weights: list[float]) -> str:
+    """Return the direction of a column: its labels of lowest and highest weight, or its slope."""
+    weighted = dict(zip(column.parts, weights, strict=True))
+    if isinstance(column, Category):
+        labels = [part for part in weighted if part[:1] == "=" and not part.startswith(RARE_NAME)]
+        ends = sorted(labels, key=lambda part: weighted[part])[:: max(len(labels) - 1, 1)]
+        shown = [f"{label(part[1:])} {weighted[part]:+.3g}" for part in ends]
+        return " … ".join(shown) if len(shown) > 1 else ""
+    part, unit = (" trend", "year") if isinstance(column, Date) else ("", "unit")
+    slope = f"{weighted[part]:+.3g} a {unit}"
+    gaps = [part for part in (MISSING, PRESENT) if part in weighted]
+    return "; ".join([slope, *(f"where {part[4:]} {weighted[part]:+.3g}" for part in gaps)])
+
+
+def tasks_table(model: TableModel) -> Table:
+    """Return the errors of every task before it was learned."""
+    items: Any = {
+        "RMSE": ("error", math.sqrt),
+        "of the mean": ("mean", math.sqrt),
+        "of ridge, retrained": ("ridge", math.sqrt),
+        "90 % within ±": ("within", float),
+        "in 90 % interval": ("covered", _percent),
+    }
+    if model.is_classifier:
+        items = {
+            "wrong": ("error", float),
+            "most frequent class": ("mean", float),
+            "log-loss": ("loss", float),
+            "log-loss of shares": ("base_loss", float),
+        }
+    alarmed = {alarm.task for alarm in model.alarms()}
+    lines = []
+    for record in model.history_:
+        line = {"task": record["task"], "rows": record["rows"]}
+        for title, (item, shown) in items.items():
+            line[title] = None if record["error"] is None else shown(record[item])
+        lines.append({**line, "alarm": "alarm" if record["task"] in alarmed else ""})
+    return Table.of_rows("Tasks, predicted before they were learned", lines)
+
+
+def _percent(share: float) -> Noted:
+    return Noted(round(100.0 * share, 1), " %")
+
+
+def confusion_table(model: TableModel) -> Table | None:
+    """Return true classes by predicted ones, with the base rate of each; None for numbers."""
+    if not model.confusion_:
+        return None
+    shares = dict(zip(model.classes_.tolist(), model.estimator_.rows_.target, strict=True))
+    frequent = sorted(shares, key=lambda name: -shares[name])[:CLASSES]
+    lines = []
+    for true in frequent:
+        line: Any = {"true class": true, "base rate": _percent(shares[true])}
+        lines.append(line | {label(each): model.confusion_[true, each] for each in frequent})
+    return Table.of_rows("Predicted classes", lines)
+
+
+def calibration_table(model: TableModel) -> Table | None:
+    """Return how often the predicted class was right, by its probability; None for numbers."""
+    if not model.confusion_:
+        return None
+    lines = [
+        {"rows": int(rows), "said": _percent(said / rows), "was right": _percent(right / rows)}
+        for rows, said, right in model.calibration_.T.tolist()
+        if rows
+    ]
+    return Table.of_rows("Calibration", lines)
+
+
+# --- the page ---
 
 
 def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
@@ -61,58 +266,30 @@ def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
     """
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     about = model.about_
-    late = summary.late_errors(model)
+    late = late_errors(model)
     target = about.get("target", "target")
-    facts = [f"Target {label(target)}", label(about.get("file", ""))]
-    facts += [summary.headline(model), f"forgetless {version()}", today]
+    facts = [f"Target {label(target)}", label(about.get("file", "")), headline(model)]
+    facts += [f"forgetless {version()}", today]
+    # The figure has a dot for each of the last tasks, once two have errors.
+    drawn = [each for each in model.history_ if each["error"] is not None][-SHOWN:]
     page = render(
         "tables.html",
         title=f"{printable(target, 60)} by {printable(about.get('task', 'task'), 60)}",
         facts=" · ".join(fact for fact in facts if fact),
-        answer=summary.bottom_line(model),
+        answer=bottom_line(model),
+        model=model,
         alarms=model.alarms(),
-        notes=[*notes, *summary.warnings(model)],
-        figure=figure(model),
-        changed=summary.changes_table(model.history_),
-        effects=summary.effects(model),
+        notes=[*notes, *warnings(model)],
+        drawn=drawn,
+        # Ridge may be far off, and is cut then.
+        largest=max((max(each["error"], each["mean"]) for each in drawn), default=0.0),
+        late=late,
         interval=readable_number(late.get("interval", 0.0), ".3g"),
-        covered=late.get("covered"),
-        confusion=summary.confusion_table(model),
-        calibration=summary.calibration_table(model),
-        columns=summary.columns_table(model),
-        tasks=summary.tasks_table(model),
-        objective=model.objective,
-        is_classifier=model.is_classifier,
+        changed=changes_table(model.history_),
+        effects=effects(model),
+        confusion=confusion_table(model),
+        calibration=calibration_table(model),
+        columns=columns_table(model),
+        tasks=tasks_table(model),
     )
     replace_file(path, page.encode())
-
-
-def figure(model: TableModel) -> Figure | None:
-    """Return the errors of the last tasks, beside those of the mean and of retrained ridge; None
-    before two tasks have errors.
-    """
-    records = [each for each in model.history_ if each["error"] is not None][-SHOWN:]
-    if len(records) < 2:
-        return None
-    what = "RMSE"
-    power = 0.5
-    curves = {"error": "this model", "mean": "the mean", "ridge": "ridge, retrained"}
-    if model.is_classifier:
-        what = "share of wrong rows"
-        power = 1.0
-        curves = {"error": "this model", "mean": "most frequent class"}
-    lines = [
-        Curve(kind, name, [each[kind] ** power for each in records])
-        for kind, name in curves.items()
-    ]
-    alarmed = {alarm.task for alarm in model.alarms()}
-    tasks = [(printable(each["task"], 30), each["task"] in alarmed) for each in records]
-    # Ridge may be far off, and is cut then.
-    top = _round_up(max(max(line.values) for line in lines[:2]))
-    return Figure(what, tasks, lines, top)
-
-
-def _round_up(value: float) -> float:
-    """Return the next number of two digits."""
-    scale = 10.0 ** (math.floor(math.log10(max(value, 1e-300))) - 1)
-    return math.ceil(value / scale) * scale

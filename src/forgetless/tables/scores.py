@@ -5,6 +5,10 @@ all targets before (of the most frequent class), and those of ridge regression o
 The latter costs nothing but a product: the streaming estimator has the statistics of all rows, and
 its solution is what scikit-learn's ``Ridge`` would give when it is fitted again on all of them.
 
+An *alarm* is a task that a model predicted far worse, before it learned it, than the tasks before:
+a task to look at, not a cause. Gradual drift raises none: the errors by task show it.
+``benchmarks/alarms.py`` measures how often alarms are false and how many changes they find.
+
 =============  ==================================================================================
 ``error``      mean squared error; of classes the fraction of wrong rows
 ``spread``     standard error of ``error``
@@ -19,15 +23,17 @@ its solution is what scikit-learn's ``Ridge`` would give when it is fitted again
 =============  ==================================================================================
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from forgetless._running import few_threads, gram_work
-from forgetless._validate import Floats
+from forgetless._validate import Array
+from forgetless.estimators.linear import Linear
+from forgetless.tables.encoder import Features, few, linear
 
 SAMPLE = 1000
 """Rows of a task for which intervals are computed, spread evenly over it."""
@@ -41,24 +47,26 @@ BINS = 10
 LEAST = 1e-6
 """Smallest probability in a log-loss."""
 
-Found = dict[str, Floats]
-"""Predictions of a task, by name."""
+Record = dict[str, Any]
+"""What is known of a task."""
 
-few = few_threads(lambda _, features, *__: gram_work(features.shape))
-"""Keeps predictions of an estimator to one thread where they are short."""
+Found = dict[str, Array]
+"""Predictions of a task, by name."""
 
 
 @few
-def predictions(estimator: Any, features: Floats) -> Found:
+def predictions(estimator: Any, features: Features) -> Found:
     """Return predictions of an estimator and of ridge regression on all rows so far."""
     if hasattr(estimator, "predict_proba"):
-        return {"probabilities": estimator.predict_proba(features)}
+        probabilities = estimator.predict_proba(features.toarray())
+        labels = estimator.classes_[probabilities.argmax(axis=1)]
+        return {"probabilities": probabilities, "labels": labels}
     fit = estimator.rows_.solve(estimator.alpha_)
-    ridge = features @ fit.coef[:, 0] + fit.intercept[0]
-    return {"predicted": estimator.predict(features), "ridge": ridge}
+    models = {"predicted": linear(estimator), "ridge": Linear(fit.coef, fit.intercept)}
+    return {name: features.predict(model) for name, model in models.items()}
 
 
-def of_numbers(found: Found, y: Floats, mean: float) -> dict[str, float]:
+def of_numbers(found: Found, y: Array, mean: float) -> dict[str, float]:
     """Return the errors of a task with targets ``y``, of which ``mean`` was that of all before."""
     residuals = y - found["predicted"]
     return {
@@ -72,7 +80,7 @@ def of_numbers(found: Found, y: Floats, mean: float) -> dict[str, float]:
 
 
 @few
-def of_intervals(estimator: Any, features: Floats, y: Floats) -> dict[str, float]:
+def of_intervals(estimator: Any, features: Array, y: Array) -> dict[str, float]:
     """Return the median half width of 90 % intervals, and the fraction of rows that they hold."""
     predicted, deviations = estimator.predict(features, return_std=True)
     half = WITHIN * deviations
@@ -82,30 +90,26 @@ def of_intervals(estimator: Any, features: Floats, y: Floats) -> dict[str, float
     }
 
 
-def of_classes(found: Found, y: Any, shares: Mapping[str, float]) -> dict[str, float]:
+def of_classes(found: Found, y: Any, shares: dict[str, float]) -> dict[str, float]:
     """Return the errors of a task with classes ``y``, of which ``shares`` has the fractions in all
     rows before, in the order of the probabilities.
     """
-    classes = np.array(list(shares))
-    probabilities = found["probabilities"]
-    labels = classes[probabilities.argmax(axis=1)]
-    # A class that comes for the first time had the probability 0.
-    places = np.searchsorted(classes, y).clip(max=len(classes) - 1)
-    is_known = classes[places] == y
-    p_true = np.where(is_known, probabilities[np.arange(len(y)), places], 0.0)
-    p_base = np.where(is_known, np.array(list(shares.values()))[places], 0.0)
+    labels = found["labels"]
+    # A class that comes for the first time has the place −1, where the probability is 0.
+    places = pd.Index(list(shares)).get_indexer(y)
+    probabilities = np.pad(found["probabilities"], ((0, 0), (0, 1)))
     most = max(shares, key=lambda label: shares[label])
     return {
         "error": float(np.mean(labels != y)),
         "spread": _standard_error(labels != y),
-        "loss": _log_loss(p_true),
+        "loss": _log_loss(probabilities[np.arange(len(y)), places]),
         "mean": float(np.mean(y != most)),
-        "base_loss": _log_loss(p_base),
+        "base_loss": _log_loss(np.append(list(shares.values()), 0.0)[places]),
         "predicted": len(np.unique(labels)),
     }
 
 
-def _log_loss(probabilities: Floats) -> float:
+def _log_loss(probabilities: Array) -> float:
     return float(-np.log(np.maximum(probabilities, LEAST)).mean())
 
 
@@ -113,33 +117,22 @@ def _standard_error(values: Any) -> float:
     return float(np.std(values) / np.sqrt(len(values)))
 
 
-Pairs = Counter[tuple[str, str]]
-"""Numbers of rows by true and predicted class."""
-
-
-def pairs(found: Found, y: Any, classes: Any) -> Pairs:
+def pairs(found: Found, y: Any) -> Counter[Any]:
     """Return the numbers of rows of a task by true and predicted class."""
-    labels = classes[found["probabilities"].argmax(axis=1)]
-    return Counter(zip(y.tolist(), labels.tolist(), strict=True))
+    return Counter(zip(y.tolist(), found["labels"].tolist(), strict=True))
 
 
-def calibration(found: Found, y: Any, classes: Any) -> Floats:
+def calibration(found: Found, y: Any) -> Array:
     """Return rows, sums of the largest probability, and right predictions, by the largest
     probability, (3, BINS).
     """
-    probabilities = found["probabilities"]
-    largest = probabilities.max(axis=1)
+    largest = found["probabilities"].max(axis=1)
     # Booleans would not be added up.
-    is_right = (classes[probabilities.argmax(axis=1)] == y).astype(np.float64)
-    return np.array(
-        [
-            np.histogram(largest, BINS, (0.0, 1.0), weights=each)[0]
-            for each in (np.ones(len(y)), largest, is_right)
-        ]
-    )
+    weights = (np.ones(len(y)), largest, 1.0 * (found["labels"] == y))
+    return np.array([np.histogram(largest, BINS, (0.0, 1.0), weights=each)[0] for each in weights])
 
 
-def pooled(history: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def pooled(history: Sequence[Record]) -> dict[str, float]:
     """Return the means over rows of all errors of the tasks that have some; nothing if none has."""
     known = [each for each in history if each["error"] is not None]
     if not known:
@@ -147,3 +140,135 @@ def pooled(history: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     frame = pd.DataFrame(known).drop(columns=["task", "rows", "changes"])
     means = np.average(frame, axis=0, weights=[each["rows"] for each in known])
     return dict(zip(frame.columns, means.tolist(), strict=True))
+
+
+def checked(plain: Record) -> Record:
+    """Return the record of a task; ValueError unless its items are what reports expect."""
+    for name in plain.keys() - {"task", "changes"}:
+        value = plain[name]
+        if value is not None and not (type(value) in (int, float) and np.isfinite(value)):
+            raise ValueError(f"{name} of a task is not a number")
+    if not isinstance(plain["task"], str) or plain["rows"] < 1:
+        raise ValueError("a task has no name or no rows")
+    changes = [[str(column), str(text), bool(severe)] for column, text, severe in plain["changes"]]
+    return {**plain, "changes": changes}
+
+
+# --- alarms ---
+
+FEWEST = 2
+"""Errors of earlier tasks without which there is no alarm: the first can be of the third task."""
+
+USUAL = 5
+"""Errors of earlier tasks from which on they tell how much errors vary."""
+
+WINDOW = 20
+"""Tasks that are looked back to."""
+
+LARGER = 1.5
+ERRORS = 3.0
+"""With few earlier errors: factor over the largest of them, and standard errors of the task's own
+error."""
+
+DEVIATIONS = 4.0
+"""With more of them: robust standard deviations of the logarithms above their median."""
+
+BIASED = 0.3
+BIAS_ERRORS = 5.0
+"""Mean residual that is shown as a note, in RMSEs and in standard errors: 27 % of real tasks have
+one, so that it is no alarm."""
+
+
+class Alarm(NamedTuple):
+    """A task, what is wrong with it, and what to do."""
+
+    task: str
+    text: str
+    remedy: str
+
+
+def alarms(history: Sequence[Record], objective: str = "next") -> list[Alarm]:
+    """Return the alarms of tasks that have been learned.
+
+    Parameters
+    ----------
+    history : sequence of records of ``TableModel.history_``
+    objective : "next" or "all"
+        What the model was fitted for; it decides what to advise.
+
+    Examples
+    --------
+    >>> errors = [None, 1.0, 1.1, 0.9, 5.0, 1.0]
+    >>> tasks = [{"task": str(t), "rows": 100, "error": e, "spread": 0.1, "changes": []}
+    ...          for t, e in enumerate(errors)]
+    >>> [alarm.task for alarm in alarms(tasks)]
+    ['4']
+    """
+    found = []
+    for t, record in enumerate(history):
+        severe = [each for each in record["changes"] if each[2]]
+        if severe:
+            found.append(_of_columns(str(record["task"]), severe))
+        elif is_out_of_line(history[:t], record):
+            found.append(_of_error(history[:t], record, objective))
+    return found
+
+
+def is_out_of_line(before: Sequence[Record], record: Record) -> bool:
+    """Return whether the error of a task is far above those of the tasks before it."""
+    errors = _errors(before)
+    now = record["error"]
+    if now is None or len(errors) < FEWEST:
+        return False
+    if len(errors) < USUAL:
+        # The standard error of a mean of squares is itself uncertain with heavy tails.
+        return bool(now - ERRORS * record["spread"] > max(errors) and now > LARGER * max(errors))
+    logs = np.log(np.maximum(errors, 1e-300))
+    middle = float(np.median(logs))
+    # 1.4826 median deviations are a standard deviation of normal errors, √(2/n) that of a task of
+    # n rows whose squared errors are χ².
+    deviation = 1.4826 * float(np.median(np.abs(logs - middle)))
+    deviation = max(deviation, math.sqrt(2.0 / record["rows"]))
+    is_far = math.log(max(now, 1e-300)) > middle + DEVIATIONS * deviation
+    return is_far and now - ERRORS * record["spread"] > math.exp(middle)
+
+
+def level_note(history: Sequence[Record]) -> str:
+    """Return a sentence on the last task if all of it was predicted too low or too high."""
+    errors = _errors(history[:-1])
+    last = history[-1] if history else {}
+    if not errors or last.get("bias") is None:
+        return ""
+    typical = math.sqrt(float(np.mean(errors)))
+    bias = last["bias"]
+    error = math.sqrt(last["error"] / last["rows"])
+    if abs(bias) <= BIASED * typical or abs(bias) <= BIAS_ERRORS * error:
+        return ""
+    where = "low" if bias > 0 else "high"
+    return f"{last['task']} was predicted too {where} by {abs(bias):.4g} on average"
+
+
+def _errors(records: Sequence[Record]) -> list[float]:
+    known = [record["error"] for record in records if record["error"] is not None]
+    return known[-WINDOW:]
+
+
+def _of_columns(task: str, severe: Sequence[Any]) -> Alarm:
+    more = "" if len(severe) == 1 else f", and {len(severe) - 1} more columns changed"
+    column, text, _ = severe[0]
+    remedy = (
+        f"Check the unit and the source of {column}; if the table is right, go on, or start again"
+        " from this task"
+    )
+    return Alarm(task, f"{column} {text}{more}", remedy)
+
+
+def _of_error(before: Sequence[Record], record: Record, objective: str) -> Alarm:
+    usual = float(np.median(_errors(before)))
+    times = record["error"] / max(usual, 1e-300)
+    if record.get("loss") is None:
+        times = math.sqrt(times)
+    remedy = "Look at its rows; if what it shows is to stay, start again from this task"
+    if objective == "all":
+        remedy += ", or fit with --objective next, which follows changes"
+    return Alarm(str(record["task"]), f"the error is {times:.1f} times the usual one", remedy)

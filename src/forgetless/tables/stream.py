@@ -10,6 +10,19 @@ What happens to a task, in this order:
 
 So the errors are those of the very model that goes on, without held-out rows and without a second
 model.
+
+The file of a model has what ``estimators.files`` writes of the estimator, and no rows. Its header
+has beside it ``table``:
+
+===============  ================================================================================
+``objective``    "next" or "all"
+``encoder``      parameters, kind and state of every column, the order of the features, notes
+``history``      the records of the last 1,000 tasks
+``confusion``    of classes: lists of a true class, a predicted class and a number of rows
+``calibration``  of classes: three lists of ten numbers
+``tasks``        how many tasks were learned
+``about``        the columns of task and target, and the name of the last file
+===============  ================================================================================
 """
 
 import copy
@@ -18,24 +31,21 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from forgetless._validate import Floats
+from forgetless import io
+from forgetless._validate import Array
+from forgetless.estimators import files
 from forgetless.estimators.classifier import StreamingRidgeClassifier
 from forgetless.estimators.ridge import StreamingRidge
 from forgetless.tables import scores
-from forgetless.tables.alarms import Alarm, alarms
 from forgetless.tables.changes import Change, changes
 from forgetless.tables.columns import IDENTIFIERS
-from forgetless.tables.encoder import CHOICES, TableEncoder
-from forgetless.tables.values import Columns, columns_of, part_of, rows_of
+from forgetless.tables.encoder import CHOICES, DENSE, Features, TableEncoder, few, learn
+from forgetless.tables.values import Columns, columns_of, parts_of, rows_of
 
 OBJECTIVES = ("next", "all")
-
-DENSE = 2000
-"""Features up to which all second moments are stored: 32 MB a memory."""
 
 BLOCK = 2**27
 """Bytes of features of a task that are in memory at a time."""
@@ -60,8 +70,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         Small errors on the coming task, by :class:`forgetless.StreamingRidge` with ``adaptive``, or
         on all past tasks together. "next" costs 1.16 times the error on past tasks on 55 real
         tables. Classes are learned in the same way for both.
-    number, categorical, date, drop : sequences of str
-        Columns, as in :class:`TableEncoder`.
+    number, categorical, date, drop
+        As in :class:`TableEncoder`.
 
     Attributes
     ----------
@@ -141,11 +151,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self.estimator_: Any = StreamingRidgeClassifier(rank=DENSE)
         if y.dtype.kind == "f":
             self.estimator_ = StreamingRidge(adaptive=self.objective == "next", rank=DENSE)
-        self.history_: list[dict[str, Any]] = []
-        self.confusion_: scores.Pairs = Counter()
+        self.history_: Any = []
+        self.confusion_: Any = Counter()
         self.calibration_ = np.zeros((3, scores.BINS))
         self.n_tasks_ = 0
-        self.about_: dict[str, Any] = {}
+        self.about_: Any = {}
         self._first: Any = None
 
     def _learn(self, table: Columns, y: Any, task: str) -> None:
@@ -153,8 +163,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if self.n_tasks_:
             record, found = self._predicted(table, y, task)
             if self.is_classifier:
-                self.confusion_ = self.confusion_ + scores.pairs(found, y, self.classes_)
-                self.calibration_ = self.calibration_ + scores.calibration(found, y, self.classes_)
+                self.confusion_ = self.confusion_ + scores.pairs(found, y)
+                self.calibration_ = self.calibration_ + scores.calibration(found, y)
         encoder = copy.copy(self.encoder_).partial_fit(table)
         if not encoder.order_:
             raise ValueError(
@@ -165,44 +175,42 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             estimator.widen(len(encoder.order_) - estimator.n_features_in_)
         self.encoder_ = encoder
         for rows, features in self._features(table):
-            estimator.partial_fit(features, y[rows])
+            learn(estimator, features, y[rows], self.estimator_)
         self.estimator_ = estimator
         self.history_ = [*self.history_, record][-TASKS:]
         self.n_tasks_ += 1
         is_first = self.n_tasks_ == 1 and len(y) <= IDENTIFIERS
         self._first = (table, y, task) if is_first else None
 
-    def _features(self, table: Columns) -> Iterator[tuple[slice, Floats]]:
+    def _features(self, table: Columns) -> Iterator[tuple[slice, Features]]:
         """Yield the features of blocks of rows, which fit in memory."""
         n = rows_of(table)
         step = BLOCK // (8 * len(self.encoder_.order_))
         for first in range(0, n, step):
-            rows = slice(first, min(first + step, n))
-            yield rows, self.encoder_.transform(part_of(table, rows))
+            rows = slice(first, first + step)
+            # What is known of the cells of a whole table is used again.
+            part = table if n <= step else parts_of(table, rows)
+            yield rows, self.encoder_.features(part)
 
-    def _predicted(self, table: Columns, y: Any, task: str) -> tuple[dict[str, Any], scores.Found]:
+    def _predicted(self, table: Columns, y: Any, task: str) -> tuple[scores.Record, scores.Found]:
         """Return the record of a task that is not learned yet, with its errors and changes, and
         predictions of its rows.
         """
         estimator = self.estimator_
         changed = [list(change) for change in changes(self.encoder_, table, y)[:SHOWN]]
         record = {"task": task, "rows": len(y), "changes": changed}
-        # The standard deviations of all rows would cost as much as learning them.
-        step = -(-len(y) // scores.SAMPLE)
-        parts = []
-        samples = []
-        for rows, features in self._features(table):
-            parts.append(scores.predictions(estimator, features))
-            samples.append((features[::step], y[rows][::step]))
+        parts = [scores.predictions(estimator, each) for _, each in self._features(table)]
         found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         if self.is_classifier:
             shares = dict(zip(self.classes_.tolist(), estimator.rows_.target, strict=True))
             return record | scores.of_classes(found, y, shares), found
         record |= scores.of_numbers(found, y, float(estimator.rows_.target[0]))
-        sample = [np.concatenate(arrays) for arrays in zip(*samples, strict=True)]
-        return record | scores.of_intervals(estimator, *sample), found
+        # The standard deviations of all rows would cost as much as learning them.
+        some = slice(None, None, -(-len(y) // scores.SAMPLE))
+        sample = self.encoder_.transform(parts_of(table, some))
+        return record | scores.of_intervals(estimator, sample, y[some]), found
 
-    def judged(self, X: Any, y: Any, task: Any) -> dict[str, Any]:
+    def judged(self, X: Any, y: Any, task: Any) -> scores.Record:
         """Return the record that a task would have, without learning it."""
         self._check_learned()
         return self._predicted(columns_of(X), _targets(y), str(task))[0]
@@ -239,23 +247,25 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self._check_learned()
         if return_std and self.is_classifier:
             raise ValueError("return_std needs a target of numbers; classes have predict_proba")
-        if return_std:
-            found = self._found(X, lambda model, Z: np.stack(model.predict(Z, return_std=True)))
-            return tuple(found)
-        return self._found(X, lambda model, Z: model.predict(Z))
+        if not return_std:
+            return self._found(X, lambda model, Z: model.predict(Z))
+        return tuple(self._found(X, lambda model, Z: np.stack(model.predict(Z, return_std=True))))
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of ``classes_``, (n, k); AttributeError for numbers."""
         self._check_learned()
-        return np.asarray(self._found(X, lambda model, Z: model.predict_proba(Z).T).T)
+        return self._found(X, lambda model, Z: model.predict_proba(Z).T).T
 
-    def _found(self, X: Any, predict: Any) -> NDArray[Any]:
+    def _found(self, X: Any, predict: Any) -> Array:
         """Return predictions (…, n)."""
         table = columns_of(X)
         if not rows_of(table):
             raise ValueError("X has no rows")
         model = self._knowing(table)
-        found = [scores.few(predict)(model.estimator_, Z) for _, Z in model._features(table)]
+        found = [
+            few(predict)(model.estimator_, features.toarray())
+            for _, features in model._features(table)
+        ]
         return np.concatenate(found, axis=-1)
 
     def _check_learned(self) -> None:
@@ -270,20 +280,19 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         return isinstance(self.estimator_, StreamingRidgeClassifier)
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Array:
         """The classes."""
-        classes: NDArray[Any] = self.estimator_.classes_
-        return classes
+        return self.estimator_.classes_
 
     @property
     def notes_(self) -> list[str]:
         """How columns were read, and other things to know."""
         return self.encoder_.notes_
 
-    def alarms(self) -> list[Alarm]:
+    def alarms(self) -> list[scores.Alarm]:
         """Return the alarms of the tasks learned."""
         self._check_learned()
-        return alarms(self.history_, self.objective)
+        return scores.alarms(self.history_, self.objective)
 
     def changes(self, X: Any, y: Any = None) -> list[Change]:
         """Return what a table has that the rows learned have not, without learning it."""
@@ -307,13 +316,48 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 
         Labels of categories with fewer than five rows are stored as hashes with a key of the file.
         """
-        from forgetless.tables import files
-
         self._check_learned()
-        files.save(self, path)
+        document = files.to_document(self.estimator_)
+        table = {
+            "objective": self.objective,
+            "encoder": self.encoder_.to_plain(),
+            "history": self.history_,
+            "confusion": [[*pair, count] for pair, count in self.confusion_.items()],
+            "calibration": self.calibration_.tolist(),
+            "tasks": self.n_tasks_,
+            "about": self.about_,
+        }
+        io.write(path, "table-model", {**document.header, "table": table}, document.arrays)
 
 
-def _targets(y: Any) -> NDArray[Any]:
+def from_document(document: io.Document) -> TableModel:
+    """Return the model of a document; ValueError where a value is not valid.
+
+    Whoever writes such a file can write any numbers: what is read is checked, so that a report of a
+    forged file fails with a sentence.
+    """
+    table = document.header["table"]
+    estimator = files.from_document(document)
+    encoder = TableEncoder.from_plain(table["encoder"])
+    is_known = isinstance(estimator, StreamingRidge | StreamingRidgeClassifier)
+    if not is_known or len(encoder.order_) != estimator.n_features_in_:
+        raise ValueError("its encoder and its estimator do not fit together")
+    if table["objective"] not in OBJECTIVES:
+        raise ValueError(f"its objective is {table['objective']!r}")
+    model = TableModel(table["objective"], **{name: getattr(encoder, name) for name in CHOICES})
+    model.encoder_ = encoder
+    model.estimator_ = estimator
+    model.history_ = [scores.checked(each) for each in table["history"]]
+    model.confusion_ = Counter({(str(t), str(p)): int(n) for t, p, n in table["confusion"]})
+    model.calibration_ = np.array(table["calibration"], dtype=float).reshape(3, scores.BINS)
+    model.n_tasks_ = int(table["tasks"])
+    model.about_ = {str(name): value for name, value in table["about"].items()}
+    # The rows of its first task are not in the file.
+    model._first = None
+    return model
+
+
+def _targets(y: Any) -> Array:
     """Return targets as floats, or classes as strings."""
     y = np.asarray(y)
     if y.ndim != 1:

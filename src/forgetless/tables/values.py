@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from forgetless._validate import Floats
+from forgetless._validate import Array
 from forgetless.tables.parsing import CODE, is_sign, label_text, numbers_in, seconds, times_in
 
 _DATE = r"\d\s*[-./:, ]\s*\w|\w\s*[-./:, ]\s*\d"
@@ -50,70 +49,106 @@ class Values:
             column = column.convert_dtypes()
         if column.dtype.kind == "m":
             column = column / pd.Timedelta(seconds=1)
-        self.column = column
-        self.gone: dict[str, NDArray[np.bool_]] = {}
+        self.texts: Array = None
+        if column.dtype.kind in "biuf":
+            self.cells: Array = column.values
+        elif column.dtype.kind == "M":
+            self.cells = column.array
+        else:
+            self.cells, self.texts = _labelled(column)
+
+    def part(self, rows: Any) -> "Values":
+        """Return the cells of some rows, a slice or an array; texts are factorized no second
+        time.
+        """
+        part = Values.__new__(Values)
+        part.cells = self.cells[rows]
+        part.texts = self.texts
+        return part
 
     def __len__(self) -> int:
-        return len(self.column)
+        return len(self.cells)
 
     @property
     def is_number(self) -> bool:
         """Whether pandas has numbers, true and false among them."""
-        return self.column.dtype.kind in "biuf"
+        return self.texts is None and not self.is_time
+
+    @property
+    def is_time(self) -> bool:
+        """Whether pandas has times."""
+        return bool(self.cells.dtype.kind == "M")
 
     @cached_property
-    def missing(self) -> NDArray[np.bool_]:
+    def memo(self) -> dict[str, Any]:
+        """What columns have found in the cells, so that each is looked for once."""
+        return {}
+
+    @cached_property
+    def missing(self) -> Array:
         """Where nothing is written."""
-        return np.asarray(self.column.isna())
+        return pd.isna(self.cells) if self.texts is None else self.cells < 0
 
     @cached_property
-    def coded(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    def coded(self) -> tuple[Array, Array]:
         """Codes of the rows, −1 where nothing is written, and the distinct texts that they stand
         for, in the order of their first rows.
         """
-        codes, distinct = pd.factorize(self.column)
-        # Some values have the same text: "Ulm" and "Ulm ", 3 and 3.0.
-        again, labels = pd.factorize(np.array([label_text(each) for each in distinct], object))
-        return np.append(again, -1)[codes], labels
+        if self.texts is None:
+            return _labelled(self.cells)
+        codes, found = pd.factorize(self.cells)
+        is_text = found >= 0
+        # Rows without a text are one of the distinct codes: the others keep their order.
+        places = np.where(is_text, np.cumsum(is_text) - 1, -1)
+        return places[codes], self.texts[found[is_text]]
+
+    @property
+    def written(self) -> Array:
+        """The texts of all rows."""
+        codes, labels = self.coded
+        return np.append(labels, "")[codes]
 
     @cached_property
-    def numbers(self) -> Floats:
+    def numbers(self) -> Array:
         """Finite numbers, NaN elsewhere."""
         if not self.is_number:
-            return self._of_labels(self._numbers)
-        numbers = self.column.to_numpy(np.float64, na_value=np.nan)
-        return np.where(np.isfinite(numbers), numbers, np.nan)
+            return np.append(self._numbers, np.nan)[self.coded[0]]
+        numbers = np.asarray(self.cells, dtype=np.float64)
+        return np.where(np.isinf(numbers), np.nan, numbers)
 
     @cached_property
-    def times(self) -> Floats:
-        """Seconds since 1970, NaN elsewhere; a time of the day alone is one of 1970-01-01."""
-        if self.column.dtype.kind == "M":
-            return seconds(self.column)
-        return self._of_labels(times_in(self.coded[1]))
+    def distinct_times(self) -> tuple[Array, Array]:
+        """Codes of the rows, and the times that they stand for, in seconds since 1970, NaN where
+        there is none; a time of the day alone is one of 1970-01-01.
+        """
+        if self.is_time:
+            return pd.factorize(seconds(self.cells), use_na_sentinel=False)
+        codes, labels = self.coded
+        return codes, np.append(times_in(labels), np.nan)
 
     @cached_property
-    def _numbers(self) -> Floats:
+    def times(self) -> Array:
+        """The times of all rows."""
+        codes, times = self.distinct_times
+        return times[codes]
+
+    @cached_property
+    def _numbers(self) -> Array:
         return numbers_in(self.coded[1])
 
-    def _of_labels(self, found: Floats) -> Floats:
-        """Return what was found in the labels for every row."""
-        return np.asarray(np.append(found, np.nan)[self.coded[0]])
-
-    def words(self) -> NDArray[np.bool_]:
+    def words(self) -> Array:
         """Return where a label is neither a number nor a sign for a missing one."""
         return np.isnan(self._numbers) & ~is_sign(self.coded[1])
 
-    def unread(self, found: Floats) -> list[str]:
+    def unread(self, found: Array) -> list[str]:
         """Return the text of every row that has one which was not found, and is no sign for a
         missing value.
         """
-        is_lost = np.isnan(found) & ~self.missing
-        if self.is_number or not is_lost.any():
+        if self.is_number:
             return []
-        codes, labels = self.coded
-        lost = codes[is_lost]
-        texts: list[str] = labels[lost[~is_sign(labels)[lost]]].tolist()
-        return texts
+        is_lost = np.isnan(found) & ~self.missing
+        lost = self.written[is_lost] if is_lost.any() else np.array([])
+        return list(lost[~is_sign(lost)])
 
     @property
     def kind(self) -> str:
@@ -122,20 +157,28 @@ class Values:
             return "empty"
         if self.is_number:
             return "number"
-        if self.column.dtype.kind == "M":
+        if self.is_time:
             return "date"
         labels = self.coded[1]
         useful = pd.Series(labels[~is_sign(labels)])
-        if not len(useful) or pd.Series(labels).str.fullmatch(CODE).any():
+        if not len(useful) or useful.str.fullmatch(CODE).any():
             return "category"
         # 1,5 is a number rather than the first of May.
         looks_dated = self.words().any() and useful.head(10).str.contains(_DATE).all()
-        if looks_dated and not np.isnan(times_in(useful.to_numpy())).any():
+        if looks_dated and not self.unread(self.times):
             return "date"
         # A few cells of a column of numbers may be words, and half of them signs for missing ones.
         n = (~self.missing).sum()
         few = self.words().sum() <= _FEW and len(self.unread(self.numbers)) <= _RARE * n
         return "number" if few and np.isfinite(self.numbers).sum() > 0.5 * n else "category"
+
+
+def _labelled(cells: Any) -> tuple[Array, Array]:
+    """Return codes of cells, −1 where nothing is written, and the texts that they stand for."""
+    codes, distinct = pd.factorize(cells)
+    # Some values have the same text: "Ulm" and "Ulm ", 3 and 3.0.
+    again, labels = pd.factorize(np.array([label_text(each) for each in distinct], object))
+    return np.append(again, -1)[codes], labels
 
 
 Columns = Mapping[str, Values]
@@ -149,9 +192,9 @@ def columns_of(table: Any) -> dict[str, Values]:
     if isinstance(table, dict) and all(isinstance(each, Values) for each in table.values()):
         return table
     frame = pd.DataFrame(table.to_pandas() if hasattr(table, "to_pandas") else table)
-    names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+    names = frame.columns.astype(str)
+    twice = names[names.duplicated()]
+    if len(twice):
         raise ValueError(f"several columns are named {twice[0]!r}; give each a name of its own")
     return {name: Values(frame.iloc[:, i]) for i, name in enumerate(names)}
 
@@ -161,8 +204,6 @@ def rows_of(table: Columns) -> int:
     return len(next(iter(table.values()))) if table else 0
 
 
-def part_of(table: Columns, rows: slice) -> Columns:
-    """Return some rows of a table; the table itself, whose labels are known, for all of them."""
-    if rows.stop - rows.start == rows_of(table):
-        return table
-    return {name: Values(values.column.iloc[rows]) for name, values in table.items()}
+def parts_of(table: Columns, rows: Any) -> dict[str, Values]:
+    """Return some rows of a table: a slice or an array."""
+    return {name: values.part(rows) for name, values in table.items()}
