@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from forgetless.estimators.linear import Linear
+from forgetless.estimators.inputs import Linear
 from forgetless.estimators.rows import Rows
 from forgetless.tables import TableEncoder, TableModel
 from forgetless.tables.values import columns_of

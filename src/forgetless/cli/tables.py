@@ -323,7 +323,7 @@ def _print_notes(model: Any, notes: list[str]) -> None:
     """Print notes on a file, on its columns and on errors, and the alarms."""
     from forgetless.tables.report import warnings
 
-    alarms = [f"Alarm: {each.task}: {each.text}. {each.remedy}" for each in model.alarms()]
+    alarms = [f"Alarm: {alarm.sentence()}" for alarm in model.alarms()]
     for line in [*notes, *model.notes_, *alarms, *warnings(model)]:
         print_lines(line)
 

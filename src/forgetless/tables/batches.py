@@ -63,7 +63,7 @@ class Batches:
         self.classes = classes
         self.notes = list(file.notes)
 
-    def __iter__(self) -> Iterator[tuple[str, Columns, Array]]:
+    def __iter__(self) -> Iterator[Any]:
         """Yield the label of a task, or of a part of a large one, with its features and targets."""
         done: dict[str, None] = {}
         last = ""
@@ -131,7 +131,7 @@ class Batches:
         pieces = np.split(order, np.cumsum(np.bincount(codes))[:-1])
         return dict(zip(labels.tolist(), pieces, strict=True))
 
-    def _task(self, table: Columns, lines: Any) -> tuple[Columns, Array]:
+    def _task(self, table: Columns, lines: Any) -> Any:
         """Return the features and targets of a task, without the rows that have no target."""
         target = table[self.target]
         if self.classes is None:

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array, Floats
-from forgetless.estimators.linear import Linear
+from forgetless.estimators.inputs import Linear
 from forgetless.estimators.moments import Dense
 from forgetless.estimators.rows import Rows
 from forgetless.tables.categories import Category
@@ -57,7 +57,7 @@ class Features(NamedTuple):
         The features that are one for a label; the last column stands for no label.
     """
 
-    shape: tuple[int, int]
+    shape: Any
     numbers: Floats
     at: Array
     ones: Any

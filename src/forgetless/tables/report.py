@@ -138,9 +138,8 @@ def changes_table(history: Any) -> Table | None:
     lines = lines.sort_values(["severe", "tasks"], ascending=False, kind="stable").head(CHANGES)
     lines[""] = np.where(lines.pop("severe"), "severe", "")
     lines = lines.rename(columns={"task": "first in", "text": "what changed"})
-    return Table(
-        "What changed", {str(name): cells for name, cells in lines.to_dict("list").items()}
-    )
+    columns: Any = lines.to_dict("list")
+    return Table("What changed", columns)
 
 
 def columns_table(model: TableModel) -> Table:

@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from forgetless._validate import Array
-from forgetless.estimators.linear import Linear
+from forgetless.estimators.inputs import Linear
 from forgetless.tables.encoder import Features, few, linear
 
 SAMPLE = 1000
@@ -117,7 +117,7 @@ def _standard_error(values: Any) -> float:
     return float(np.std(values) / np.sqrt(len(values)))
 
 
-def pairs(found: Found, y: Any) -> Counter[Any]:
+def pairs(found: Found, y: Any) -> Any:
     """Return the numbers of rows of a task by true and predicted class."""
     return Counter(zip(y.tolist(), found["labels"].tolist(), strict=True))
 
@@ -185,6 +185,10 @@ class Alarm(NamedTuple):
     task: str
     text: str
     remedy: str
+
+    def sentence(self) -> str:
+        """Return the alarm as a line."""
+        return f"{self.task}: {self.text}. {self.remedy}"
 
 
 def alarms(history: Sequence[Record], objective: str = "next") -> list[Alarm]:
