@@ -14,7 +14,6 @@ from torch.optim.optimizer import _global_optimizer_post_hooks as hooks
 import forgetless.torch as flt
 from support.deep.networks import DEVICES, OPTIMIZERS, batches, begin, learn, mlp, shown, train, weights
 from support.deep.processes import two_processes
-from support.deep.steps import closure, compiled_step, plain, scaled_and_compiled
 
 
 def all_mechanisms(importance=flt.fisher):
@@ -303,6 +302,45 @@ def test_a_step_skipped_by_a_scaler_does_nothing(name, device):
         for now, old in zip((weights(net), shown(net, continual)), before, strict=True):
             assert torch.equal(now, old) is not moves
     continual.next_task()
+
+
+def plain(net, optimizer):
+    return lambda x, y: train(net, optimizer, [(x, y)])
+
+
+def scaled_and_compiled(net, optimizer):
+    """Scales are powers of two, so that scaled gradients are the same."""
+    model, scaler = torch.compile(net, backend="aot_eager"), torch.amp.GradScaler("cpu", init_scale=1024.0)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        scaler.scale(functional.cross_entropy(model(x), y)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    return step
+
+
+def compiled_step(net, optimizer):
+    """The λ of a task is no constant of the trace."""
+    compiled = torch.compile(lambda: optimizer.step(), backend="eager")
+
+    def step(x, y):
+        optimizer.zero_grad()
+        functional.cross_entropy(net(x), y).backward()
+        compiled()
+
+    return step
+
+
+def closure(net, optimizer):
+    """As Lightning steps: gradients are computed within the step."""
+
+    def loss(x, y):
+        optimizer.zero_grad()
+        functional.cross_entropy(net(x), y).backward()
+
+    return lambda x, y: optimizer.step(lambda: loss(x, y))
 
 
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
