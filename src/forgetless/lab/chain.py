@@ -82,15 +82,17 @@ def carry_often(
     return _kernels.push_often(S, moves.table, tuple(maps), phi, gains)
 
 
-def conjugate(G: Floats, S: Floats) -> Array:
-    """Return G S Gᵀ for S (states, Q, B, Q)."""
-    return np.einsum("xu,subv,yv->sxby", G, S, G, optimize=True)
+def averaged(
+    S: Floats,
+    gain: float,
+    outputs: Floats,
+    *,
+    back: bool = False,
+) -> Array:
+    """Return G S Gᵀ for moments S (states, width, B, width) of (U, Ū, δ), or Gᵀ S G for forms.
 
-
-def averaging(gain: float, outputs: Floats) -> Floats:
-    """Return the map Ū ← Ū + g (U − Ū) of (U, Ū, δ), as δ = N Ū follows it.
-
-    N (r, n) is ``outputs``, the map from changes of n coordinates to changes of r outputs.
+    G is the map Ū ← Ū + g (U − Ū), which δ = N Ū follows. N (r, n) is ``outputs``, the map from
+    changes of n coordinates to changes of r outputs.
     """
     n = outputs.shape[1]
     # δ of an average is N Ū − N Ū_r: it moves with Ū.
@@ -98,7 +100,9 @@ def averaging(gain: float, outputs: Floats) -> Floats:
     G = np.eye(n + len(rows))
     G[n:, :n] += rows
     G[n:, n : 2 * n] -= rows
-    return G
+    if back:
+        G = G.T
+    return np.einsum("xu,subv,yv->sxby", G, S, G, optimize=True)
 
 
 class Run:
@@ -148,16 +152,14 @@ class Run:
         self.first[0, : self.size, :, : self.size] = (U @ U.T)[:, None, :]
         self.S = self.first
         self.marked = [np.zeros_like(self.first) for _ in self.outputs]
-        self.extended = [self._extended(outputs) for outputs in self.outputs]
+        # Equation (3), except for averages: δ follows them by its own map.
+        self.extended = [coordinates.maps] * len(self.outputs)
+        if not self.averaged:
+            L = coordinates.maps.left
+            wider = [np.hstack([L, L @ D.T]) for D in self.outputs]
+            self.extended = [coordinates.maps._replace(left=left) for left in wider]
         # What one step of the teacher adds to the variance of every coordinate.
         self.walk = tasks.walk**2 / tasks.n_features
-
-    def _extended(self, outputs: Floats) -> Maps:
-        """Return the maps of (U, δ) for the visits of one task: equation (3)."""
-        maps = self.coordinates.maps
-        if self.averaged:
-            return maps  # δ follows the average, by its own map
-        return maps._replace(left=np.hstack([maps.left, maps.left @ outputs.T]))
 
     def moves(self) -> Moves:
         """Return the moves of the next step, checked."""
@@ -212,8 +214,7 @@ class Run:
         """Return S after the update of the average, if there is one."""
         if not self.averaged:
             return S
-        gain = float(self.problem.gains[self.done])
-        return conjugate(averaging(gain, outputs), S)
+        return averaged(S, self.problem.gains[self.done], outputs)
 
 
 class Powers:
@@ -300,25 +301,21 @@ class Powers:
             total = total + self._power(total, done)
             done *= 2
             if digit == "1":
-                total = first + self._square(0) @ total
+                total = first + self.squares[0] @ total
                 done += 1
         return self._matrices(total, N)
 
     def _power(self, x: Floats, n: int) -> Floats:
         """Return Pⁿ x: the last squares would cost more than so many products with x."""
         top = max(0, n.bit_length() - _REPEATED)
+        while len(self.squares) <= top:
+            self.squares.append(self.squares[-1] @ self.squares[-1])
         for bit in range(top):
             if n >> bit & 1:
-                x = self._square(bit) @ x
+                x = self.squares[bit] @ x
         for _ in range(n >> top):
-            x = self._square(top) @ x
+            x = self.squares[top] @ x
         return x
-
-    def _square(self, bit: int) -> Floats:
-        """Return P^(2^bit)."""
-        while bit >= len(self.squares):
-            self.squares.append(self.squares[-1] @ self.squares[-1])
-        return self.squares[bit]
 
     def _entries(self, S: Floats) -> Array:
         """Return the entries (B, n, 1) of symmetric matrices (1, Q, B, Q)."""

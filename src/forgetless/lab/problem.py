@@ -196,21 +196,16 @@ def checked_factors(part: Filter, singular_values: Floats) -> Floats:
     Between 0 and 2 a step does not increase the error along any singular vector: |1 − φ| ≤ 1.
     """
     table = np.asarray(part.table(singular_values**2), dtype=np.float64)
-    factors = np.ascontiguousarray(np.atleast_2d(table))
-    if not np.isfinite(factors).all():
+    low = np.min(table, initial=0.0)
+    high = np.max(table, initial=0.0)
+    # NaN is not within the limits either.
+    if not -_ROUNDED <= low <= high <= 2 + _ROUNDED:
         raise ValueError(
-            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, got"
-            " infinity or NaN"
-        )
-    low = float(np.min(factors, initial=0.0))
-    high = float(np.max(factors, initial=0.0))
-    if low < -_ROUNDED or high > 2 + _ROUNDED:
-        raise ValueError(
-            f"{type(part).__name__}.factors must lie in [0, 2], so that errors do not grow, got"
-            f" values in [{low:.6g}, {high:.6g}]"
+            f"{type(part).__name__}.factors must return one finite factor per eigenvalue in [0, 2],"
+            f" so that errors do not grow, got values in [{low:.6g}, {high:.6g}]"
         )
     # The rest is rounding, and is clipped: (1 + 1e-12)^k would grow.
-    return factors if low >= 0 and high <= 2 else np.clip(factors, 0.0, 2.0)
+    return np.ascontiguousarray(np.clip(table, 0.0, 2.0))
 
 
 def _work_of(tasks: Any = None, *_: Any, **__: Any) -> float:
@@ -268,20 +263,20 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
     """Return the increasing steps to record: "last", "log" (about 20 per decade), "all" (1..k) or a
     list of steps.
     """
-    named = isinstance(record, str)
-    if named and record not in ("last", "log", "all"):
-        raise ValueError(f'record must be "last", "log", "all" or steps in 0..{k}, got {record!r}')
-    steps = np.atleast_1d(k if named else record)
-    if named and record == "log":
-        spread = np.geomspace(1, k, 1 + int(20 * np.log10(k)))
-        steps = np.rint(spread).astype(np.int64)
-    elif named and record == "all":
-        steps = np.arange(1, k + 1)
+    wrong = f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}'
+    steps = np.atleast_1d(record)
+    if isinstance(record, str):
+        if record not in ("last", "log", "all"):
+            raise ValueError(wrong)
+        steps = np.arange(1 if record == "all" else k, k + 1)
+        if record == "log":
+            spread = np.geomspace(1, k, 1 + int(20 * np.log10(k)))
+            steps = np.rint(spread).astype(np.int64)
     if steps.ndim != 1 or steps.size == 0 or steps.dtype.kind not in "iu":
-        raise TypeError(
-            f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}'
+        raise TypeError(wrong)
+    outside = steps[(steps < 0) | (steps > k)]
+    if outside.size:
+        raise ValueError(
+            f"record must hold steps in 0..{k}, got {outside[0]}; raise k or drop the step"
         )
-    if steps.min() < 0 or steps.max() > k:
-        bad = steps.min() if steps.min() < 0 else steps.max()
-        raise ValueError(f"record must hold steps in 0..{k}, got {bad}; raise k or drop the step")
     return np.unique(steps.astype(np.int64))

@@ -231,18 +231,17 @@ class Curves(Printed):
     def save(self, path: str | Path) -> None:
         """Write it to a file, with its errors; ``fl.load`` reads it."""
         header = {
-            "axes": {name: list(axes) for name, axes in self.axes.items()},
+            "axes": self.axes,
             "coordinates": {axis: list(known) for axis, known in self.coordinates.items()},
             "errors": self.errors,
         }
         write(path, "curves", header, self.values)
 
-    def __getattr__(self, name: str) -> Floats:
+    def __getattr__(self, name: str) -> Any:
         # Called for what is no field. A copy that is being made has no values yet.
         values = self.__dict__.get("values", {})
         if name in values:
-            found: Floats = values[name]
-            return found
+            return values[name]
         if name in NAMED:
             raise AttributeError(f"{name} was not computed; pass metrics=({name!r}, …)")
         raise AttributeError(

@@ -44,6 +44,7 @@ _LOSSES = ("average_loss", "seen_loss", "next_loss", "forgetting", "drift", "tas
 """The metrics that have errors."""
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def relative_errors(
     problem: Problem,
     metrics: Sequence[Metric],
@@ -57,8 +58,8 @@ def relative_errors(
 
     Values are of shape (B, n_steps, …).
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # tasks of size 1e150
-        *recorded, first = _Errors(problem).recorded()
+    # Squares overflow for tasks of size 1e150, and quotients for losses of 1e-323.
+    *recorded, first = _Errors(problem).recorded()
     of_average = np.stack(recorded, axis=1)
     largest = np.maximum(of_average.max(axis=1), first)
     of_any = problem.tasks.n_tasks * largest[:, None]
@@ -67,12 +68,10 @@ def relative_errors(
         if each.name not in _LOSSES:
             continue
         error = of_average if each.name == "average_loss" else of_any
-        if each.axes:
-            error = error[..., None]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # losses of 1e-323
-            shares = error / np.abs(values[each.name])
+        # Transposed, as tasks are the last axis of the values of some metrics.
+        shares = error.T / np.abs(values[each.name].T)
         # An error of zero is exact, also of a loss of zero.
-        shares = np.where(error > 0, shares, 0.0)
+        shares = np.where(error.T > 0, shares, 0.0)
         errors[each.name] = float(min(1.0, np.nanmax(shares, initial=0.0)))
     return errors
 
@@ -117,26 +116,23 @@ class _Errors:
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
         stops = self.problem.stops(steps[-1], self.run.size)
         for low, high in pairwise(track(stops, "errors")):
-            near = high
-            far = high
+            done = low
             if powers is not None:
                 # Whole periods at once, after the first steps.
                 least = -(-max(low, _FOLLOWED) // powers.period)
                 near = min(high, least * powers.period)
-                far = near + (high - near) // powers.period * powers.period
-            self._follow(low, near)
-            if powers is not None and far > near:
-                self._jump(powers, far - near)
-            self._follow(far, high)
+                self._follow(low, near)
+                done = near + self._jump(powers, high - near)
+            self._follow(done, high)
             if high in steps:
                 found.append(self._error())
         return [*found, first]
 
     def _follow(self, low: int, high: int) -> None:
         """Make the steps low..high − 1 one by one: E and F, then S, by equation (7)."""
-        for phi in self.problem.factors(low, high) if high > low else ():
+        for phi in self.problem.factors(low, high):
             moves = self.run.moves()
-            made = EPS * self._sizes(phi, moves) ** 2
+            made = self._made(phi, moves)
             both = np.hstack([phi, phi])
             self.sums = carry(self.sums, moves, self._noisy(), both)
             # N_t is diagonal, and is made in the state where a move ends.
@@ -147,23 +143,26 @@ class _Errors:
                 # An average is a convex combination of iterates: their errors bound its own.
                 self.largest = np.maximum(self.largest, self._of_sums())
 
-    def _jump(self, powers: Powers, n_steps: int) -> None:
-        """Make many equal steps, the errors made in each period being those of its first step."""
+    def _jump(self, powers: Powers, most: int) -> int:
+        """Make whole periods of at most so many steps; return the steps made."""
+        n_steps = most // powers.period * powers.period
         phi = self.problem.factors(0, 1)[0]
         # Sizes hardly change any more, so that N_t is the same at all of these steps.
-        made = EPS * self._sizes(phi, self.run.moves()) ** 2
         new = np.zeros_like(self.sums)
-        self._diagonal(new)[:] = powers.period * made
+        self._diagonal(new)[:] = powers.period * self._made(phi, self.run.moves())
         carried = powers.advanced(self.sums, n_steps)
         self.sums = carried + powers.summed(new, n_steps)
         self.run.done += n_steps
+        return n_steps
 
     def _diagonal(self, sums: Floats) -> Array:
         """Return a view of the diagonals (states, B, Q) of E, the first of both sums."""
         return np.einsum("sxbx->sbx", sums[:, :, : self.B])
 
-    def _sizes(self, phi: Floats, moves: Moves) -> Array:
-        """Return g of shape (states, B, Q): the terms of a step, in the mean over its tasks."""
+    def _made(self, phi: Floats, moves: Moves) -> Array:
+        """Return N_t = eps g² of shape (states, B, Q), g being the terms of a step, in the mean
+        over its tasks.
+        """
         maps = self.c.maps
         Q = self.run.Q
         squares = np.einsum("sxbx->sbx", self.run.S[:, :Q, :, :Q])
@@ -173,7 +172,8 @@ class _Errors:
         # φ of every singular vector, times the probability of its task.
         shares = law[self.tasks.owners][:, None] * phi
         errors = np.einsum("jx,sbx->sbj", np.abs(maps.right), r)
-        return r + (errors * shares.T) @ np.abs(maps.left)
+        g = r + (errors * shares.T) @ np.abs(maps.left)
+        return EPS * g**2
 
     def _noisy(self) -> Maps:
         """Return the maps of E and F, with the uncertainty of the data as label noise."""

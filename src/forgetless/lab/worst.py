@@ -18,12 +18,12 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import Powers, averaging, carry, carry_often, conjugate
+from forgetless.lab.chain import Powers, averaged, carry, carry_often
 from forgetless.lab.coordinates import Coordinates
-from forgetless.lab.exact import expected
+from forgetless.lab.exact import expect, expected
 from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
-from forgetless.lab.rounding import SAFETY, relative_errors
+from forgetless.lab.rounding import SAFETY
 from forgetless.metrics import average_loss
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules
@@ -112,17 +112,18 @@ def _relative_error(
     """
     found = 0.0
     for (b, i), loss in np.ndenumerate(losses):
-        taught = _taught(problem.tasks, teachers[b, i])
-        step = problem.steps[i : i + 1]
-        own = replace(problem, tasks=taught, filters=[problem.filters[b]], labels=(), steps=step)
-        forwards = expected(own, [average_loss])["average_loss"][0]
-        lost = SAFETY * abs(float(forwards[0] - loss))
+        forwards = expect(
+            _taught(problem.tasks, teachers[b, i]),
+            problem.filters[b],
+            problem.k,
+            ordering=problem.ordering,
+            record=problem.steps[i],
+            average=problem.average,
+        )
+        lost = SAFETY * abs(float(forwards.average_loss[0] - loss))
         # Of a loss of zero that is not zero forwards no digit is certain.
         share = 1.0 if lost > loss else lost / (loss or 1.0)
-        error = relative_errors(own, [average_loss], {"average_loss": forwards[None]})[
-            "average_loss"
-        ]
-        found = max(found, min(1.0, error + share))
+        found = max(found, min(1.0, forwards.errors["average_loss"] + share))
     return found
 
 
@@ -169,8 +170,8 @@ def backward(
     maps = c.maps.backward
     H = form
     n = len(form)
-    averaged = problem.average is not None and last > 0
-    if averaged:
+    of_average = problem.average is not None and last > 0
+    if of_average:
         # The form reads the average, the trailing half of (U, Ū).
         H = np.zeros((2 * n, 2 * n))
         H[n:, n:] = form
@@ -187,16 +188,15 @@ def backward(
     stops = [begin, *(each for each in between if each > begin)]
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         phi = problem.factors(first, stop)[::-1]
-        if ordering.stationary and not averaged and keep is None:
+        if ordering.stationary and not of_average and keep is None:
             moves = ordering.moves(n_tasks, 0).reversed
             V = carry_often(V, moves, maps, phi, problem.gains)
             continue
         for t, factors in zip(range(stop - 1, first - 1, -1), phi, strict=True):
             if keep is not None:
                 keep.append(V)
-            if averaged:
-                G = averaging(float(problem.gains[t]), np.zeros((0, n)))
-                V = conjugate(G.T, V)
+            if of_average:
+                V = averaged(V, problem.gains[t], np.zeros((0, n)), back=True)
             moves = ordering.moves(n_tasks, t).reversed
             V = carry(V, moves, maps, factors)
     return V if powers is None else powers.advanced(V, begin)
