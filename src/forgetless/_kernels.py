@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,6 @@ _WORTH_THREADS = 1e6
 
 _OPTIONS: Any = {"fastmath": {"reassoc", "contract"}, "nogil": True, "error_model": "numpy"}
 """Of numba: sums may be reordered, but infinities stay what they are."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _decorator() -> Any:
@@ -62,15 +60,14 @@ def _decorator() -> Any:
 _njit = _decorator()
 
 
-def _compiled(function: F) -> F:
+def _compiled(function: Any) -> Any:
     """Return a function compiled by numba; the function itself where numba cannot be used."""
     if _njit is None:
         return function
     try:
-        compiled: F = _njit(cache=True, **_OPTIONS)(function)
+        return _njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # no folder for the cache can be written
-        compiled = _njit(**_OPTIONS)(function)
-    return compiled
+        return _njit(**_OPTIONS)(function)
 
 
 def in_threads(
@@ -80,7 +77,9 @@ def in_threads(
 ) -> None:
     """Call ``work(low, high)`` on parts of range(n_items), in threads if ``size`` is worth them."""
     threads = min(n_items, n_threads()) if size > _WORTH_THREADS else 1
-    spread(work, n_items, max(1, -(-n_items // max(1, threads))), threads)
+    # Parts of equal length, rounded up.
+    chunk = -(-n_items // threads)
+    spread(work, n_items, chunk, threads)
 
 
 @_compiled
@@ -116,14 +115,10 @@ def push(  # noqa: C901, PLR0912, PLR0915 - in parts it takes up to twice the ti
     _, Q, B, _ = S.shape
     n_left = left.shape[1]
     n_right = right.shape[1]
-    # Work arrays for the largest run of tasks, made once for all targets.
-    widest = 0
-    for run in range(runs_of[low], runs_of[high]):
-        size = offsets[task[starts[run + 1] - 1] + 1] - offsets[task[starts[run]]]
-        widest = max(widest, size)
-    T = np.empty((widest, B, Q))
+    # Work arrays for a run of all tasks, made once for all targets.
+    T = np.empty((len(left), B, Q))
     A = np.empty((n_left, B * Q))
-    K = np.empty(widest)
+    K = np.empty(len(left))
     flat = S.reshape(len(S), Q * B * Q)
     out = new.reshape(len(new), Q * B * Q)
     for target in range(low, high):
@@ -284,6 +279,8 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
     rank_one = np.all(offsets[1:] - offsets[:-1] == np.uint64(1))
     errors = np.empty(len(vectors))
     shifts = np.zeros(len(vectors))
+    if average is not None:
+        mean, gains = average
     for group in range(np.uint64(low), end, together):
         for t in range(np.uint64(order.shape[1])):
             now = np.uint64(0) if fixed else t
@@ -308,7 +305,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
                     for x in range(d):
                         w[i, x] -= walk[i, t, x]
                         if average is not None:
-                            average[0][i, x] -= walk[i, t, x]
+                            mean[i, x] -= walk[i, t, x]
                 for j in range(lo, hi):
                     # The errors V w − t of the task before the step.
                     error = -targets[j, a]
@@ -327,7 +324,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
                         w[i, x] -= step * vectors[j, x]
                 if average is not None:
                     for x in range(d):
-                        average[0][i, x] += average[1][t] * (w[i, x] - average[0][i, x])
+                        mean[i, x] += gains[t] * (w[i, x] - mean[i, x])
                 if visits is not None:
                     counts, means, spreads = visits
                     counts[i, m] += 1.0
@@ -341,9 +338,9 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
                             output = -targets[j, a]
                             if gram is None:
                                 for x in range(d):
-                                    output += vectors[j, x] * average[0][i, x]
+                                    output += vectors[j, x] * mean[i, x]
                             else:
-                                output += average[0][i, j]
+                                output += mean[i, j]
                         change = scale[j] * output - means[i, j]
                         means[i, j] += weight * change
                         total += (1.0 - weight) * change * change

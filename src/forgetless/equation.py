@@ -186,10 +186,10 @@ def norm(X: Any) -> float:
     return math.sqrt(largest)
 
 
-def _is_large(X: Any) -> bool:
+def _is_large(X: Any) -> Any:
     """Return whether a factorization of the smaller Gram matrix is avoided."""
     limit = LARGE // 6 if sparse.issparse(X) else LARGE
-    return bool(min(X.shape) > limit)
+    return min(X.shape) > limit
 
 
 def _gram(X: Any) -> Floats:

@@ -194,10 +194,7 @@ def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
     name : str, default "loss_on"
         The name among the values of a result.
     """
-    # ½‖A w − b‖² is the mean of ½‖s ∘ (V w − V X⁺y)‖² over these tasks.
-    scales = tasks.singular_values[:, None] / np.sqrt(tasks.n_tasks)
-    A = scales * tasks.singular_vectors
-    b = scales * tasks.targets
+    A, b = tasks.mean_rows
     # What no weights avoid is added.
     floor = float(tasks.floors.mean())
 
@@ -254,8 +251,9 @@ weights = Metric(
 METRICS = ("average_loss", "seen_loss", "forgetting", "drift")
 """The metrics that ``simulate`` records by default."""
 
-_WHOLE = (average_loss, seen_loss, forgetting, drift, next_loss, distance, weights)
-NAMED = {each.name: each for each in (*_WHOLE, task_losses, task_forgetting, task_drift)}
+_TOTALS = (average_loss, seen_loss, forgetting, drift, next_loss, distance)
+_ARRAYS = (weights, task_losses, task_forgetting, task_drift)
+NAMED = {each.name: each for each in _TOTALS + _ARRAYS}
 """All metrics that can be asked for by name."""
 
 

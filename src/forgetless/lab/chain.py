@@ -58,11 +58,11 @@ def carry(
     S = np.ascontiguousarray(S)
     phi = np.ascontiguousarray(phi)
     new = np.empty((moves.n_targets, *S.shape[1:]))
-
-    def work(low: int, high: int) -> None:
-        _kernels.push(low, high, S, new, moves.table, tuple(maps), phi)
-
-    _kernels.in_threads(work, moves.n_targets, float(len(moves.task)) * S[0].size)
+    _kernels.in_threads(
+        lambda low, high: _kernels.push(low, high, S, new, moves.table, tuple(maps), phi),
+        moves.n_targets,
+        float(len(moves.task)) * S[0].size,
+    )
     return new
 
 
@@ -110,8 +110,8 @@ class Run:
 
     Attributes
     ----------
-    first, S : arrays of shape (states, width, B, width)
-        The moments of (U, Ū, 0) before the first step, and now.
+    S : array of shape (states, width, B, width)
+        The moments of (U, Ū, 0) now.
     marked : list of M arrays of shape (states, width, B, width), or of none
         The moments of (U, Ū, δ), summed over the visits of each task.
     outputs : array of shape (M, r, Q), or (0, 0, Q)
@@ -138,7 +138,7 @@ class Run:
         # The average of no steps is the start.
         U = np.vstack([coordinates.start] * (1 + self.averaged))
         self.size = len(U)
-        n_outputs = int(np.max(tasks.ranks)) if path else 0
+        n_outputs = np.max(tasks.ranks) if path else 0
         self.outputs = np.zeros((tasks.n_tasks if path else 0, n_outputs, self.Q))
         for m, outputs in enumerate(self.outputs):
             rows = slice(*tasks.offsets[m : m + 2])
@@ -148,10 +148,10 @@ class Run:
         width = self.size + n_outputs
         problem.check_states(width, 1 + len(self.outputs))
         n_schedules = len(problem.filters)
-        self.first = np.zeros((1, width, n_schedules, width))
-        self.first[0, : self.size, :, : self.size] = (U @ U.T)[:, None, :]
-        self.S = self.first
-        self.marked = [np.zeros_like(self.first) for _ in self.outputs]
+        shape = (1, width, n_schedules, width)
+        self.S = np.zeros(shape)
+        self.S[0, : self.size, :, : self.size] = (U @ U.T)[:, None, :]
+        self.marked = [np.zeros(shape) for _ in self.outputs]
         # Equation (3), except for averages: δ follows them by its own map.
         self.extended = [coordinates.maps] * len(self.outputs)
         if not self.averaged:

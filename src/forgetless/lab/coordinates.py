@@ -48,11 +48,6 @@ class Maps(NamedTuple):
     noise: Floats  # the variance along every singular vector
     one: int  # the coordinate of 1
 
-    @property
-    def backward(self) -> "Maps":
-        """Those of forms, which neither noise nor a walk reaches: see ``backward``."""
-        return Maps(self.right, self.left, self.offsets, np.zeros_like(self.noise), 0)
-
 
 class Coordinates:
     """The maps L and R of a collection, in as few coordinates as there are.
@@ -120,7 +115,7 @@ class Coordinates:
         variances = c * (tasks.noise / tasks.singular_values) ** 2
         self.maps = Maps(left, right, tasks.offsets, variances, self.q if self.affine else 0)
 
-    def _missing(self) -> Floats:
+    def _missing(self) -> Array:
         """Return e of the reference w⋆: exactly zero if one model fits all tasks up to rounding."""
         tasks = self.tasks
         missing = tasks.missing(self.reference)
@@ -137,13 +132,13 @@ class Coordinates:
         D: Floats,
         start: Floats,
         missing: Floats,
-    ) -> bool:
+    ) -> Any:
         """Return whether terms around w⋆ are so large that losses lose digits."""
         weights = self.tasks.singular_values[:, None]
         # The sizes of the summands of s ∘ (D z − e) at the start, without signs.
         terms = (np.abs(D) @ np.abs(start) + np.abs(missing)) * weights
         labels = self.tasks.targets * weights
-        return bool(np.sum(terms**2) > _CANCELLED * np.sum(labels**2))
+        return np.sum(terms**2) > _CANCELLED * np.sum(labels**2)
 
     def rows(self, A: Floats, b: Floats) -> Floats:
         """Return rows F with ‖A w − b‖² = ‖F U‖²; needs ``affine``."""
@@ -168,6 +163,9 @@ class Snapshot:
     ----------
     moments : array of shape (states, Q, B, Q)
         Of what is measured: the last iterate, or the average of all.
+    visits, seen, forgotten, moved : arrays of shape (B, M), where the path is followed
+        Of the visits of each task: their expected number, and the sums over them of the losses, of
+        their changes since then and of the squared changes of outputs.
     """
 
     def __init__(self, run: Any) -> None:
@@ -178,6 +176,9 @@ class Snapshot:
         # The trailing coordinates of (U, Ū); δ comes after them.
         self.now = slice(run.size - run.Q, run.size)
         self.moments = run.S[:, self.now, :, self.now]
+        if run.marked:
+            sums = [self._of_visits(m) for m in range(run.tasks.n_tasks)]
+            self.visits, self.seen, self.forgotten, self.moved = np.stack(sums, axis=-1)
 
     @cached_property
     def _excess(self) -> Array:
@@ -223,18 +224,6 @@ class Snapshot:
         outside = A - A @ c.basis @ c.basis.T
         return square + walked * np.sum(outside**2)
 
-    @cached_property
-    def _sums(self) -> Array:
-        """Visits, sums of losses, of their changes and of squared changes: (4, B, M)."""
-        return np.stack([self._of_visits(m) for m in range(self.tasks.n_tasks)], axis=-1)
-
-    # Of the visits of each task: their expected number, and the sums over them of the losses, of
-    # their changes since then and of the squared changes of outputs.
-    visits = property(lambda self: self._sums[0])
-    seen = property(lambda self: self._sums[1])
-    forgotten = property(lambda self: self._sums[2])
-    moved = property(lambda self: self._sums[3])
-
     def _of_visits(self, m: int) -> Floats:
         """Return the visits of a task and the three sums over them, of shape (4, B).
 
@@ -262,8 +251,6 @@ class Snapshot:
 
 def forms(rows: Floats, S: Floats) -> Array:
     """Return F_j S F_jᵀ for every row of F, of shape (states, B, n)."""
-    n, Q = rows.shape
-    states, _, B, _ = S.shape
-    flat = S.reshape(states, Q, B * Q)
-    T = (rows @ flat).reshape(states, n, B, Q)
-    return np.einsum("sjby,jy->sbj", T, rows)
+    # Row F_j times S, of shape (states, B, Q, n): S is symmetric.
+    products = np.tensordot(S, rows, (1, 1))
+    return np.einsum("sbyj,jy->sbj", products, rows)

@@ -123,6 +123,7 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     affine = path or any(each.affine for each in metrics)
     coordinates = Coordinates(problem.tasks, affine)
     run = Run(coordinates, problem, path)
+    start = run.S
     last = int(problem.steps[-1])
     powers = None if path else Powers.if_faster(problem, coordinates.maps, last)
     recorded = problem.steps.tolist()
@@ -134,7 +135,7 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
         if powers is not None:
             # Whole periods from the start at once.
             run.done = stop // powers.period * powers.period
-            run.S = powers.advanced(run.first, run.done)
+            run.S = powers.advanced(start, run.done)
         if stop > run.done:
             run.advance(problem.factors(run.done, stop))
         if stop in recorded:

@@ -12,7 +12,7 @@ V_k..V_1 and one forwards for S_0..S_k give all of them.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -137,17 +137,16 @@ class Adjoint:
         self.floor = 0.0 if worst else float(measured.floors.mean())
         self.form = self.c.average_form
         if other is not None:
-            s = other.singular_values[:, None] / np.sqrt(other.n_tasks)
-            rows = self.c.rows(s * other.singular_vectors, s * other.targets)
+            rows = self.c.rows(*other.mean_rows)
             self.form = rows.T @ rows
 
     @property
-    def first(self) -> float:
+    def first(self) -> Any:
         """Twice the loss at the start, less its floor; 1 for unit teachers."""
         if self.worst:
             return 1.0
         start = self.c.start
-        return float(np.sum(self.form * (start @ start.T)))
+        return np.sum(self.form * (start @ start.T))
 
     def __call__(
         self, filter_: Filter, softness: float = 0.0
@@ -178,30 +177,20 @@ class Adjoint:
             weights = _softened(values, softness)
             S[: c.q, : c.q] = (vectors * weights) @ vectors.T
             teacher = c.basis @ vectors[:, -1]
-        loss, slopes = self._forwards(problem, forms, S)
-        return max(0.0, loss) + self.floor, slopes, teacher
-
-    def _forwards(
-        self,
-        problem: Problem,
-        forms: list[Floats],
-        S: Floats,
-    ) -> tuple[float, Floats]:
-        """Return the loss less its floor, and ∂loss/∂φ of shape (k, Σr), from the forms V_k..V_1
-        and the moments of the start.
-        """
-        run = Run(self.c, problem)
+        run = Run(c, problem)
         run.S = S[None, :, None, :]
-        phi = problem.factors(0, problem.k)
+        phi = problem.factors(0, k)
         slopes = np.empty(phi.shape[:2])
-        for t, form in enumerate(track(forms[::-1], "steps")):
+        # Forwards from the start, beside the forms V_1..V_k that the way back has left.
+        for t, after in enumerate(track(forms[::-1], "steps")):
             run.move_teacher()
             moves = run.moves()
-            slopes[t] = self._of_step(run.S, form, moves, phi[t, :, 0])
-            run.S = carry(run.S, moves, self.c.maps, phi[t])
+            slopes[t] = self._of_step(run.S, after, moves, phi[t, :, 0])
+            run.S = carry(run.S, moves, c.maps, phi[t])
             run.done += 1
         last = run.S[:, :, 0].sum(axis=0)
-        return 0.5 * float(np.sum(self.form * last)), slopes
+        loss = 0.5 * float(np.sum(self.form * last))
+        return max(0.0, loss) + self.floor, slopes, teacher
 
     def _of_step(
         self,

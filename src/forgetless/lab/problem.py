@@ -201,8 +201,9 @@ def checked_factors(part: Filter, singular_values: Floats) -> Floats:
     # NaN is not within the limits either.
     if not -_ROUNDED <= low <= high <= 2 + _ROUNDED:
         raise ValueError(
-            f"{type(part).__name__}.factors must return one finite factor per eigenvalue in [0, 2],"
-            f" so that errors do not grow, got values in [{low:.6g}, {high:.6g}]"
+            f"{type(part).__name__}.factors must return one finite factor per eigenvalue, and these"
+            " factors must lie in [0, 2], so that errors do not grow, got values in"
+            f" [{low:.6g}, {high:.6g}]"
         )
     # The rest is rounding, and is clipped: (1 + 1e-12)^k would grow.
     return np.ascontiguousarray(np.clip(table, 0.0, 2.0))
@@ -248,8 +249,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     """Raise ValueError for filters whose steps make errors grow on these tasks."""
     # Filters are monotone up to their overshoot, so the ends of the spectrum suffice.
     values = tasks.singular_values
-    largest = float(values.max(initial=0.0)) or tasks.radius
-    ends = np.array([largest, values.min(initial=largest)])
+    ends = np.array([tasks.radius, values.min(initial=tasks.radius)])
     with np.errstate(over="ignore"):
         worst = np.max(np.abs(1.0 - filter_.table(ends**2)))
     if not worst <= 1 + _ROUNDED:

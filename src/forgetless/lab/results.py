@@ -253,16 +253,15 @@ class Curves(Printed):
 
     def __getstate__(self) -> dict[str, Any]:
         # The errors travel instead of what computes them.
-        errors = self.errors
-        return {**self.__dict__, "errors": errors, "estimate": None}
+        return {**self.__dict__, "errors": self.errors, "estimate": None}
 
 
 def from_document(document: Document) -> Curves:
     """Return the curves in a document; ValueError if it holds none."""
     header = document.header
     fields = Fields(document.arrays)
-    coordinates = {str(axis): tuple(known) for axis, known in header["coordinates"].items()}
-    axes = {str(name): tuple(own) for name, own in header["axes"].items()}
+    coordinates = {axis: tuple(known) for axis, known in header["coordinates"].items()}
+    axes = {name: tuple(own) for name, own in header["axes"].items()}
     # An axis has the same length in all arrays, and that of its coordinates.
     sizes = {axis: len(known) for axis, known in coordinates.items()}
     values = {}
@@ -276,7 +275,7 @@ def from_document(document: Document) -> Curves:
     used = set().union(*axes.values())
     if not values or 0 in sizes.values() or not coordinates.keys() <= used:
         raise ValueError("it has no metrics, or empty ones")
-    errors = {str(name): float(error) for name, error in header["errors"].items()}
+    errors = {name: float(error) for name, error in header["errors"].items()}
     result = Curves(values, axes, coordinates, lambda: errors)
     repr(result)  # raises where a label is not of its type
     return result

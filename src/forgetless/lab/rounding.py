@@ -101,7 +101,7 @@ class _Errors:
         # The largest losses of E and F at any step, for averages.
         self.largest = np.zeros((2, self.B))
         squares = [np.sum(task.sizes**2) for task in self.tasks]
-        self.floor = 0.5 * float(np.mean(squares))
+        self.floor = 0.5 * np.mean(squares)
 
     def recorded(self) -> list[Floats]:
         """Return the absolute errors (B,) of the average loss at the recorded steps, and at the
@@ -122,7 +122,9 @@ class _Errors:
                 least = -(-max(low, _FOLLOWED) // powers.period)
                 near = min(high, least * powers.period)
                 self._follow(low, near)
-                done = near + self._jump(powers, high - near)
+                done = near + (high - near) // powers.period * powers.period
+                if done > near:
+                    self._jump(powers, done - near)
             self._follow(done, high)
             if high in steps:
                 found.append(self._error())
@@ -143,9 +145,8 @@ class _Errors:
                 # An average is a convex combination of iterates: their errors bound its own.
                 self.largest = np.maximum(self.largest, self._of_sums())
 
-    def _jump(self, powers: Powers, most: int) -> int:
-        """Make whole periods of at most so many steps; return the steps made."""
-        n_steps = most // powers.period * powers.period
+    def _jump(self, powers: Powers, n_steps: int) -> None:
+        """Make many equal steps, the errors made in each period being those of its first step."""
         phi = self.problem.factors(0, 1)[0]
         # Sizes hardly change any more, so that N_t is the same at all of these steps.
         new = np.zeros_like(self.sums)
@@ -153,7 +154,6 @@ class _Errors:
         carried = powers.advanced(self.sums, n_steps)
         self.sums = carried + powers.summed(new, n_steps)
         self.run.done += n_steps
-        return n_steps
 
     def _diagonal(self, sums: Floats) -> Array:
         """Return a view of the diagonals (states, B, Q) of E, the first of both sums."""
@@ -171,7 +171,7 @@ class _Errors:
         law = totals / len(r)
         # φ of every singular vector, times the probability of its task.
         shares = law[self.tasks.owners][:, None] * phi
-        errors = np.einsum("jx,sbx->sbj", np.abs(maps.right), r)
+        errors = r @ np.abs(maps.right).T
         g = r + (errors * shares.T) @ np.abs(maps.left)
         return EPS * g**2
 

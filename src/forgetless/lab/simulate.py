@@ -119,23 +119,13 @@ def simulate(  # noqa: PLR0913
     # A walking teacher has no drift: the labels themselves move.
     default = [name for name in METRICS if name != "drift" or not tasks.walk]
     wanted = problem.resolved(default if metrics is None else metrics)
-    _check_size(problem, n_trials, wanted)
-    values = followed(problem, wanted, n_trials, seed)
-    return Curves.of(values, problem.steps, problem.labels, n_trials)
-
-
-def _check_size(
-    problem: Problem,
-    n_trials: int,
-    metrics: list[Metric],
-) -> None:
-    """Raise MemoryError for results that do not fit into memory."""
-    tasks = problem.tasks
     sizes = {"task": tasks.n_tasks, "feature": tasks.n_features, "target": tasks.n_targets}
-    numbers = sum(math.prod(sizes.get(axis, 1) for axis in each.axes) for each in metrics)
+    numbers = sum(math.prod(sizes.get(axis, 1) for axis in each.axes) for each in wanted)
     recorded = float(n_trials) * len(problem.steps) * len(problem.filters)
     what = f"a record of {n_trials:,} runs at {len(problem.steps):,} steps"
     check_memory(recorded * numbers, what, "record fewer steps or metrics")
+    values = followed(problem, wanted, n_trials, seed)
+    return Curves.of(values, problem.steps, problem.labels, n_trials)
 
 
 # Threads of a product spin for a while and would slow down the steps after it.
@@ -217,7 +207,7 @@ class Trials(Outputs):
             self._spreads = self._by_trial(spreads)
         self.offsets = tasks.offsets.astype(np.uint64)
         # Tasks of smaller rank ignore the rest of their noise.
-        self.rank = int(np.max(tasks.ranks))
+        self.rank = np.max(tasks.ranks)
         self.walked = np.zeros((rows, tasks.n_features))
         disturbed = tasks.noise or tasks.walk
         self.generators = generators(seed, n_trials, _STREAM) if disturbed else []

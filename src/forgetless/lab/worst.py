@@ -167,14 +167,13 @@ def backward(
     """
     n_tasks = problem.tasks.n_tasks
     ordering = problem.ordering
-    maps = c.maps.backward
-    H = form
     n = len(form)
+    # L and R exchanged; neither noise nor a walk reaches a form.
+    still = np.zeros_like(c.maps.noise)
+    maps = c.maps._replace(left=c.maps.right, right=c.maps.left, noise=still, one=0)
     of_average = problem.average is not None and last > 0
-    if of_average:
-        # The form reads the average, the trailing half of (U, Ū).
-        H = np.zeros((2 * n, 2 * n))
-        H[n:, n:] = form
+    # The form of an average reads the trailing half of (U, Ū).
+    H = np.pad(form, (n * of_average, 0))
     problem.check_states(len(H))
     # All states end with the same form.
     states = ordering.moves(n_tasks, last - 1).n_targets if last else 1

@@ -79,8 +79,7 @@ class Named:
     @property
     def horizon(self) -> int | None:
         """The only number of steps of a ``constant`` with one value per step, else None."""
-        filter_ = self.arguments.get("filter")
-        return None if filter_ is None else filter_.horizon
+        return getattr(self.arguments.get("filter"), "horizon", None)
 
     def __repr__(self) -> str:
         values = (f"{name}={value!r}" for name, value in self.arguments.items())

@@ -209,6 +209,13 @@ class TaskCollection:
         whole = self.span_dimension == self.n_features
         return self.singular_vectors if whole else self.singular_vectors @ self.span
 
+    @property
+    def mean_rows(self) -> tuple[Floats, Floats]:
+        """A (Σr, d) and b (Σr, c) with average loss ½‖A w − b‖² plus the mean floor."""
+        # The mean over tasks of ½‖s ∘ (V w − V X⁺y)‖².
+        scales = self.singular_values[:, None] / np.sqrt(self.n_tasks)
+        return scales * self.singular_vectors, scales * self.targets
+
     def by_task(self, values: Floats) -> Floats:
         """Return sums of values (..., Σr) over the singular vectors of each task: (..., M)."""
         sums = np.zeros((*values.shape[:-1], self.n_tasks))
@@ -261,10 +268,10 @@ class TaskCollection:
         """Return whether one w fits every task: whether ``residual`` is at most ``tol``."""
         return self.residual <= validate.number("tol", tol, "the default is 1e-9")
 
-    def missing(self, w: Array) -> Floats:
+    def missing(self, w: Array) -> Array:
         """Return V X⁺y − V w over all singular vectors, of shape (Σr, c)."""
         columns = w.reshape(self.n_features, self.n_targets)
-        return np.asarray(self.targets - self.singular_vectors @ columns)
+        return self.targets - self.singular_vectors @ columns
 
     def save(self, path: str | Path) -> None:
         """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
@@ -297,9 +304,8 @@ class TaskCollection:
 
 
 def _range(counts: Any) -> str:
-    low = min(counts)
-    high = max(counts)
-    return str(low) if low == high else f"{low}..{high}"
+    ends = sorted({min(counts), max(counts)})
+    return "..".join(map(str, ends))
 
 
 def from_document(document: Document) -> TaskCollection:

@@ -160,13 +160,14 @@ def check_alike(tasks: Sequence[Task]) -> None:
     """Raise ValueError unless there are tasks, of the same features and targets."""
     if not tasks:
         raise ValueError("tasks must hold at least one pair (X, y), got an empty collection")
-    X, y = tasks[0]
-    for m, task in enumerate(tasks):
-        if (task.X.shape[1], task.y.shape[1:]) != (X.shape[1], y.shape[1:]):
+    shapes = [(task.X.shape[1], task.y.shape[1:]) for task in tasks]
+    first = shapes[0]
+    for m, shape in enumerate(shapes):
+        if shape != first:
             raise ValueError(
-                f"X of task {m} has {task.X.shape[1]} columns and y of task {m} has shape"
-                f" {task.y.shape}, but those of task 0 have {X.shape[1]} and {y.shape}; all tasks"
-                " must share the same features and targets"
+                f"X of task {m} has {shape[0]} columns and y of task {m} has shape"
+                f" {tasks[m].y.shape}, but those of task 0 have {first[0]} and {tasks[0].y.shape};"
+                " all tasks must share the same features and targets"
             )
 
 
