@@ -192,6 +192,7 @@ def push(  # noqa: C901, PLR0912, PLR0915 - in parts it takes up to twice the ti
                 for x in range(n_left):
                     for i in range(B * Q):
                         out[target, x * B * Q + i] -= A[x, i]
+        # C + Cᵀ, symmetric to the last bit.
         for x in range(Q if reached else 0):
             for b in range(B):
                 for y in range(x + 1):
@@ -276,7 +277,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
     end = np.uint64(high)
     together = np.uint64(4)  # runs in turn: the processor overlaps their steps
     plain = average is None and visits is None and noise is None and walk is None
-    rank_one = np.all(offsets[1:] - offsets[:-1] == np.uint64(1))
+    rank_one = np.all(np.diff(offsets) == np.uint64(1))
     errors = np.empty(len(vectors))
     shifts = np.zeros(len(vectors))
     if average is not None:

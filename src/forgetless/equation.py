@@ -72,6 +72,7 @@ def step(
         check_filter(filter)
         return _step_once(w, *task, filter)
     check_single(task, filter)
+    # The shape of weights of this task: (d,) or (d, c).
     expected = (task.X.shape[1], *task.y.shape[1:])
     if w.shape != expected:
         raise ValueError(f"w must have shape {expected} for this task, got {w.shape}")
@@ -153,14 +154,19 @@ def change(
     strength = float(filter.strength())
     if _is_large(X) and isinstance(filter, Ridge | Projection | GradientDescent):
         return _by_products(X, residual, filter, strength)
+    # From here on the smaller side is that of a matrix in memory.
     gram = _gram(X)
     is_dual = n <= d
+    # A weak filter: the Gram matrix squares the condition of X, its spectrum does not.
     if not SAFE * float(gram.trace()) <= strength < np.inf:
         U, s, V = spectrum(X.toarray() if sparse.issparse(X) else X)
+        # g(XᵀX) Xᵀ = Vᵀ (φ(s²)/s) Uᵀ.
         gains = filter.table(s**2)[0] / s
         return V.T @ (gains[:, None] * (U.T @ residual))
+    # Dual: Xᵀ g(XXᵀ) r. Primal: g(XᵀX) (Xᵀ r).
     right = residual if is_dual else X.T @ residual
     if isinstance(filter, Ridge):
+        # Ridge has g(ξ) = 1/(ξ + λ): one positive definite system.
         gram.flat[:: len(gram) + 1] += strength
         if len(gram) == 1:
             # One row or feature is one division, without the rounding of a square root.
@@ -168,6 +174,7 @@ def change(
         else:
             solved = lapack.dposv(gram, right, lower=1)[1]
     else:
+        # Any other filter by the eigenvalues of the Gram matrix, Q diag(g) Qᵀ.
         xi, Q = np.linalg.eigh(gram)
         xi = np.maximum(xi, 0.0)
         # g(0) = φ'(0) = 1/λ
@@ -180,6 +187,7 @@ def change(
 @few_threads(lambda X: gram_work(X.shape))
 def norm(X: Any) -> float:
     """Return ‖X‖₂, the largest singular value of one task."""
+    # A few products with X, by Lanczos.
     if _is_large(X):
         return float(svds(X, k=1, return_singular_vectors=False)[0])
     largest = np.max(np.linalg.eigvalsh(_gram(X)), initial=0.0)
@@ -192,11 +200,11 @@ def _is_large(X: Any) -> Any:
     return min(X.shape) > limit
 
 
-def _gram(X: Any) -> Floats:
+def _gram(X: Any) -> Array:
     """Return the smaller one of XXᵀ and XᵀX as an array."""
     with np.errstate(over="ignore", invalid="ignore"):
         product = X @ X.T if X.shape[0] <= X.shape[1] else X.T @ X
-    return np.asarray(product.toarray() if sparse.issparse(product) else product)
+    return product.toarray() if sparse.issparse(product) else product
 
 
 def _by_products(
@@ -213,13 +221,22 @@ def _by_products(
                 f" most {MOST_STEPS:,} are taken one by one; use fewer, or fl.Ridge"
             )
         moved = np.zeros((X.shape[1], residual.shape[1]))
+        # One gradient step on ½‖X Δ − r‖², N times.
         for _ in range(int(filter.n_steps)):
             moved += filter.step_size * (X.T @ (residual - X @ moved))
         return moved
     columns = []
+    # Ridge is a damped least squares problem: ‖X Δ − r‖² + λ‖Δ‖².
     most = 20 * min(X.shape)
     for column in residual.T:
-        solution, reason, *_ = lsqr(X, column, np.sqrt(strength), 1e-12, 1e-12, iter_lim=most)
+        solution, reason, *_ = lsqr(
+            X,
+            column,
+            damp=np.sqrt(strength),
+            atol=1e-12,
+            btol=1e-12,
+            iter_lim=most,
+        )
         if reason == 7:
             raise ConvergenceError(
                 f"a task of shape {X.shape} was not solved in {most} iterations; use a larger"

@@ -78,6 +78,7 @@ class Filter(ABC):
         for name, value in self.parameters.items():
             numbers = np.asarray(value)
             if numbers.dtype.kind in "iuf":
+                # f(θ + iε) has the derivative in its imaginary part.
                 moved = self.replaced(**{name: numbers + 1j * _EPSILON})
                 slopes[name] = self._imaginary(moved.factors(eigenvalues))
         return slopes
@@ -87,6 +88,7 @@ class Filter(ABC):
 
         One number, or one per step; 0 for a projection, whose slope is infinite.
         """
+        # φ(iε) = iε φ'(0) up to ε²: the slope at zero is the imaginary part over ε.
         near_zero = self.table(np.asarray(1j * _EPSILON))
         strengths = np.zeros(len(near_zero))
         smooth = np.abs(near_zero.real) < _JUMP
@@ -105,6 +107,7 @@ class Filter(ABC):
         Eigenvalues may have any shape in place of (n,).
         """
         xi = np.asarray(eigenvalues)
+        # Fields with a value per step become columns, beside the row of eigenvalues.
         values = np.asarray(self.broadcast(xi).factors(xi))
         shape = (self.horizon or 1, *xi.shape)
         if values.shape not in (shape, shape[1:]):
@@ -116,6 +119,7 @@ class Filter(ABC):
 
     def broadcast(self, eigenvalues: Array) -> Self:
         """Return the filter whose methods take ``eigenvalues`` to one row of values per step."""
+        # The axis of steps is before all axes of eigenvalues.
         shape = (-1,) + (1,) * np.ndim(eigenvalues)
         return self._changed(lambda value: np.reshape(value, shape))
 
@@ -132,6 +136,7 @@ class Filter(ABC):
     @property
     def horizon(self) -> int | None:
         """k, the number of values per field; None if all steps have the same filter."""
+        # Numbers hold for any number of steps; vectors must agree on it.
         lengths = {name: len(value) for name, value in self._per_step().items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(
@@ -151,6 +156,7 @@ class Filter(ABC):
 
     def replaced(self, **values: Any) -> Self:
         """Return the filter with other values of some fields, which are not checked."""
+        # A frozen dataclass refuses assignments; a copy is not yet known to anybody.
         other = copy.copy(self)
         for name, value in values.items():
             object.__setattr__(other, name, value)
@@ -169,14 +175,14 @@ class Filter(ABC):
     def _per_step(self) -> dict[str, Any]:
         return {name: value for name, value in self.parameters.items() if np.ndim(value) == 1}
 
-    def _imaginary(self, values: Array) -> Floats:
+    def _imaginary(self, values: Array) -> Array:
         """Return the derivative from values after a complex step."""
         if not np.iscomplexobj(values):
             raise TypeError(
                 f"{type(self).__name__}.factors must accept complex numbers, by which it is"
                 " differentiated; override strength and derivatives for any other formula"
             )
-        return np.asarray(values.imag / _EPSILON, dtype=np.float64)
+        return values.imag / _EPSILON
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +235,13 @@ class Ridge(Filter):
     def factors(self, eigenvalues: Array) -> Array:
         xi = np.asarray(eigenvalues)
         with np.errstate(invalid="ignore"):
+            # 0/0 at ξ = λ = 0: what is not seen is not learned.
             return np.where(xi == 0, 0.0, xi / (xi + self.coefficient))
 
     def remaining(self, eigenvalues: Array) -> Array:
         xi = np.asarray(eigenvalues)
         with np.errstate(invalid="ignore"):
+            # λ/(ξ + λ) itself: 1 − φ would cancel for small λ.
             return np.where(xi == 0, 1.0, self.coefficient / (xi + self.coefficient))
 
     def strength(self) -> float | Floats:
@@ -289,6 +297,7 @@ class GradientDescent(Filter):
     def remaining(self, eigenvalues: Array) -> Array:
         u = np.asarray(self.step_size * np.asarray(eigenvalues))
         with np.errstate(all="ignore"):
+            # (1 − u)^N by its logarithm, which is exact for small u.
             contracting = np.exp(self.n_steps * np.log1p(-u))
             return np.where(u < 1, contracting, (1.0 - u) ** self.n_steps)
 

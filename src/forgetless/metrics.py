@@ -59,12 +59,12 @@ def quantity(
     allowed: Sequence[str],
 ) -> str:
     """Return the name of a quantity, which may be written with hyphens, as on the command line."""
-    canonical = name.replace("-", "_") if isinstance(name, str) else name
+    canonical = str(name).replace("-", "_")
     if canonical not in allowed:
         raise ValueError(
             f"{argument} must be one of {', '.join(allowed)}; {closest(name, allowed)}got {name!r}"
         )
-    return str(canonical)
+    return canonical
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,8 @@ class Given(Outputs):
         n_leading = w.ndim - len(tail)
         if w.shape[n_leading:] != tail:
             raise ValueError(f"w must have shape (..., {', '.join(map(str, tail))}), got {w.shape}")
-        self.weights = w.reshape(*w.shape[:n_leading], tasks.n_features, tasks.n_targets)
+        self.weights = w if tasks.target_shape else w[..., None]
+        # Targets before features, as outputs are (…, c, Σr).
         self.rows = np.swapaxes(self.weights, -1, -2)
         if indices is not None:
             order = FixedOrder(indices)
@@ -174,6 +175,7 @@ class Given(Outputs):
 
     @cached_property
     def means(self) -> Array:  # type: ignore[override]
+        # The mean over the steps that visited the task of each singular vector.
         visits = self._at_visits
         sums = np.sum(self.outputs * visits, axis=0)
         return sums / np.maximum(1, visits.sum(axis=0))
@@ -196,7 +198,7 @@ def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
     """
     A, b = tasks.mean_rows
     # What no weights avoid is added.
-    floor = float(tasks.floors.mean())
+    floor = tasks.floors.mean()
 
     def evaluate(now: Any) -> Array:
         learned = now.tasks.weights_shape
@@ -226,7 +228,7 @@ def _per_visit(sums: Floats, visits: Floats) -> Floats:
 average_loss = Metric("average_loss", lambda now: now.losses.mean(-1))
 seen_loss = Metric("seen_loss", lambda now: np.maximum(_mean(now.seen, now), 0.0), path=True)
 forgetting = Metric("forgetting", lambda now: _mean(now.forgotten, now), path=True)
-drift = Metric("drift", lambda now: np.maximum(_mean(now.moved, now), 0.0), path=True)
+drift = Metric("drift", lambda now: _mean(now.moved, now), path=True)
 # A sum over the moves of the next step.
 next_loss = Metric("next_loss", lambda now: now.next_loss, affine=True)
 distance = Metric("distance", lambda now: now.square(None, now.tasks.teacher()), affine=True)
@@ -267,9 +269,8 @@ def check_metrics(
     """
     # One metric stands for a list of one.
     several = metrics if isinstance(metrics, list | tuple) else [metrics]
-    unknown = [each for each in several if each not in allowed]
-    if more:
-        unknown = [each for each in unknown if not isinstance(each, Metric)]
+    kinds = Metric if more else ()
+    unknown = [each for each in several if each not in allowed and not isinstance(each, kinds)]
     if unknown or not several:
         hint = closest(unknown[0], allowed) if unknown else ""
         raise ValueError(

@@ -53,33 +53,25 @@ def carry(
     moves: Moves,
     maps: Maps,
     phi: Floats,
-) -> Floats:
-    """Return Σ over moves of p M S Mᵀ for every target state, with the factors φ (Σr, B)."""
-    S = np.ascontiguousarray(S)
-    phi = np.ascontiguousarray(phi)
-    new = np.empty((moves.n_targets, *S.shape[1:]))
-    _kernels.in_threads(
-        lambda low, high: _kernels.push(low, high, S, new, moves.table, tuple(maps), phi),
-        moves.n_targets,
-        float(len(moves.task)) * S[0].size,
-    )
-    return new
-
-
-def carry_often(
-    S: Floats,
-    moves: Moves,
-    maps: Maps,
-    phi: Floats,
-    gains: Floats,
+    gains: Floats | None = None,
 ) -> Array:
-    """Return S after the steps of φ (T, Σr, B) with the same moves of one state, in one call.
+    """Return Σ over moves of p M S Mᵀ for every target state, with the factors φ (Σr, B).
 
-    ``gains`` are those of an average, of shape (T,); none for the last iterate.
+    With factors (T, Σr, B) T steps are made with the same moves of one state, in one call. Then
+    ``gains`` are those of an average, of shape (T,), or empty for the last iterate.
     """
     S = np.ascontiguousarray(S)
     phi = np.ascontiguousarray(phi)
-    return _kernels.push_often(S, moves.table, tuple(maps), phi, gains)
+    if phi.ndim == 3:
+        return _kernels.push_often(S, moves.table, tuple(maps), phi, gains)
+    new = np.empty((moves.n_targets, *S.shape[1:]))
+    # Equation (2), target states in several threads where there are many.
+    _kernels.in_threads(
+        lambda low, high: _kernels.push(low, high, S, new, moves.table, tuple(maps), phi),
+        moves.n_targets,
+        len(moves.task) * S[0].size,
+    )
+    return new
 
 
 def averaged(
@@ -139,6 +131,7 @@ class Run:
         U = np.vstack([coordinates.start] * (1 + self.averaged))
         self.size = len(U)
         n_outputs = np.max(tasks.ranks) if path else 0
+        # All tasks have as many outputs, so that moments of all have one shape.
         self.outputs = np.zeros((tasks.n_tasks if path else 0, n_outputs, self.Q))
         for m, outputs in enumerate(self.outputs):
             rows = slice(*tasks.offsets[m : m + 2])
@@ -172,9 +165,11 @@ class Run:
         if self.problem.ordering.stationary and not self.marked and not self.walk:
             # One state and the same moves: all steps are one call of the compiled loop.
             gains = self.problem.gains[self.done : self.done + len(factors)]
-            self.S = carry_often(self.S, self.moves(), self.coordinates.maps, factors, gains)
+            maps = self.coordinates.maps
+            self.S = carry(self.S, self.moves(), maps, factors, gains)
             self.done += len(factors)
             return
+        # A step of the chain: the teacher walks, then the learner learns.
         for phi in factors:
             self.move_teacher()
             self._step(self.moves(), phi)
@@ -208,7 +203,8 @@ class Run:
                 # At a visit the change of outputs since then is zero.
                 visited = carry(self.S, own, maps, phi)
                 self.marked[m] += self._averaged(visited, self.nothing)
-        self.S = self._averaged(carry(self.S, moves, maps, phi), self.nothing)
+        carried = carry(self.S, moves, maps, phi)
+        self.S = self._averaged(carried, self.nothing)
 
     def _averaged(self, S: Floats, outputs: Floats) -> Array:
         """Return S after the update of the average, if there is one."""
@@ -271,6 +267,7 @@ class Powers:
         changing = any(filter_.horizon for filter_ in problem.filters)
         if period is None or changing or problem.average is not None or tasks.walk or not Q:
             return None
+        # Entries of the lower triangle of a symmetric matrix.
         n = Q * (Q + 1) // 2
         # Multiplications of the squarings and of the first period, against those of all steps.
         states = ordering.n_states(tasks.n_tasks, k)
@@ -310,6 +307,7 @@ class Powers:
         top = max(0, n.bit_length() - _REPEATED)
         while len(self.squares) <= top:
             self.squares.append(self.squares[-1] @ self.squares[-1])
+        # The binary digits of n below ``top`` by squares, the rest by repetition.
         for bit in range(top):
             if n >> bit & 1:
                 x = self.squares[bit] @ x

@@ -113,7 +113,13 @@ class Coordinates:
             self.start = np.vstack([start, np.eye(c)])
         # A row has noise of variance σ²; along a singular vector it is σ²/s², for c targets.
         variances = c * (tasks.noise / tasks.singular_values) ** 2
-        self.maps = Maps(left, right, tasks.offsets, variances, self.q if self.affine else 0)
+        self.maps = Maps(
+            left,
+            right,
+            tasks.offsets,
+            variances,
+            one=self.q if self.affine else 0,
+        )
 
     def _missing(self) -> Array:
         """Return e of the reference w⋆: exactly zero if one model fits all tasks up to rounding."""
@@ -238,7 +244,8 @@ class Snapshot:
         squares = tasks.singular_values[rows] ** 2
         one = self.now.start + self.coordinates.maps.one
         # E e², E δ² and E δe, summed over the visits of the task.
-        errors = forms(R, X[None, self.now, :, self.now])[0]
+        present = X[None, self.now, :, self.now]
+        errors = forms(R, present)[0]
         change = np.einsum("jbj->bj", X[delta, :, delta])
         both = np.einsum("jbx,jx->bj", X[delta, :, self.now], R)
         visits = X[one, :, one]

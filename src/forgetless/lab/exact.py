@@ -96,6 +96,7 @@ def expect(
     coefficient.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    # Metrics are resolved once: errors are estimated for the same ones.
     wanted = problem.resolved(metrics)
     values = expected(problem, wanted)
     return Curves.of(
@@ -111,7 +112,9 @@ def expected(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
     tasks = problem.tasks
     if problem.ordering.deterministic and not tasks.noise and not tasks.walk:
         # One order without noise is one run, which is faster and keeps relative accuracy.
-        return {name: value[:, 0] for name, value in followed(problem, metrics, 1, 0).items()}
+        curves = followed(problem, metrics, n_trials=1, seed=0)
+        return {name: value[:, 0] for name, value in curves.items()}
+    # Many schedules in parts that stay in the cache.
     parts = [_along_the_chain(part, metrics) for part in problem.parts]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -123,6 +126,7 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     affine = path or any(each.affine for each in metrics)
     coordinates = Coordinates(problem.tasks, affine)
     run = Run(coordinates, problem, path)
+    # Powers begin at the start again for every recorded step.
     start = run.S
     last = int(problem.steps[-1])
     powers = None if path else Powers.if_faster(problem, coordinates.maps, last)

@@ -135,6 +135,7 @@ class Adjoint:
         self.c = Coordinates(problem.tasks, affine=other is not None, labels=not worst)
         measured = problem.tasks if other is None else other
         self.floor = 0.0 if worst else float(measured.floors.mean())
+        # H of the loss that is measured: ½⟨H, S⟩ plus its floor.
         self.form = self.c.average_form
         if other is not None:
             rows = self.c.rows(*other.mean_rows)
@@ -164,8 +165,9 @@ class Adjoint:
             # All tasks are zero: nothing is learned, and every teacher has loss 0.
             teacher = np.eye(problem.tasks.n_features)[0] if self.worst else None
             return self.floor, np.zeros((k, len(problem.tasks.singular_values))), teacher
-        numbers = float(k) * len(c.start) ** 2
+        numbers = k * len(c.start) ** 2
         check_memory(numbers, f"the forms of {k:,} steps", "use fewer steps")
+        # Backwards: V_k..V_1 by equation (5), all kept.
         forms: list[Floats] = []
         V = backward(problem, c, self.form, k, forms)[0, :, 0]
         S = c.start @ c.start.T
@@ -185,9 +187,11 @@ class Adjoint:
         for t, after in enumerate(track(forms[::-1], "steps")):
             run.move_teacher()
             moves = run.moves()
-            slopes[t] = self._of_step(run.S, after, moves, phi[t, :, 0])
-            run.S = carry(run.S, moves, c.maps, phi[t])
+            factors = phi[t]
+            slopes[t] = self._of_step(run.S, after, moves, factors[:, 0])
+            run.S = carry(run.S, moves, c.maps, factors)
             run.done += 1
+        # The loss ½⟨H, S_k⟩ of all states together.
         last = run.S[:, :, 0].sum(axis=0)
         loss = 0.5 * float(np.sum(self.form * last))
         return max(0.0, loss) + self.floor, slopes, teacher
@@ -208,6 +212,7 @@ class Adjoint:
         owners = self.problem.tasks.owners
         slopes = np.zeros(len(phi))
         _, starts, source, task, probability = moves.table
+        # One run of moves between the same two states at a time, as in ``_kernels.push``.
         for begin, end in pairwise(starts):
             before = S[source[begin], :, 0]
             after = V[moves.target[begin], :, 0]
@@ -220,6 +225,7 @@ class Adjoint:
             K = T @ R.T * (own[:, None] == own)
             K += np.diag(maps.noise[rows] * before[maps.one, maps.one])
             moved = T - (K * phi[rows]) @ L
+            # The probability of the move that learns the task of each singular vector.
             p = probability[begin:end][own - task[begin]]
             slopes[rows] -= p * np.sum((L @ after) * moved, axis=1)
         return slopes
@@ -244,5 +250,6 @@ def through_parameters(
 ) -> dict[str, Floats]:
     """Return ∂loss/∂θ_t of shape (k,) by the name of θ, from ∂loss/∂φ of shape (k, Σr)."""
     eigenvalues = tasks.singular_values**2
+    # The chain rule: φ_tj depends on θ_t alone.
     slopes = filter.broadcast(eigenvalues).derivatives(eigenvalues)
     return {name: np.sum(by_factor * each, axis=1) for name, each in slopes.items()}

@@ -79,12 +79,21 @@ class Problem:
         check_tasks(tasks)
         k = validate.integer("k", k, 1, "ask for at least one step")
         order = checked_ordering(ordering, tasks, k)
+        # Every schedule becomes a filter with one value per step, or a constant one.
         schedules, labels = several(schedule, k)
         filters = [resolve(each, k, tasks.radius, tasks.n_tasks) for each in schedules]
         for each in filters:
             check_contraction(each, tasks)
         steps = recorded_steps(record, k)
-        return cls(tasks, filters, labels, k, order, steps, average_power(average))
+        return cls(
+            tasks,
+            filters,
+            labels,
+            k,
+            order,
+            steps,
+            average_power(average),
+        )
 
     @property
     def parts(self) -> list["Problem"]:
@@ -105,8 +114,10 @@ class Problem:
         The last axis is that of the schedules, as in ``_kernels.push``.
         """
         singular_values = self.tasks.singular_values
+        # A constant filter has one row for all steps.
         shape = (last - first, len(singular_values))
-        tables = [checked_factors(each[first:last], singular_values) for each in self.filters]
+        parts = [each[first:last] for each in self.filters]
+        tables = [checked_factors(part, singular_values) for part in parts]
         return np.stack([np.broadcast_to(table, shape) for table in tables], axis=2)
 
     def check_states(self, width: int, n_matrices: int = 1) -> None:
@@ -134,11 +145,13 @@ class Problem:
         matrices of ``width`` to be carried, for a progress bar to move.
         """
         n_tasks = self.tasks.n_tasks
+        # Filter factors of one step; tasks of zeros have none.
         numbers = max(1, len(self.tasks.singular_values) * len(self.filters))
         n_moves = len(self.ordering.moves(n_tasks, 0).task)
         # S takes 4 Q² multiplications for every singular vector of a move.
         work = n_matrices * (4.0 * numbers * n_moves / n_tasks * width**2 + _CALL)
         size = max(1, min(_FACTORS_AT_ONCE // numbers, int(_WORK_AT_ONCE / work)))
+        # A stretch ends at a recorded step, whatever its length.
         recorded = self.steps[self.steps < last].tolist()
         return sorted({*range(0, last, size), *recorded, last})
 
@@ -146,6 +159,7 @@ class Problem:
         """Return the metrics that a user asks for; ValueError for those that are not defined."""
         found = metrics_of(metrics)
         names = [each.name for each in found]
+        # Drift compares outputs with earlier ones, which are those of other labels.
         wrong = [name for name in names if name in ("drift", "task_drift")]
         if self.tasks.walk and wrong:
             raise ValueError(
@@ -155,6 +169,7 @@ class Problem:
             )
         step = int(self.steps[-1])
         try:
+            # Without replacement there is no task after the last one.
             needed = step + 1 if "next_loss" in names else step
             self.ordering.check(self.tasks.n_tasks, needed)
         except ValueError as error:
@@ -185,6 +200,7 @@ def checked_ordering(
     """Return the ordering, draws with replacement if None; ValueError if it is not defined for k
     steps.
     """
+    # An ordering may be a name; None stands for draws with replacement.
     chosen = as_ordering(ordering)
     chosen.check(tasks.n_tasks, k)
     return chosen
@@ -228,6 +244,7 @@ def check_tasks(tasks: Any) -> None:
             f"tasks must be a TaskCollection, got {type(tasks).__name__}; wrap pairs as"
             " fl.TaskCollection(pairs)"
         )
+    # Squares of radii, and their inverses, are floats within these limits.
     if tasks.radius > 0 and not 1e-153 <= tasks.radius <= 1e153:
         raise ValueError(
             f"tasks.radius must be 0 or between 1e-153 and 1e153, got {tasks.radius:.3g}; rescale X"
@@ -250,6 +267,7 @@ def check_contraction(filter_: Filter, tasks: TaskCollection) -> None:
     # Filters are monotone up to their overshoot, so the ends of the spectrum suffice.
     values = tasks.singular_values
     ends = np.array([tasks.radius, values.min(initial=tasks.radius)])
+    # A long budget of steps that are too large overflows, and is refused below.
     with np.errstate(over="ignore"):
         worst = np.max(np.abs(1.0 - filter_.table(ends**2)))
     if not worst <= 1 + _ROUNDED:
@@ -265,6 +283,7 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
     """
     wrong = f'record must be "last", "log", "all" or integer steps in 0..{k}, got {record!r}'
     steps = np.atleast_1d(record)
+    # The names stand for one step, for all, and for about 20 per decade.
     if isinstance(record, str):
         if record not in ("last", "log", "all"):
             raise ValueError(wrong)
@@ -274,6 +293,7 @@ def recorded_steps(record: Any, k: int) -> NDArray[np.int64]:
             steps = np.rint(spread).astype(np.int64)
     if steps.ndim != 1 or steps.size == 0 or steps.dtype.kind not in "iu":
         raise TypeError(wrong)
+    # Step 0 is before the first task.
     outside = steps[(steps < 0) | (steps > k)]
     if outside.size:
         raise ValueError(

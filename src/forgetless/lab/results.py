@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from forgetless._table import Noted, Printed, Table, frame
 from forgetless._text import closest
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 from forgetless.io import Document, Fields, write
 from forgetless.metrics import NAMED
 from forgetless.schedules.named import Labels
@@ -72,15 +72,18 @@ class Curves(Printed):
         Before the steps there may be trials. Further axes are those of the metric; unknown metrics
         have one value per task if their name begins with "task", else one per feature.
         """
+        # The three axes with coordinates come first, in the order of AXES.
         coordinates: dict[str, Sequence[Any]] = {"schedule": labels} if labels else {}
         if n_trials is not None:
             coordinates["trial"] = range(n_trials)
         coordinates["step"] = np.asarray(steps).tolist()
+        # One schedule has no axis of schedules.
         if not labels:
             values = {name: value[0] for name, value in values.items()}
         axes = {}
         for name, value in values.items():
             own = ("task",) if name.startswith("task") else ("feature", "target")
+            # A metric that is one number has none of its own axes.
             axes[name] = (*coordinates, *own)[: value.ndim]
         return cls(values, axes, coordinates, estimate)
 
@@ -131,6 +134,7 @@ class Curves(Printed):
             if each not in known:
                 shown = ", ".join(map(repr, known[:20])) or "none: there is no such axis"
                 raise KeyError(f"{axis}={each!r} is not among the coordinates: {shown}")
+        # A single place drops the axis, a list of one place keeps it.
         places = [known.index(each) for each in asked]
         at = places if several else places[0]
         values = {}
@@ -138,27 +142,29 @@ class Curves(Printed):
         for name, own in self.axes.items():
             values[name] = np.asarray(np.take(self.values[name], at, axis=own.index(axis)))
             axes[name] = tuple(each for each in own if several or each != axis)
+        # Later selections see the coordinates that are left.
         coordinates = {**self.coordinates, axis: asked}
         if not several:
             del coordinates[axis]
         return Curves(values, axes, coordinates, lambda: self.errors)
 
-    def means(self, metric: str) -> Floats:
+    def means(self, metric: str) -> Array:
         """Return the mean of a metric over trials; the metric itself if there are none."""
-        return np.asarray(np.mean(self._by_trials(metric), axis=0))
+        return np.mean(self._by_trials(metric), axis=0)
 
-    def standard_errors(self, metric: str) -> Floats:
+    def standard_errors(self, metric: str) -> Array:
         """Return the standard errors of these means: NaN for one trial, 0 for exact values."""
         trials = self._by_trials(metric)
         if "trial" not in self.axes[metric]:
             return np.zeros(trials.shape[1:])
         with np.errstate(invalid="ignore", divide="ignore"):  # overflowed losses; a single run
+            # The variance of a mean: s²/n with s² = Σ (x − x̄)²/(n − 1), and ``var`` divides by n.
             squares = trials.var(axis=0) / np.float64(len(trials) - 1)
-            return np.asarray(np.sqrt(squares))
+            return np.sqrt(squares)
 
-    def _by_trials(self, metric: str) -> Floats:
+    def _by_trials(self, metric: str) -> Array:
         """Return a metric with the axis of trials first; of length 1 if there is none."""
-        value: Floats = getattr(self, metric)
+        value = getattr(self, metric)
         axes = self.axes[metric]
         return np.moveaxis(value, axes.index("trial"), 0) if "trial" in axes else value[None]
 
@@ -173,32 +179,38 @@ class Curves(Printed):
 
         Metrics with a value for every task, feature or target are left out; they are in ``values``.
         """
-        places = np.indices([len(each) for each in self.coordinates.values()])
-        columns: dict[str, Any] = {}
-        for (axis, known), at in zip(self.coordinates.items(), places, strict=True):
+        arrays = []
+        for known in self.coordinates.values():
+            # Strings of NumPy would be cut to one length in later assignments.
             kind = object if isinstance(known[0], str) else None
-            columns[axis] = np.array(known, dtype=kind)[at]
+            arrays.append(np.array(known, dtype=kind))
+        # Rows in the order of the flattened arrays: the last axis varies fastest.
+        grids = np.meshgrid(*arrays, indexing="ij")
+        columns = dict(zip(self.coordinates, grids, strict=True))
         return frame(columns | {name: self.values[name] for name in self.scalars})
 
     def table(self) -> Table:
         """Return the printed table: some of the recorded steps of one schedule, the last step of
         several.
         """
-        n = max(1, len(self.steps))
+        part = self
         columns: dict[str, list[Any]] = {}
+        n_steps = len(self.steps)
         if self.labels:
             columns["schedule"] = list(self.labels)
-            rows = np.array([n - 1])
-        else:
-            rows = np.linspace(0, n - 1, min(n, _LINES)).round().astype(int)
-        if len(self.steps):
-            columns["step"] = self.steps[rows].tolist() * max(1, len(self.labels))
+        if n_steps:
+            # Of one schedule some steps from the first to the last, of several the last.
+            spread = np.linspace(0, n_steps - 1, min(n_steps, _LINES)).round().astype(int)
+            rows = spread[-1:] if self.labels else spread
+            part = self.sel(step=self.steps[rows].tolist())
+            columns["step"] = part.steps.tolist() * max(1, len(self.labels))
+        # A metric with a value for every task or feature is in the title, by its shape.
         for name in self.scalars:
-            means = self.means(name).reshape(-1, n)
-            errors = self.standard_errors(name).reshape(-1, n)
-            pairs = zip(means[:, rows].ravel(), errors[:, rows].ravel(), strict=True)
+            means = part.means(name).ravel()
+            errors = part.standard_errors(name).ravel()
             columns[name.replace("worst_case", "worst-case loss")] = [
-                Noted(float(mean), f" ± {error:.1g}" if error > 0 else "") for mean, error in pairs
+                Noted(float(mean), f" ± {error:.1g}" if error > 0 else "")
+                for mean, error in zip(means, errors, strict=True)
             ]
         return Table(f"Curves: {', '.join(self._title())}", columns)
 
@@ -242,6 +254,7 @@ class Curves(Printed):
         values = self.__dict__.get("values", {})
         if name in values:
             return values[name]
+        # A metric that exists was not asked for; any other name is a mistake.
         if name in NAMED:
             raise AttributeError(f"{name} was not computed; pass metrics=({name!r}, …)")
         raise AttributeError(
@@ -266,12 +279,14 @@ def from_document(document: Document) -> Curves:
     sizes = {axis: len(known) for axis, known in coordinates.items()}
     values = {}
     for name, own in axes.items():
+        # Axes that are unknown, repeated or in another order.
         if own != tuple(axis for axis in AXES if axis in own):
             raise ValueError(f"{name} has the axes {own}")
         shape = tuple(sizes.get(axis) for axis in own)
         values[name] = fields.array(name, "f", shape, finite=False)
         sizes |= dict(zip(own, values[name].shape, strict=True))
     fields.end()
+    # Coordinates of an axis that no array has would be lost in the next file.
     used = set().union(*axes.values())
     if not values or 0 in sizes.values() or not coordinates.keys() <= used:
         raise ValueError("it has no metrics, or empty ones")

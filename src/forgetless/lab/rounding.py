@@ -33,7 +33,7 @@ from forgetless.lab.problem import Problem
 from forgetless.metrics import Metric
 from forgetless.orderings import Moves
 
-EPS = float(np.finfo(np.float64).eps)
+EPS = np.finfo(np.float64).eps
 SAFETY = 8.0
 """Roundings per step beyond the sizes counted: the smallest power of 2 without a failure."""
 
@@ -107,6 +107,7 @@ class _Errors:
         """Return the absolute errors (B,) of the average loss at the recorded steps, and at the
         start.
         """
+        # At the start only the data are uncertain.
         first = self._error()
         steps = self.problem.steps.tolist()
         found = [first] if 0 in steps else []
@@ -135,6 +136,7 @@ class _Errors:
         for phi in self.problem.factors(low, high):
             moves = self.run.moves()
             made = self._made(phi, moves)
+            # The lanes of E and those of F.
             both = np.hstack([phi, phi])
             self.sums = carry(self.sums, moves, self._noisy(), both)
             # N_t is diagonal, and is made in the state where a move ends.

@@ -119,9 +119,10 @@ def simulate(  # noqa: PLR0913
     # A walking teacher has no drift: the labels themselves move.
     default = [name for name in METRICS if name != "drift" or not tasks.walk]
     wanted = problem.resolved(default if metrics is None else metrics)
+    # Numbers in the record of one metric at one step of one run.
     sizes = {"task": tasks.n_tasks, "feature": tasks.n_features, "target": tasks.n_targets}
     numbers = sum(math.prod(sizes.get(axis, 1) for axis in each.axes) for each in wanted)
-    recorded = float(n_trials) * len(problem.steps) * len(problem.filters)
+    recorded = n_trials * len(problem.steps) * len(problem.filters)
     what = f"a record of {n_trials:,} runs at {len(problem.steps):,} steps"
     check_memory(recorded * numbers, what, "record fewer steps or metrics")
     values = followed(problem, wanted, n_trials, seed)
@@ -189,7 +190,8 @@ class Trials(Outputs):
         n = len(tasks.singular_values)
         losses_only = not tasks.walk and not any(each.affine for each in metrics)
         worth = 2 * n <= tasks.n_features and n * tasks.n_tasks <= _GRAM * rows * problem.k
-        self.gram = tasks.gram if losses_only and worth else None
+        V = tasks.singular_vectors
+        self.gram = V @ V.T if losses_only and worth else None
         width = tasks.n_features if self.gram is None else n
         self.w = np.zeros((rows, width))
         self.axes = (0,) * width if width <= _FEW_FEATURES else None
@@ -224,7 +226,13 @@ class Trials(Outputs):
         if 0 in recorded:
             yield
         # Orders are those of k steps, whatever is recorded.
-        blocks = draws(self.problem.ordering, tasks.n_tasks, self.problem.k, self.n_trials, seed)
+        blocks = draws(
+            self.problem.ordering,
+            tasks.n_tasks,
+            self.problem.k,
+            self.n_trials,
+            seed,
+        )
         for first, block in zip(track(range(0, k, BLOCK), "steps"), blocks, strict=False):
             end = min(first + block.shape[1], k)
             # Steps end where a record is due, where a block of draws ends, or the cache is full.
@@ -238,6 +246,7 @@ class Trials(Outputs):
 
     def _advance(self, indices: Indices, phi: Floats) -> None:
         """Make the steps of ``indices`` (n, T) with the factors φ (T or 1, Σr)."""
+        # Cached values are those of weights before these steps.
         self.__dict__.pop("losses", None)
         self.__dict__.pop("outputs", None)
         tasks = self.tasks
@@ -248,26 +257,26 @@ class Trials(Outputs):
         average = None if self.average is None else (self.average, gains)
         noise, walk = self._disturbances(n_steps)
 
-        def work(low: int, high: int) -> None:
-            _kernels.run_trials(
-                low,
-                high,
-                self.w,
-                order,
-                phi,
-                tasks.singular_vectors if self.gram is None else self.gram,
-                tasks.targets,
-                self.offsets,
-                tasks.singular_values,
-                average,
-                self.statistics,
-                noise,
-                walk,
-                None if self.gram is None else True,
-                self.axes,
-            )
-
-        _kernels.in_threads(work, len(self.w), float(self.w.size) * n_steps)
+        arrays = (
+            self.w,
+            order,
+            phi,
+            tasks.singular_vectors if self.gram is None else self.gram,
+            tasks.targets,
+            self.offsets,
+            tasks.singular_values,
+            average,
+            self.statistics,
+            noise,
+            walk,
+            None if self.gram is None else True,
+            self.axes,
+        )
+        _kernels.in_threads(
+            lambda low, high: _kernels.run_trials(low, high, *arrays),
+            len(self.w),
+            self.w.size * n_steps,
+        )
         self.n_steps += n_steps
 
     def _disturbances(self, n_steps: int) -> tuple[Floats | None, Floats | None]:
@@ -321,5 +330,6 @@ class Trials(Outputs):
     @property
     def next_loss(self) -> Array:
         """The mean over the next task, given the tasks of each run so far, of shape (n,)."""
+        # In epochs the tasks that are left follow from the visits.
         law = self.problem.ordering.following(self.tasks.n_tasks, self.n_steps, self.visits)
         return np.sum(law * self.losses, axis=1)

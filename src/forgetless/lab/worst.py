@@ -18,7 +18,7 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Floats
-from forgetless.lab.chain import Powers, averaged, carry, carry_often
+from forgetless.lab.chain import Powers, averaged, carry
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.exact import expect, expected
 from forgetless.lab.problem import Problem, with_few_threads
@@ -144,10 +144,12 @@ def _largest(problem: Problem) -> tuple[Floats, Floats]:
     for i, step in enumerate(problem.steps.tolist() if c.q else []):
         V = backward(problem, c, c.average_form, step)
         forms = np.moveaxis(V[0, : c.q, :, : c.q], 1, 0)
+        # Eigenvalues ascend: the last one is the largest.
         values, vectors = np.linalg.eigh(forms)
         losses[:, i] = np.maximum(0.5 * values[:, -1], 0.0)
         directions = vectors[:, :, -1] @ c.basis.T
         teachers[:, i] = directions * signs(directions)
+    # Their part of the loss does not depend on the teacher: it is the loss for labels zero.
     if tasks.noise or tasks.walk:
         silent = replace(problem, tasks=_taught(tasks, np.zeros(tasks.n_features)))
         losses += expected(silent, [average_loss])["average_loss"]
@@ -170,7 +172,12 @@ def backward(
     n = len(form)
     # L and R exchanged; neither noise nor a walk reaches a form.
     still = np.zeros_like(c.maps.noise)
-    maps = c.maps._replace(left=c.maps.right, right=c.maps.left, noise=still, one=0)
+    maps = c.maps._replace(
+        left=c.maps.right,
+        right=c.maps.left,
+        noise=still,
+        one=0,
+    )
     of_average = problem.average is not None and last > 0
     # The form of an average reads the trailing half of (U, Ū).
     H = np.pad(form, (n * of_average, 0))
@@ -186,16 +193,19 @@ def backward(
     between = problem.stops(last, len(H))
     stops = [begin, *(each for each in between if each > begin)]
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
+        # Steps in reverse order.
         phi = problem.factors(first, stop)[::-1]
         if ordering.stationary and not of_average and keep is None:
             moves = ordering.moves(n_tasks, 0).reversed
-            V = carry_often(V, moves, maps, phi, problem.gains)
+            V = carry(V, moves, maps, phi, problem.gains)
             continue
         for t, factors in zip(range(stop - 1, first - 1, -1), phi, strict=True):
+            # The form after step t, before it is carried back through it.
             if keep is not None:
                 keep.append(V)
             if of_average:
-                V = averaged(V, problem.gains[t], np.zeros((0, n)), back=True)
+                no_outputs = np.zeros((0, n))
+                V = averaged(V, problem.gains[t], no_outputs, back=True)
             moves = ordering.moves(n_tasks, t).reversed
             V = carry(V, moves, maps, factors)
     return V if powers is None else powers.advanced(V, begin)

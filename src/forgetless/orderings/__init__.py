@@ -60,6 +60,7 @@ class WithReplacement(Ordering):
     stationary = True
 
     def __init__(self, probabilities: ArrayLike | None = None) -> None:
+        # A tuple, so that equal orderings are equal and can be hashed.
         checked = None if probabilities is None else _probabilities(probabilities)
         object.__setattr__(self, "probabilities", checked)
 
@@ -80,6 +81,7 @@ class WithReplacement(Ordering):
         n_trials: int,
         rng: Generator,
     ) -> Iterator[Indices]:
+        # A uniform number falls into the interval of its task among the cumulative sums.
         cumulative = np.cumsum(self.probabilities or 1.0)
         # Rounding may leave the last value below 1; after division a draw near 1 falls into the
         # last task.
@@ -152,6 +154,7 @@ class WithoutReplacement(Ordering):
         tasks = np.arange(n_tasks, dtype=index_dtype(n_tasks))
         pending = np.empty((n_trials, 0), tasks.dtype)
         for size in block_sizes(k):
+            # Whole epochs are drawn; what a block does not need is left for the next one.
             missing = -(-(size - pending.shape[1]) // n_tasks)
             epochs = rng.permuted(np.tile(tasks, (n_trials * missing, 1)), axis=1)
             pending = np.concatenate([pending, epochs.reshape(n_trials, -1)], axis=1)
@@ -198,6 +201,7 @@ class _OneOrder(Ordering):
         n_trials: int,
         rng: Generator,
     ) -> Iterator[Indices]:
+        # All trials see the same order.
         for first in range(0, k, BLOCK):
             steps = np.arange(first, min(first + BLOCK, k))
             yield np.tile(self.task(n_tasks, steps), (n_trials, 1))
@@ -257,6 +261,7 @@ class FixedOrder(_OneOrder):
             raise ValueError(
                 f"indices has {len(self.indices)} entries but k is {k}; give at least k indices"
             )
+        # Also of tasks after step k: a wrong index is a mistake anyway.
         bad = [each for each in self.indices if not 0 <= each < n_tasks]
         if bad:
             raise ValueError(
@@ -284,6 +289,7 @@ def as_ordering(value: Any) -> Ordering:
     """Return the ordering for an ordering or name; draws with replacement for None."""
     if value is None:
         return WithReplacement()
+    # Names may be written as in Python.
     known = NAMES.get(str(value).replace("_", "-"), value)
     if isinstance(known, Ordering):
         return known

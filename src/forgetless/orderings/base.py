@@ -130,13 +130,15 @@ class Ordering(ABC):
 
         The default is for chains with one state.
         """
+        # With one state the law of the next task depends on nothing.
         moves = self.moves(n_tasks, t)
         if np.any(moves.source != 0):
             raise NoExactLawError(
                 f"next_loss of runs needs the probabilities of the next task after given visits,"
                 f" and {self!r} has no following(); use expect"
             )
-        return np.broadcast_to(np.bincount(moves.task, moves.probability, n_tasks), visits.shape)
+        law = np.bincount(moves.task, moves.probability, n_tasks)
+        return np.broadcast_to(law, visits.shape)
 
     def sample(
         self,
@@ -167,7 +169,8 @@ class Ordering(ABC):
             return np.ravel(self.sample(n_tasks, k, seed, 1))
         n_trials = validate.integer("n_trials", n_trials, 1, "ask for at least one run")
         self.check(n_tasks, k)
-        return np.concatenate(list(draws(self, n_tasks, k, n_trials, seed)), axis=1)
+        blocks = list(draws(self, n_tasks, k, n_trials, seed))
+        return np.concatenate(blocks, axis=1)
 
 
 def index_dtype(n_tasks: int) -> np.dtype[Any]:
@@ -194,10 +197,12 @@ def draws(
 
     Trial i is the same whatever ``n_trials`` is.
     """
+    # One generator for each group of trials, whose blocks are drawn in turn.
     own = generators(shared_seed(seed), n_trials)
     streams = [ordering.blocks(n_tasks, k, TRIALS, rng) for rng in own]
     for size in block_sizes(k):
         block = np.stack([next(stream, ()) for stream in streams])
+        # What a user's ordering yields indexes arrays in compiled loops, which do not check.
         whole = block.dtype.kind in "iu" and block.shape[1:] == (TRIALS, size)
         if not whole or block.min() < 0 or block.max() >= n_tasks:
             raise ValueError(
@@ -212,6 +217,7 @@ def shared_seed(seed: Any) -> SeedSequence:
     """Return the seed of all orders and all noise of a call; a Generator is advanced by a draw."""
     if isinstance(seed, SeedSequence):
         return seed
+    # A generator of the user is advanced by one draw, whatever is drawn from the result.
     if isinstance(seed, Generator):
         seed = int(seed.integers(2**63))
     if seed is not None:
@@ -245,6 +251,7 @@ def uniform(
     digits = _digits(n_tasks)
     if digits is None:
         return rng.integers(n_tasks, size=(n_trials, size), dtype=index_dtype(n_tasks))
+    # M^p numbers, of p digits each.
     count, p = digits.shape
     numbers = rng.integers(count, size=(n_trials, -(-size // p)), dtype=np.uint16)
     return np.take(digits, numbers, axis=0).reshape(n_trials, -1)[:, :size]
@@ -255,6 +262,7 @@ def _digits(n_tasks: int) -> Indices | None:
     """Return the p digits of 0..M^p − 1 in base M, for the largest p with M^p ≤ 2048; None if that
     is 1.
     """
+    # M^p ≤ 2048 for p = log_M 2048; the half guards against a logarithm that is rounded down.
     p = 12 if n_tasks == 1 else int(math.log(_NUMBERS + 0.5, n_tasks))
     if p < 2:
         return None

@@ -70,16 +70,27 @@ class Moves:
     @cached_property
     def reversed(self) -> "Moves":
         """The moves from targets to sources, for forms that are carried backwards."""
-        return Moves(self.target, self.source, self.task, self.probability)
+        return Moves(
+            self.target,
+            self.source,
+            self.task,
+            self.probability,
+        )
 
     @cached_property
     def by_task(self) -> dict[int, "Moves"]:
         """The moves that learn each task, to the same states; tasks without a move are left out."""
         parts = {}
         for m in np.unique(self.task).tolist():
+            # States keep their numbers, so that the parts can be added up.
             own = self.task == m
-            states = (self.source[own], self.target[own])
-            parts[m] = Moves(*states, self.task[own], self.probability[own], self.n_targets)
+            parts[m] = Moves(
+                self.source[own],
+                self.target[own],
+                self.task[own],
+                self.probability[own],
+                self.n_targets,
+            )
         return parts
 
     @cached_property
@@ -93,6 +104,7 @@ class Moves:
         moved = (np.diff(self.source) != 0) | (np.diff(self.target) != 0)
         new = moved | (np.diff(self.task) != 1)
         starts = np.concatenate([[0], np.flatnonzero(new) + 1, [len(self.source)]])
+        # Runs are sorted by target, as moves are: those of one target lie together.
         targets = self.target[starts[:-1]]
         first = np.searchsorted(targets, np.arange(self.n_targets + 1))
         return first, starts, self.source, self.task, self.probability
@@ -146,7 +158,8 @@ def _sets(n_tasks: int, size: int) -> tuple[NDArray[Any], ...]:
     largest = np.repeat(np.arange(n_tasks), counts)
     # Without a smaller task, the largest one follows C(m, size − 1) sets; without m the rest stays.
     others = without[rests] + np.repeat(counts, counts)[:, None]
-    return np.column_stack([smaller[rests], largest]), np.column_stack([others, rests])
+    sets = np.column_stack([smaller[rests], largest])
+    return sets, np.column_stack([others, rests])
 
 
 _kept = functools.lru_cache(maxsize=256)(_added)

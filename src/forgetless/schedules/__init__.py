@@ -80,11 +80,7 @@ def fixed(k: int, square: float) -> Filter:
 
 
 @schedule
-def increasing(
-    k: int,
-    square: float,
-    scale: float = 13 / 3,
-) -> Filter:
+def increasing(k: int, square: float, scale: float = 13 / 3) -> Filter:
     """λ_t = scale · R² (k+1)/(k−t+2): expected loss at most 20 R²D²/(k+1) at scale 13/3, k ≥ 2.
 
     The growth is hyperbolic, from scale·R² at t = 1 to scale·R²(k+1)/2 at t = k, so k must be known
@@ -108,15 +104,11 @@ def increasing(
 
 
 @schedule
-def fixed_budget(
-    k: int,
-    square: float,
-    n_steps: int = 1,
-) -> Filter:
+def fixed_budget(k: int, square: float, n_steps: int = 1) -> Filter:
     """N gradient steps of size γ = (1 − (1 − 1/ln k)^{1/N})/R²: the guarantee of ``fixed``.
 
-    It holds for every N, in k ≥ 3 steps. The paper fixes γ and derives a real N; here γ follows
-    from N, so that nothing is rounded.
+    It holds for every N, in k ≥ 3 steps, by part (ii) of the same corollary. The paper fixes γ and
+    derives a real N; here γ follows from N, so that nothing is rounded.
 
     Examples
     --------
@@ -124,11 +116,6 @@ def fixed_budget(
     >>> f = fl.schedules.fixed_budget(n_steps=4)(100, radius=1.0)
     >>> f.table(1.0).round(6).item()  # 1/ln 100
     0.217147
-
-    References
-    ----------
-    Levinstein et al. (2025), Corollary "Near-optimal rates via fixed regularization strength" (ii),
-    Section 4.1, upper.
     """
     if k < 3:
         raise ValueError(f"k must be at least 3 for schedules.fixed_budget, got {k}; use constant")
@@ -144,27 +131,23 @@ def increasing_budget(
 ) -> Filter:
     """N_t gradient steps of size γ_t = (k−t+2)/(scale·R²(k+1)N_t): the guarantee of ``increasing``.
 
-    ``n_steps`` is one number, or one per step; γ_tR² < 1 needs N_t > 1/scale. The paper's N_t =
-    η_t/γ_t relates real numbers; here γ_t follows from N_t, which keeps the theorem exact.
+    ``n_steps`` is one number, or one per step; γ_tR² < 1 needs N_t > 1/scale. Part (ii) of the same
+    theorem has N_t = η_t/γ_t for real numbers; here γ_t follows from N_t, so that it stays exact.
 
     Examples
     --------
     >>> import forgetless as fl
     >>> fl.schedules.increasing_budget(n_steps=2, scale=1.0)(3, radius=1.0).step_size.tolist()
     [0.5, 0.375, 0.25]
-
-    References
-    ----------
-    Levinstein et al. (2025), Theorem "Optimal rates for increasing regularization" (ii), Section
-    4.2, upper.
     """
     if np.ndim(n_steps) and np.size(n_steps) != k:
         raise ValueError(
             f"n_steps has {np.size(n_steps)} values but k is {k}; give one integer, or one per step"
         )
+    # γ_t R² = (k−t+2)/(scale (k+1) N_t), which must be below 1 at every step.
     counts = np.broadcast_to(n_steps, (k,))
     relative = _decay(k) / scale / counts
-    t = int(relative.argmax())
+    t = relative.argmax()
     if relative[t] >= 1:
         least = math.floor(relative[t] * counts[t]) + 1
         raise ValueError(
@@ -210,6 +193,7 @@ def minimax(
     Defazio et al. (2023).
     """
     eta = eta / (1 + noise * math.sqrt(k + 1))
+    # λ_t = R²((k+1)/(η(k+1−t)) − 1).
     t = np.arange(1, k + 1)
     # Over a common denominator: (k+1)/(η(k+1−t)) − 1 would cancel.
     relative = ((1 - eta) * (k + 1) + eta * t) / (eta * (k + 1 - t))
@@ -238,11 +222,7 @@ def minimax_budget(
 
 
 @schedule
-def cyclic(
-    k: int,
-    square: float,
-    n_tasks: int,
-) -> Filter:
+def cyclic(k: int, square: float, n_tasks: int) -> Filter:
     """λ = 2MR²√ln(k/M) at every step, for M = ``n_tasks`` in a fixed cyclic order and k > M steps.
 
     Examples
@@ -264,12 +244,7 @@ def cyclic(
 
 
 @schedule
-def end_ramp(
-    k: int,
-    square: float,
-    length: float = 1 / 8,
-    scale: float = 1.0,
-) -> Filter:
+def end_ramp(k: int, square: float, length: float = 1 / 8, scale: float = 1.0) -> Filter:
     """λ_t = 0 first, then scale · R² · j at the j-th of the last ``length`` · k steps.
 
     The ramp has at least one step. With scale 1 the filter factor at the radius is 1/(1 + j), as if
@@ -325,6 +300,7 @@ def steady(
             "noise, walk and distance must have ratios of squares that are floats, got"
             f" noise={noise!r}, walk={walk!r}, distance={distance!r}; rescale the data towards 1"
         )
+    # 1/λ_1 = D²/(dσ²), and a walk adds q²/(dσ²) at every task.
     inverse, moved = ratios
     for t in range(k):
         coefficients[t] = 1.0 / inverse
@@ -333,11 +309,7 @@ def steady(
 
 
 @schedule
-def constant(
-    _k: int,
-    _square: float,
-    filter: Filter,
-) -> Filter:
+def constant(_k: int, _square: float, filter: Filter) -> Filter:
     """φ_t = φ, one filter for every k and R.
 
     Examples
@@ -368,13 +340,10 @@ def _decay(k: int) -> Floats:
     return np.arange(k + 1, 1, -1) / (k + 1)
 
 
-def _budget(
-    n_steps: int,
-    share: Any,
-    square: float,
-) -> GradientDescent:
+def _budget(n_steps: int, share: Any, square: float) -> GradientDescent:
     """Return N steps with the factor κ at the radius, 1 − (1 − γR²)^N = ``share``; at R = 0, where
     all steps are the same, γ is γR².
     """
+    # γR² = 1 − (1 − share)^{1/N}, without cancellation.
     relative = share if n_steps == 1 else -np.expm1(np.log1p(-share) / n_steps)
     return GradientDescent(n_steps, relative / (square or 1.0))

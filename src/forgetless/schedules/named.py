@@ -32,8 +32,14 @@ Labels = tuple[str | int, ...]
 """Of several schedules: the keys of a dict, the positions in a list; empty for one alone."""
 
 NAMES = (
-    *("fixed", "increasing", "fixed_budget", "increasing_budget"),
-    *("minimax", "minimax_budget", "cyclic", "end_ramp"),
+    "fixed",
+    "increasing",
+    "fixed_budget",
+    "increasing_budget",
+    "minimax",
+    "minimax_budget",
+    "cyclic",
+    "end_ramp",
 )
 """Schedules that a name may stand for. Their strengths are proportional to R²."""
 
@@ -73,6 +79,7 @@ class Named:
             raise ValueError(
                 f"radius² must be a float, got radius {radius!r}; rescale the data towards 1"
             )
+        # A pickle holds the name alone; the formula is that of this version.
         formula = MAKERS[self.name].__wrapped__
         return _of_length(formula(k, square, **self.arguments), k)
 
@@ -118,6 +125,7 @@ def schedule(formula: Callable[..., Filter], **own: Check) -> Callable[..., Name
 
     @functools.wraps(formula)
     def make(*args: Any, **kwargs: Any) -> Named:
+        # Positional and keyword arguments alike, and all defaults.
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         arguments = {name: checks[name](name, each) for name, each in given.arguments.items()}
@@ -213,6 +221,7 @@ def resolve(
     >>> fl.schedules.resolve("increasing", k=2, radius=1.0).coefficient.round(3).tolist()
     [4.333, 6.5]
     """
+    # A filter stands for itself; all else is called with k and R.
     chosen = as_schedule(schedule, n_tasks)
     result = chosen if isinstance(chosen, Filter) else chosen(k, radius)
     if not isinstance(result, Filter):
@@ -227,6 +236,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     """Return the schedule or filter that a schedule, filter, name or number stands for."""
     if isinstance(value, str):
         return _by_name(value, n_tasks)
+    # One schedule of k strengths, or k schedules? The user must say.
     if isinstance(value, np.ndarray) and value.ndim == 1:
         raise TypeError(
             f"schedule is an array of {len(value)} numbers; give λ_1..λ_k as"
@@ -236,6 +246,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
         return Ridge(float(value))
     if isinstance(value, Filter | Named):
         return value
+    # Tasks in the place of a schedule: arguments of an upper bound in the wrong order.
     if hasattr(value, "mean_remaining"):
         raise TypeError(
             "schedule comes first, and an upper bound knows the tasks by k and R only; for given"
@@ -246,6 +257,7 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
             "schedule must be a schedule, a filter, a name such as 'increasing' or a number λ, got"
             f" {value!r}"
         )
+    # ``fl.schedules.increasing`` instead of ``increasing()``.
     if inspect.isclass(value) or value in MAKERS.values():
         name = value.__name__
         raise TypeError(f"schedule is {name} itself; make one by calling it: {name}(…)")

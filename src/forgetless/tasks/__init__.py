@@ -21,7 +21,7 @@ from forgetless.tasks.task import Task, as_task, check_alike
 
 __all__ = ["Task", "TaskCollection"]
 
-_ROUNDING = 16 * float(np.finfo(np.float64).eps)
+_ROUNDING = 16 * np.finfo(np.float64).eps
 """What is missed of a label, relative to its size, that counts as rounding."""
 
 
@@ -97,6 +97,7 @@ class TaskCollection:
         self.walk = validate.number(
             "walk", walk, "it is the root mean square step of the teacher; 0 if it stays"
         )
+        # Tasks of another collection keep their spectra.
         self._tasks = tuple(as_task(each, m) for m, each in enumerate(tasks))
         check_alike(self._tasks)
         X, y = self._tasks[0]
@@ -105,6 +106,7 @@ class TaskCollection:
         self.target_shape: tuple[int, ...] = y.shape[1:]
         self.weights_shape = (self.n_features, *self.target_shape)
         self.n_targets = math.prod(self.target_shape)
+        # All tasks one below the other: task m has rows offsets[m]..offsets[m + 1] − 1.
         self.ranks = np.array([task.rank for task in self])
         self.offsets = np.append(0, np.cumsum(self.ranks))
         self.owners = np.repeat(np.arange(self.n_tasks), self.ranks)
@@ -113,6 +115,7 @@ class TaskCollection:
         targets = np.concatenate([task.targets for task in self])
         self.targets = targets.reshape(len(targets), self.n_targets)
         largest = np.array([task.radius for task in self])
+        # What belongs to a task is repeated for each of its singular vectors.
         self.radii = largest[self.owners]
         self.radius = float(largest.max())
         self.sizes = np.array([task.sizes for task in self])[self.owners]
@@ -155,6 +158,7 @@ class TaskCollection:
                 f"groups must have one label per row of X and y, got shapes {labels.shape},"
                 f" {X.shape} and {y.shape}"
             )
+        # Tasks in sorted order of their labels, rows in the order of the table.
         members = [labels == name for name in np.unique(labels)]
         return cls([(X[rows], y[rows]) for rows in members], noise=noise, walk=walk)
 
@@ -182,16 +186,12 @@ class TaskCollection:
                 f"start must have shape {self.weights_shape}, like the weights of these tasks, got"
                 f" {w.shape}"
             )
+        # The spectra stay: only targets change.
         return self._like(task.shifted(w) for task in self)
 
     def _like(self, tasks: Iterable[Task]) -> "TaskCollection":
         """Return a collection of other tasks with the same noise and walk."""
         return TaskCollection(tasks, noise=self.noise, walk=self.walk)
-
-    @cached_property
-    def gram(self) -> Array:
-        """Inner products of all singular vectors, of shape (Σr, Σr)."""
-        return self.singular_vectors @ self.singular_vectors.T
 
     @cached_property
     def span(self) -> Floats:
@@ -218,6 +218,7 @@ class TaskCollection:
 
     def by_task(self, values: Floats) -> Floats:
         """Return sums of values (..., Σr) over the singular vectors of each task: (..., M)."""
+        # Tasks of rank 0 keep the sum 0.
         sums = np.zeros((*values.shape[:-1], self.n_tasks))
         # reduceat would give a task without singular vectors the first value of the next one.
         filled = np.flatnonzero(self.ranks)
@@ -228,6 +229,7 @@ class TaskCollection:
         """Return 1 − a, a being the mean over tasks of tr[XᵀX(XᵀX + λ)⁻¹]/``span_dimension``, the
         filter factor of a ridge step.
         """
+        # In all directions without a singular vector 1 − φ is 1. Summed so that nothing cancels.
         left = coefficient / (coefficient + self.singular_values**2)
         n_dimensions = self.n_tasks * max(1, self.span_dimension)
         return float(np.sum(left) + (n_dimensions - len(left))) / n_dimensions
@@ -241,7 +243,12 @@ class TaskCollection:
 
     @cached_property
     def _least_norm(self) -> Floats:
-        z = linalg.joint_solution(self.span_vectors, self.targets, self.singular_values, self.radii)
+        z = linalg.joint_solution(
+            self.span_vectors,
+            self.targets,
+            self.singular_values,
+            self.radii,
+        )
         return np.reshape(self.span @ z, self.weights_shape)
 
     @cached_property
@@ -253,15 +260,17 @@ class TaskCollection:
         ``teacher()``, each target with its own w⋆; it does not change when a task or a target is
         rescaled.
         """
+        # Every target is judged by its own solution.
         w = self._least_norm.reshape(self.n_features, self.n_targets)
         distances = linalg.norms(w)
         worst = 0.0
         for task in self:
             y = task.y.reshape(len(task.y), self.n_targets)
             rho = linalg.norms(task.X @ w - y)
+            # Rounding of labels that are met does not count.
             missed = rho > _ROUNDING * task.sizes
             shares = rho[missed] / (task.radius * distances + rho)[missed]
-            worst = max(worst, float(shares.max(initial=0.0)))
+            worst = float(shares.max(initial=worst))
         return worst
 
     def is_realizable(self, tol: float = 1e-9) -> bool:
@@ -277,10 +286,12 @@ class TaskCollection:
         """Write all rows to a file; ``fl.load`` reads it, and so do commands if its suffix is
         ``.safetensors``.
         """
+        # Rows of all tasks one below the other, and the number of rows of each.
         X, y = map(np.concatenate, zip(*self, strict=True))
         rows = np.array([len(task.X) for task in self])
         disturbance = {"noise": self.noise, "walk": self.walk}
-        write(path, "tasks", disturbance, {"X": X, "y": y, "rows": rows})
+        arrays = {"X": X, "y": y, "rows": rows}
+        write(path, "tasks", disturbance, arrays)
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -314,7 +325,9 @@ def from_document(document: Document) -> TaskCollection:
     X = fields.array("X", "f", (None, None))
     y = fields.array("y", "f")
     rows = fields.array("rows", "i", (None,), low=0, high=len(X))
+    # An array that is not of a collection means that the file is of another kind.
     fields.end()
+    # Each task ends where the next one begins.
     ends = np.cumsum(rows, dtype=np.int64)
     if not np.sum(rows) == len(X) == len(y):
         raise ValueError(f"its tasks have {np.sum(rows)} rows, X has {len(X)} and y has {len(y)}")

@@ -61,17 +61,20 @@ class Task:
         X = as_float(f"X of {name}", X)
         y = as_float(f"y of {name}", y)
         _check_pair(X, y, name)
+        # Threads of BLAS gain nothing on one of many matrices of middling size.
         with linalg.quiet_products(X.size):
             U, s, V = linalg.spectrum(X)
+        # Signs of singular vectors that no version of LAPACK changes.
         turned = signs(V)
         V = V * turned
         U = U * turned.T
+        # X⁺y = Vᵀ s⁻¹ Uᵀy, so that V X⁺y = s⁻¹ Uᵀy.
         fit = U.T @ y
         # With independent rows every y can be fitted, and what remains is rounding.
         rest = np.zeros(1) if len(s) == len(X) else y - U @ fit
         targets = fit / s.reshape(-1, *[1] * (y.ndim - 1))
         floor = 0.5 * float(np.sum(rest * rest))
-        sizes = linalg.norms(y if y.ndim == 2 else y[:, None])
+        sizes = linalg.norms(np.atleast_2d(y.T).T)
         return cls(X, y, V, s, targets, floor, sizes)
 
     @property
@@ -91,13 +94,13 @@ class Task:
             self,
             y=self.y - self.X @ w,
             targets=self.targets - self.singular_vectors @ w,
-            sizes=self.sizes + self.radius * linalg.norms(w if w.ndim == 2 else w[:, None]),
+            sizes=self.sizes + self.radius * linalg.norms(np.atleast_2d(w.T).T),
         )
 
     def loss(self, w: Any) -> float:
         """Return ½‖Xw − y‖², summed over targets."""
         residuals = self.X @ as_float("w", w) - self.y
-        return 0.5 * float(np.sum(residuals * residuals))
+        return 0.5 * float(np.sum(residuals**2))
 
     def __iter__(self) -> Iterator[Floats]:
         return iter((self.X, self.y))
@@ -113,6 +116,7 @@ def signs(rows: Floats) -> Array:
     Singular vectors and eigenvectors have no sign: versions of LAPACK differ, and with them the
     label noise that a seed stands for.
     """
+    # The first of several largest entries decides.
     largest = np.argmax(np.abs(rows), axis=1)[:, None]
     return np.sign(np.take_along_axis(rows, largest, axis=1))
 
@@ -160,6 +164,7 @@ def check_alike(tasks: Sequence[Task]) -> None:
     """Raise ValueError unless there are tasks, of the same features and targets."""
     if not tasks:
         raise ValueError("tasks must hold at least one pair (X, y), got an empty collection")
+    # The number of rows may differ.
     shapes = [(task.X.shape[1], task.y.shape[1:]) for task in tasks]
     first = shapes[0]
     for m, shape in enumerate(shapes):
@@ -200,6 +205,7 @@ class Outputs:
     @cached_property
     def outputs(self) -> Array:
         """X = s ∘ (V w − V X⁺y) along all singular vectors, of shape (..., c, Σr)."""
+        # The error V w − V X⁺y of every singular vector, times its singular value.
         errors = self._times(self.tasks.singular_vectors) - self.tasks.targets.T
         return errors * self.tasks.singular_values
 
@@ -224,11 +230,13 @@ class Outputs:
     @property
     def moved(self) -> Array:
         """Sums of squared changes of outputs since the visits of each task, of shape (..., M)."""
+        # Σ ‖x − x_t‖² = n ‖x − x̄‖² + spread over the n visits.
         squares = ((self.outputs - self.means) ** 2).sum(-2)
         return self.visits * self.tasks.by_task(squares) + self.spreads
 
     def square(self, A: Any, b: Any) -> Array:
         """Return ‖A w − b‖² summed over targets, of shape (...); ‖w − b‖² where A is None."""
+        # The identity would be a matrix of d × d.
         products = self.rows if A is None else self._times(A)
         errors = products - columns(b, self.tasks).T
         return np.sum(errors**2, axis=(-2, -1))
@@ -242,5 +250,6 @@ class Outputs:
 
 def columns(b: Any, tasks: Any) -> Floats:
     """Return targets b as a matrix with a column for every target; one number stands for all."""
+    # Rows of b are rows of A: one target is one column.
     array = np.asarray(b, dtype=np.float64)
-    return array.reshape(-1, tasks.n_targets) if array.ndim else np.full((1, 1), array)
+    return array.reshape(-1, tasks.n_targets) if array.ndim else array[None, None]
