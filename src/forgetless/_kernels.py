@@ -83,7 +83,7 @@ def in_threads(
 
 
 @_compiled
-def push(  # noqa: C901, PLR0912, PLR0915 - in parts it takes up to twice the time
+def push(  # noqa: C901, PLR0912, PLR0915 - in five parts epochs take 1.4 to 1.7 times as long
     low: int,
     high: int,
     S: Any,

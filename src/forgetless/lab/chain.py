@@ -198,11 +198,14 @@ class Run:
         for m, outputs in enumerate(self.outputs):
             carried = carry(self.marked[m], moves, self.extended[m], phi)
             self.marked[m] = self._averaged(carried, outputs)
-            own = moves.by_task.get(m)
-            if own is not None:
-                # At a visit the change of outputs since then is zero.
-                visited = carry(self.S, own, maps, phi)
-                self.marked[m] += self._averaged(visited, self.nothing)
+        if self.marked:
+            # At a visit the change of outputs since then is zero. All tasks in one call: the
+            # visits of task m are the states of part m, those of the last tasks may be missing.
+            visited = carry(self.S, moves.apart, maps, phi)
+            visited = self._averaged(visited, self.nothing)
+            parts = visited.reshape(-1, moves.n_targets, *visited.shape[1:])
+            for X, part in zip(self.marked, parts, strict=False):
+                X += part
         carried = carry(self.S, moves, maps, phi)
         self.S = self._averaged(carried, self.nothing)
 

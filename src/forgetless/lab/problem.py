@@ -124,8 +124,9 @@ class Problem:
         """Raise MemoryError for moments that do not fit: matrices of ``width`` for every state."""
         n_tasks = self.tasks.n_tasks
         states = self.ordering.n_states(n_tasks, self.k)
-        # The moments before and after a step, the products R S, and the moves.
-        moments = 2.0 * states * n_matrices * width**2 + len(self.tasks.singular_values) * width
+        # The moments before and after a step and at visits, the products R S, and the moves.
+        matrices = 3.0 * n_matrices - 1.0
+        moments = states * matrices * width**2 + len(self.tasks.singular_values) * width
         n_schedules = len(self.filters)
         check_memory(
             n_schedules * moments + 3.0 * states * n_tasks,

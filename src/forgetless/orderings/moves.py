@@ -78,20 +78,19 @@ class Moves:
         )
 
     @cached_property
-    def by_task(self) -> dict[int, "Moves"]:
-        """The moves that learn each task, to the same states; tasks without a move are left out."""
-        parts = {}
-        for m in np.unique(self.task).tolist():
-            # States keep their numbers, so that the parts can be added up.
-            own = self.task == m
-            parts[m] = Moves(
-                self.source[own],
-                self.target[own],
-                self.task[own],
-                self.probability[own],
-                self.n_targets,
-            )
-        return parts
+    def apart(self) -> "Moves":
+        """The moves with a target state for every task: those of task m follow m · n_targets
+        others.
+        """
+        n = self.n_targets
+        n_tasks = np.max(self.task, initial=0) + 1
+        return Moves(
+            self.source,
+            self.task * n + self.target,
+            self.task,
+            self.probability,
+            n_tasks * n,
+        )
 
     @cached_property
     def table(self) -> tuple[NDArray[Any], ...]:
