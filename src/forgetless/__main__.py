@@ -15,6 +15,7 @@ def run() -> None:
     previous = signal.signal(signal.SIGINT, _leave)
     try:
         from forgetless.cli import run as start
+    # The tables and the command line are an extra: the library itself needs none of their packages.
     except ImportError as error:
         from forgetless._text import how
 

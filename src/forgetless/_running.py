@@ -62,6 +62,7 @@ def track(items: Iterable[_Item], text: str, total: int | None = None) -> Iterat
     """
     if total is None and isinstance(items, Sized):
         total = len(items)
+    # Nothing is imported for a loop that is over before a bar would appear.
     start = time.monotonic()
     bar = None
     try:

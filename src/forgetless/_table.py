@@ -212,6 +212,7 @@ def frame(columns: Mapping[str, Any]) -> Any:
 def html_table(content: Table) -> str:
     """Return an HTML table with the cells of the table's text, numbers aligned to the right."""
     columns = content.printed()
+    # Rows of HTML from columns of cells.
     head = "".join(f"<th>{html_text(column.name)}</th>" for column in columns)
     cells = zip(
         *([_html_cell(cell, column.numbers) for cell in column.cells] for column in columns),

@@ -131,6 +131,7 @@ def _scalar(value: Any) -> Any:
 
 def _vector(name: str, value: Any, hint: str) -> NDArray[Any]:
     """Return a vector of real numbers, not empty, that shares no memory with the value."""
+    # A copy: the caller may write into his own array later.
     values = np.array(value)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(

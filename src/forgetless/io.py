@@ -78,6 +78,7 @@ def load(path: str | Path) -> Any:
     >>> fl.load(path)
     TaskCollection(n_tasks=2, n_features=2, rows=1, ranks=1, radius=2)
     """
+    # A kind that is not known is one of a later version.
     document = read(Path(path))
     if document.kind not in KINDS:
         raise FileError(

@@ -199,6 +199,7 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     An upper bound points to the left, as the loss is at most that; a lower bound, which some tasks
     have, to the right. Colours are those of the three losses.
     """
+    # The smallest at the bottom, next to the axis of losses.
     checks = [check for check in comparison.bounds if check.applies]
     checks.sort(key=lambda check: check.value)
     ax = axes_of(ax, 1.3 * WIDTH, 1.0 + 0.26 * max(3, len(checks)))
@@ -232,6 +233,7 @@ def plot_schedule(coefficients: Any, constant: float, title: str, ax: Any = None
     The title is the objective and its value; it may hold a name that somebody else chose.
     """
     ax = axes_of(ax, WIDTH, HEIGHT)
+    # Steps are whole: the line has a level for each of them.
     t = np.arange(1, len(coefficients) + 1)
     ax.plot(t, coefficients, drawstyle="steps-mid", label="optimal", **look(0))
     ax.axhline(constant, label=f"best constant, λ = {constant:.3g}", **look(1))

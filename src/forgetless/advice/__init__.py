@@ -88,6 +88,7 @@ class Advice(Printed):
     def why(self) -> str:
         """What to use, its loss, and the losses of well-known schedules over it."""
         first = self.options[0]
+        # Without a ratio, of a loss that is infinite, a shape is not compared.
         ratios = {option.shape: self._ratio(option.loss) for option in self.options[1:]}
         compared = [
             f"; {ratios[shape]:.3g} times as much {words}"
@@ -178,6 +179,7 @@ def advise(
     order = checked_ordering(ordering, tasks, k)
     goal = goal_of(objective, OBJECTIVES)
     losses = losses_on(tasks, k, goal, order)
+    # The user's own come last, so that of equal losses a standard shape leads.
     standard = shapes(tasks, k, order)
     own = own_shapes(also or {}, standard, tasks.n_tasks)
     options = search([*standard, *own], losses)

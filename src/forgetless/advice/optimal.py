@@ -148,6 +148,7 @@ def optimal_schedule(
     goal = goal_of(objective, ("average_loss", "worst_case"))
     order = checked_ordering(ordering, tasks, k)
     losses = losses_on(tasks, k, goal, order)
+    # Shapes whose steps are ridge steps: the descent is over their coefficients.
     candidates = [each for each in shapes(tasks, k, order) if each.title in _STARTS]
     curves = search(candidates, losses)
     problem = Problem.of(tasks, 1.0, k, order, "last")
@@ -156,6 +157,7 @@ def optimal_schedule(
     # The descent begins at the best schedule of every shape.
     first = {each.shape: _coefficients(each.schedule, k, tasks.radius) for each in curves}
     name, coefficients = descent.run(first)
+    # Exact: the descent has followed a softened worst case.
     loss = float(losses([Ridge(coefficients)])[0])
     # The first two curves are those of no regularization and of the best constant.
     constant = min(curves[:2], key=lambda curve: curve.loss)

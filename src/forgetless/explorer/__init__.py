@@ -214,6 +214,7 @@ def _data(tasks: Any, schedule: Any, k: int | None, source: str | None) -> dict[
         if k is not None:
             state["k"] = _steps(k)
         return {"state": state}
+    # The engine of the page has one column of weights and exact labels.
     check_tasks(tasks)
     if tasks.n_targets > 1 or tasks.noise or tasks.walk:
         raise ValueError(

@@ -254,6 +254,7 @@ def reduction(k: int = 12) -> Table:
         "explicit L2": schedules.increasing(1 / 1.5),
         "step budget": schedules.increasing_budget(5, scale=1 / 1.5),
     }
+    # Two coordinates of the learner and of the descent, step by step.
     rows = []
     deviations = []
     for scheme, schedule in schemes.items():
@@ -306,6 +307,7 @@ def unregularized(exponents: range = range(2, 11)) -> Table:
         ),
         "any algorithm, some tasks": catalogue["any algorithm, one task more"].at,
     }
+    # k·loss, which is flat where the loss is of order 1/k.
     columns: dict[str, list[Any]] = {"k": [2**n for n in exponents]}
     for name, loss in lines.items():
         columns[name] = [k * loss(k) for k in columns["k"]]
