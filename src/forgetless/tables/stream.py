@@ -11,18 +11,10 @@ What happens to a task, in this order:
 So the errors are those of the very model that goes on, without held-out rows and without a second
 model.
 
-The file of a model has what ``estimators.files`` writes of the estimator, and no rows. Its header
-has beside it ``table``:
-
-===============  ================================================================================
-``objective``    "next" or "all"
-``encoder``      parameters, kind and state of every column, the order of the features, notes
-``history``      the records of the last 1,000 tasks
-``confusion``    of classes: lists of a true class, a predicted class and a number of rows
-``calibration``  of classes: three lists of ten numbers
-``tasks``        how many tasks were learned
-``about``        the columns of task and target, and the name of the last file
-===============  ================================================================================
+The header of its file has what ``estimators.files`` writes of the estimator, and beside it
+``table``: ``objective``; ``encoder``, the state of every column and the order of the features;
+``history``, the records of the last 1,000 tasks; of classes ``confusion`` and ``calibration``;
+``tasks``, how many were learned; ``about``, the columns of task and target and the last file.
 """
 
 import copy
@@ -37,13 +29,12 @@ from sklearn.exceptions import NotFittedError
 from forgetless import io
 from forgetless._validate import Array
 from forgetless.estimators import files
-from forgetless.estimators.classifier import StreamingRidgeClassifier
 from forgetless.estimators.ridge import StreamingRidge
 from forgetless.tables import scores
 from forgetless.tables.changes import Change, changes
 from forgetless.tables.columns import IDENTIFIERS
 from forgetless.tables.encoder import CHOICES, DENSE, Features, TableEncoder, few, learn
-from forgetless.tables.values import Columns, columns_of, parts_of, rows_of
+from forgetless.tables.values import Columns, columns_of, parts_of, rows_of, targets_of
 
 OBJECTIVES = ("next", "all")
 
@@ -130,7 +121,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             Its name in reports; its number if omitted.
         """
         table = columns_of(X)
-        y = _targets(y)
+        y = targets_of(y)
         if rows_of(table) != len(y) or not len(y):
             raise ValueError(f"X has {rows_of(table)} rows and y has {len(y)}; one target a row")
         draft = copy.copy(self._knowing(table))
@@ -148,9 +139,12 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective must be 'next' or 'all', got {self.objective!r}")
         self.encoder_ = TableEncoder(**{name: getattr(self, name) for name in CHOICES}).start()
-        self.estimator_: Any = StreamingRidgeClassifier(rank=DENSE)
         if y.dtype.kind == "f":
-            self.estimator_ = StreamingRidge(adaptive=self.objective == "next", rank=DENSE)
+            self.estimator_: Any = StreamingRidge(adaptive=self.objective == "next", rank=DENSE)
+        else:
+            from forgetless.estimators.classifier import StreamingRidgeClassifier
+
+            self.estimator_ = StreamingRidgeClassifier(rank=DENSE)
         self.history_: Any = []
         self.confusion_: Any = Counter()
         self.calibration_ = np.zeros((3, scores.BINS))
@@ -213,7 +207,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     def judged(self, X: Any, y: Any, task: Any) -> scores.Record:
         """Return the record that a task would have, without learning it."""
         self._check_learned()
-        return self._predicted(columns_of(X), _targets(y), str(task))[0]
+        return self._predicted(columns_of(X), targets_of(y), str(task))[0]
 
     def _knowing(self, table: Columns) -> "TableModel":
         """Return the model that knows identifiers and names from the first task on, where a second
@@ -236,8 +230,6 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         again.about_ = self.about_
         again._first = None
         return again
-
-    # --- predictions ---
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions (n,), and with ``return_std`` their standard deviations.
@@ -277,7 +269,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     @property
     def is_classifier(self) -> bool:
         """Whether the target holds classes."""
-        return isinstance(self.estimator_, StreamingRidgeClassifier)
+        return hasattr(self.estimator_, "predict_proba")
 
     @property
     def classes_(self) -> Array:
@@ -339,7 +331,7 @@ def from_document(document: io.Document) -> TableModel:
     table = document.header["table"]
     estimator = files.from_document(document)
     encoder = TableEncoder.from_plain(table["encoder"])
-    is_known = isinstance(estimator, StreamingRidge | StreamingRidgeClassifier)
+    is_known = type(estimator).__name__ in ("StreamingRidge", "StreamingRidgeClassifier")
     if not is_known or len(encoder.order_) != estimator.n_features_in_:
         raise ValueError("its encoder and its estimator do not fit together")
     if table["objective"] not in OBJECTIVES:
@@ -355,11 +347,3 @@ def from_document(document: io.Document) -> TableModel:
     # The rows of its first task are not in the file.
     model._first = None
     return model
-
-
-def _targets(y: Any) -> Array:
-    """Return targets as floats, or classes as strings."""
-    y = np.asarray(y)
-    if y.ndim != 1:
-        raise ValueError(f"y must be of shape (n,), got {y.shape}; one target a row")
-    return np.asarray(y, dtype=np.float64 if y.dtype.kind in "iuf" else str)

@@ -207,3 +207,11 @@ def rows_of(table: Columns) -> int:
 def parts_of(table: Columns, rows: Any) -> dict[str, Values]:
     """Return some rows of a table: a slice or an array."""
     return {name: values.part(rows) for name, values in table.items()}
+
+
+def targets_of(y: Any) -> Array:
+    """Return targets as floats, or classes as strings."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must be of shape (n,), got {y.shape}; one target a row")
+    return np.asarray(y, dtype=np.float64 if y.dtype.kind in "iuf" else str)
