@@ -136,6 +136,8 @@ def test_classes_of_text(folder, capsys):
     table.to_csv("classes.csv", index=False)
     out = fitted(capsys, "--report", "r.html", file="classes.csv")
     assert "of the rows in the wrong class; always" in out
+    found = json.loads(run(capsys, "show", "m.safetensors", "--json")[1])
+    assert 0 < found["error"] < 0.5 * found["mean"]
     page = (folder / "r.html").read_text()
     for told in ("base rate", "Calibration", "Log-loss"):
         assert told in page

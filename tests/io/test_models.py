@@ -166,7 +166,7 @@ def forgeries(header, arrays):
     Names of classes must be, numbers that are not finite, and arrays that are missing or too many.
     """
     for *above, last in list(places(header)):
-        for value in (None, "os", [], -1):
+        for value in (None, "os"):
             forged = copy.deepcopy(header)
             reduce(operator.getitem, above, forged)[last] = value
             yield forged, arrays, value == "os" and last in ("model", "type", "schedule")

@@ -169,7 +169,7 @@ def test_names_count_from_their_second_row_on():
     assert not learned(*tables, categorical=["name"]).notes_
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(st.data())
 def test_a_stream_through_files_is_the_stream(data):
     """Written and read after every task, and learned on: the same features."""

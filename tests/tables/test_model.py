@@ -1,6 +1,9 @@
 """Models of tables: what they predict, the errors that they report, files, scikit-learn."""
 
+import copy
 import math
+import operator
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -293,15 +296,13 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("place", FORGED, ids=str)
-def test_forged_files_are_refused(tmp_path, place):
+def test_forged_files_are_refused(tmp_path):
     path = tmp_path / "m.safetensors"
     learned(months(1, 2)).save(path)
     kind, header, arrays, _ = read(path)
-    part = header["table"]
-    for name in place[:-1]:
-        part = part[name]
-    part[place[-1]] = FORGED[place]
-    write(path, kind, header, arrays)
-    with pytest.raises(FileError, match=r"m\.safetensors is damaged"):
-        fl.load(path)
+    for (*above, last), value in FORGED.items():
+        forged = copy.deepcopy(header)
+        reduce(operator.getitem, above, forged["table"])[last] = value
+        write(path, kind, forged, arrays)
+        with pytest.raises(FileError, match=r"m\.safetensors is damaged"):
+            fl.load(path)

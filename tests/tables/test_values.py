@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetless.tables import TableEncoder, read_table
@@ -37,6 +37,7 @@ def test_cells_that_are_no_numbers_are_missing_in_a_column_of_numbers(cell):
     assert found[-1, 0] == 2.0  # the mean
 
 
+@settings(max_examples=50)
 @given(st.lists(st.floats(-1e100, 1e100), min_size=1))
 def test_what_python_prints_is_read_again(numbers):
     # pandas 2.2 errs in the last two digits.
@@ -106,6 +107,7 @@ def test_whole_numbers_and_their_text_are_one_label(cells):
     assert found.get_feature_names_out().tolist() == ["c=1", "c=2"]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["a", "b", " b", "c", None]), min_size=1).filter(any))
 def test_codes_and_labels_are_the_cells(cells):
     encoder = TableEncoder().fit({"c": cells})
