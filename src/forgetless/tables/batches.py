@@ -53,7 +53,7 @@ class Batches:
         file: TableFile,
         task: str,
         target: str,
-        classes: bool | None = None,
+        classes: Any = None,
     ) -> None:
         self.file = file
         self.name = file.path.name
@@ -199,7 +199,7 @@ class Batches:
             )
 
 
-def check_columns(source: str, columns: Any, *names: str | None) -> None:
+def check_columns(source: str, columns: Any, *names: Any) -> None:
     """Raise ValueError unless a table has some columns; the message has similar names."""
     columns = [str(column) for column in columns]
     for name in names:

@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from forgetless._running import few_threads, gram_work
-from forgetless._validate import Array, Floats
+from forgetless._validate import Array
 from forgetless.estimators.inputs import Linear
 from forgetless.estimators.moments import Dense
 from forgetless.estimators.rows import Rows
@@ -58,14 +58,14 @@ class Features(NamedTuple):
     """
 
     shape: Any
-    numbers: Floats
+    numbers: Array
     at: Array
     ones: Any
 
-    def toarray(self) -> Floats:
+    def toarray(self) -> Array:
         """Return the features as a matrix (n, d)."""
         # Columns are written, compared and added up one by one, so each is in one piece.
-        found: Floats = self.ones.toarray(order="F")[:, :-1]
+        found = self.ones.toarray(order="F")[:, :-1]
         found[:, self.at] = self.numbers
         return found
 
@@ -81,7 +81,7 @@ class Features(NamedTuple):
         held = np.clip(self.numbers, low[self.at], high[self.at])
         return held @ coef[self.at] + self.ones @ steps + (zero @ coef + model.intercept)
 
-    def rows(self, y: Floats) -> Rows:
+    def rows(self, y: Array) -> Rows:
         """Return the statistics of the rows with targets y (n,); there must be a number."""
         own = Rows.of(self.numbers, y[:, None], dense=len(self.at))
         S = self.ones
@@ -265,7 +265,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         notes = {name: self.columns_[name].shown_by(table[name]) for name in names}
         return {name: note for name, note in notes.items() if note}
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: Any) -> Array:
         """Return the features (n, d) of a table; columns that it lacks are missing values, and
         columns that are not known are ignored.
         """

@@ -78,7 +78,7 @@ class TableFile:
                 f"{self.path.name} is no table: its name must end in .csv, .tsv, .csv.gz, .parquet"
                 " or .xlsx"
             )
-        self.form: dict[str, Any] = {}
+        self.form: Any = {}
         self.names: list[str] = []
         self.n_bytes = self.path.stat().st_size
         if self.kind == "csv":

@@ -176,10 +176,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         is_first = self.n_tasks_ == 1 and len(y) <= IDENTIFIERS
         self._first = (table, y, task) if is_first else None
 
-    def _features(self, table: Columns) -> Iterator[tuple[slice, Features]]:
+    def _features(self, table: Columns, n_parts: int = 1) -> Iterator[tuple[slice, Features]]:
         """Yield the features of blocks of rows, which fit in memory."""
         n = rows_of(table)
-        step = BLOCK // (8 * len(self.encoder_.order_))
+        step = BLOCK // (8 * n_parts * len(self.encoder_.order_))
         for first in range(0, n, step):
             rows = slice(first, first + step)
             # What is known of the cells of a whole table is used again.
@@ -254,9 +254,10 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         if not rows_of(table):
             raise ValueError("X has no rows")
         model = self._knowing(table)
+        # New memory for large blocks would take longer than the products.
         found = [
             few(predict)(model.estimator_, features.toarray())
-            for _, features in model._features(table)
+            for _, features in model._features(table, 8)
         ]
         return np.concatenate(found, axis=-1)
 
