@@ -118,6 +118,12 @@ def test_of_equally_good_schedules_the_simplest_leads():
         assert "times" not in advice.why
 
 
+def test_a_single_cycle_is_ranked_without_the_schedule_that_needs_more(rng):
+    advice = fl.advise(collection(rng), 4, ordering="cyclic")
+    assert len(advice.options) > 3
+    assert "cyclic, Cai & Diakonikolas" not in shape_losses(advice)
+
+
 @pytest.mark.parametrize(("x", "y"), [(1e8, 1.0), (1e-8, 1.0), (1.0, 1e-7), (1.0, 1e7), (1e6, 1e-6)])
 @pytest.mark.parametrize("objective", ["average_loss", "worst_case"])
 def test_units_do_not_change_the_advice(x, y, objective, rng):

@@ -82,6 +82,7 @@ def test_step_sizes_by_hand():
         (lambda: s.increasing_budget(0), "n_steps"),
         (lambda: s.increasing_budget(scale=1.0)(2, 1.0), "at step 1 1/R².*use n_steps of at least 2"),
         (lambda: s.increasing_budget((9, 1), scale=0.5)(2, 1.0), "at step 2 1.33/R².*use n_steps of at least 2"),
+        (lambda: s.increasing_budget(2, scale=0.1)(5, 1.0), "at step 1 5/R².*use n_steps of at least 11"),
         (lambda: s.increasing_budget((1, 1))(3, 1.0), "n_steps has 2 values but k is 3"),
         (lambda: s.increasing_budget(scale=0.0), "scale must be positive"),
         (lambda: s.increasing(scale=-1e-9), "scale must be nonnegative"),

@@ -27,6 +27,7 @@ def test_claims_equal_exact_values(schedule):
         assert unseen.claim(schedule, steps) * k >= 1 / 8 * (steps == k)
     for n, weight, cosine in [(1, 3.0, 0.0), (2, 7.0, 0.3), (4, 2.0, 0.8)]:
         rare = fl.theory.constructions.rare_tasks(30, n, weight, cosine)
+        assert (rare.radius, np.linalg.norm(rare.teacher())) == pytest.approx((1.0, 1.0))
         assert rare.claim(schedule, 30) == pytest.approx(fl.worst_case(rare, schedule, 30).worst_case[0], rel=1e-10)
 
 
