@@ -276,7 +276,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
     d = np.uint64(w.shape[1] if axes is None else len(axes))
     end = np.uint64(high)
     together = np.uint64(4)  # runs in turn: the processor overlaps their steps
-    plain = average is None and visits is None and noise is None and walk is None
+    undisturbed = average is None and noise is None and walk is None
     rank_one = np.all(np.diff(offsets) == np.uint64(1))
     errors = np.empty(len(vectors))
     shifts = np.zeros(len(vectors))
@@ -290,42 +290,44 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
                 a = i % c
                 lo = offsets[m]
                 hi = offsets[m + np.uint64(1)]
-                if plain and rank_one:
-                    # Without a way through memory a step takes 2 instead of 6 ns.
+                if undisturbed and rank_one:
+                    # The weights wait for no number from memory: 2 instead of 6 ns a step.
                     error = -targets[lo, a]
                     if gram is None:
                         for x in range(d):
                             error += vectors[lo, x] * w[i, x]
                     else:
                         error += w[i, lo]
+                    if visits is not None:
+                        errors[0] = error
                     error *= phi[now, lo]
                     for x in range(d):
                         w[i, x] -= error * vectors[lo, x]
-                    continue
-                if walk is not None:
-                    for x in range(d):
-                        w[i, x] -= walk[i, t, x]
-                        if average is not None:
-                            mean[i, x] -= walk[i, t, x]
-                for j in range(lo, hi):
-                    # The errors V w − t of the task before the step.
-                    error = -targets[j, a]
-                    if gram is None:
+                else:
+                    if walk is not None:
                         for x in range(d):
-                            error += vectors[j, x] * w[i, x]
-                    else:
-                        error += w[i, j]
-                    errors[j - lo] = error
-                    if noise is not None:
-                        shifts[j - lo] = noise[i, t, j - lo] / scale[j]
-                for j in range(lo, hi):
-                    # Singular vectors are orthogonal: their steps do not disturb each other.
-                    step = phi[now, j] * (errors[j - lo] - shifts[j - lo])
-                    for x in range(d):
-                        w[i, x] -= step * vectors[j, x]
-                if average is not None:
-                    for x in range(d):
-                        mean[i, x] += gains[t] * (w[i, x] - mean[i, x])
+                            w[i, x] -= walk[i, t, x]
+                            if average is not None:
+                                mean[i, x] -= walk[i, t, x]
+                    for j in range(lo, hi):
+                        # The errors V w − t of the task before the step.
+                        error = -targets[j, a]
+                        if gram is None:
+                            for x in range(d):
+                                error += vectors[j, x] * w[i, x]
+                        else:
+                            error += w[i, j]
+                        errors[j - lo] = error
+                        if noise is not None:
+                            shifts[j - lo] = noise[i, t, j - lo] / scale[j]
+                    for j in range(lo, hi):
+                        # Singular vectors are orthogonal: their steps do not disturb each other.
+                        step = phi[now, j] * (errors[j - lo] - shifts[j - lo])
+                        for x in range(d):
+                            w[i, x] -= step * vectors[j, x]
+                    if average is not None:
+                        for x in range(d):
+                            mean[i, x] += gains[t] * (w[i, x] - mean[i, x])
                 if visits is not None:
                     counts, means, spreads = visits
                     counts[i, m] += 1.0
