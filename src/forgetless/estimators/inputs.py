@@ -28,8 +28,8 @@ from forgetless.estimators.rows import DENSE, Rows
 UNLIMITED = float(np.finfo(np.float64).max)
 """Limit of a model without a guard: only what is not finite lies outside."""
 
-_BLOCK = 2**15
-"""Numbers of a block of rows to predict: 256 kB, a part of the second-level cache."""
+_BLOCK = 2**18
+"""Numbers of a block of rows to predict: 2 MB, about the second-level cache."""
 
 
 def of_groups(X: Any, y: Any, weight: Any, groups: Any) -> list[Any]:
@@ -278,6 +278,6 @@ class Linear(NamedTuple):
     def predict(self, X: Any) -> Array:
         """Return the predictions of rows X (n, d), of shape (n, c)."""
         n, d = X.shape
-        # A block is still in the cache when it is multiplied: all rows at once take half as long again.
+        # A block is still in the cache when it is multiplied: all rows at once take 1.5 times as long.
         parts = [self.held(X[rows]) @ self.coef for rows in gen_batches(n, max(_BLOCK // d, 64))]
         return np.concatenate(parts) + self.intercept
