@@ -77,3 +77,17 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
         assert other.coordinates == curves.coordinates
         for name, value in curves.values.items():
             np.testing.assert_array_equal(getattr(other, name), value)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "said"),
+    [
+        ((5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here; simulate is"),
+        ((1000, 1, 20), {"k": 200, "metrics": "drift"}, "1,001 matrices with .* average_loss alone is faster"),
+    ],
+)
+def test_what_long_calls_will_take_is_said_beforehand(shape, options, said, rng):
+    """The warning is an error here, so that the call ends with it."""
+    tasks = fl.TaskCollection([(X, np.zeros(len(X))) for X in rng.standard_normal(shape)])
+    with pytest.raises(UserWarning, match=said):
+        fl.expect(tasks, fl.schedules.increasing(), **options)

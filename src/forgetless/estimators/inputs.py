@@ -278,6 +278,6 @@ class Linear(NamedTuple):
     def predict(self, X: Any) -> Array:
         """Return the predictions of rows X (n, d), of shape (n, c)."""
         n, d = X.shape
-        # A block is still in the cache when it is multiplied: all rows at once take 1.5 times as long.
+        # A block is still in the cache when it is multiplied: all at once take 1.5 times as long.
         parts = [self.held(X[rows]) @ self.coef for rows in gen_batches(n, max(_BLOCK // d, 64))]
         return np.concatenate(parts) + self.intercept

@@ -133,7 +133,9 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     recorded = problem.steps.tolist()
     stops = recorded
     if powers is None:
-        stops = problem.stops(last, run.S.shape[1], 1 + len(run.marked))
+        sizes = (run.S.shape[1], 1 + len(run.marked))
+        problem.announce(last, *sizes)
+        stops = problem.stops(last, *sizes)
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
         if powers is not None:

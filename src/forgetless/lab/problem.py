@@ -6,6 +6,7 @@ k steps, orderings and recorded steps by name, and refuses steps that make error
 of Σr factors for B schedules may not. What a custom filter returns is checked there.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -36,6 +37,12 @@ _WORK_AT_ONCE = 1e9
 
 _CALL = 2e5
 """Multiplications in the time of one call of a kernel, some 40 µs."""
+
+_SPEED = 5e9
+"""Multiplications of moments in a second on two cores, roughly."""
+
+_PATIENCE = 30.0
+"""Seconds from which on a call says beforehand what it costs."""
 
 _ROUNDED = 1e-12
 """Distance of a factor from [0, 2] that is rounding, such as that of a step size of 2/R²."""
@@ -145,16 +152,31 @@ class Problem:
         Stretches between them are short enough for their factors to stay in memory and, with
         matrices of ``width`` to be carried, for a progress bar to move.
         """
-        n_tasks = self.tasks.n_tasks
         # Filter factors of one step; tasks of zeros have none.
         numbers = max(1, len(self.tasks.singular_values) * len(self.filters))
-        n_moves = len(self.ordering.moves(n_tasks, 0).task)
-        # S takes 4 Q² multiplications for every singular vector of a move.
-        work = n_matrices * (4.0 * numbers * n_moves / n_tasks * width**2 + _CALL)
-        size = max(1, min(_FACTORS_AT_ONCE // numbers, int(_WORK_AT_ONCE / work)))
+        at_once = int(_WORK_AT_ONCE / self._work(width, n_matrices))
+        size = max(1, min(_FACTORS_AT_ONCE // numbers, at_once))
         # A stretch ends at a recorded step, whatever its length.
         recorded = self.steps[self.steps < last].tolist()
         return sorted({*range(0, last, size), *recorded, last})
+
+    def _work(self, width: int, n_matrices: int) -> float:
+        """Return the multiplications of a step of ``n_matrices``, calls counted as their time."""
+        n_tasks = self.tasks.n_tasks
+        rows = len(self.tasks.singular_values) * len(self.ordering.moves(n_tasks, 0).task) / n_tasks
+        # S takes 4 Q² multiplications for every singular vector of a move.
+        return n_matrices * (4.0 * rows * len(self.filters) * width**2 + _CALL)
+
+    def announce(self, n_steps: int, width: int, n_matrices: int = 1) -> None:
+        """Warn of the time that the steps will take, where it is long."""
+        seconds = n_steps * self._work(width, n_matrices) / _SPEED
+        if seconds > _PATIENCE:
+            faster = "average_loss alone" if n_matrices > 1 else "simulate"
+            warnings.warn(
+                f"{n_steps:,} steps of {n_matrices:,} matrices with {width:,} coordinates will take"
+                f" about {seconds:,.0f} seconds here; {faster} is faster",
+                stacklevel=5,
+            )
 
     def resolved(self, metrics: Any) -> list[Metric]:
         """Return the metrics that a user asks for; ValueError for those that are not defined."""

@@ -190,6 +190,7 @@ def backward(
         powers = Powers.if_faster(problem, maps, last, back=True)
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
+    problem.announce(last - begin, len(H))
     between = problem.stops(last, len(H))
     stops = [begin, *(each for each in between if each > begin)]
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
