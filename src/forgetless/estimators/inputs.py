@@ -18,18 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, check_array, gen_batches, indexable
+from sklearn.utils import _safe_indexing, check_array, indexable
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from forgetless._validate import Array, Floats, as_csr, check_unmasked, group_labels
-from forgetless.estimators.moments import column_range
+from forgetless.estimators.moments import column_range, in_blocks
 from forgetless.estimators.rows import DENSE, Rows
 
 UNLIMITED = float(np.finfo(np.float64).max)
 """Limit of a model without a guard: only what is not finite lies outside."""
-
-_BLOCK = 2**18
-"""Numbers of a block of rows to predict: 2 MB, about the second-level cache."""
 
 
 def of_groups(X: Any, y: Any, weight: Any, groups: Any) -> list[Any]:
@@ -277,7 +274,4 @@ class Linear(NamedTuple):
 
     def predict(self, X: Any) -> Array:
         """Return the predictions of rows X (n, d), of shape (n, c)."""
-        n, d = X.shape
-        # A block is still in the cache when it is multiplied: all at once take 1.5 times as long.
-        parts = [self.held(X[rows]) @ self.coef for rows in gen_batches(n, max(_BLOCK // d, 64))]
-        return np.concatenate(parts) + self.intercept
+        return in_blocks(lambda part: self.held(part) @ self.coef, X) + self.intercept

@@ -10,7 +10,8 @@ from forgetless.estimators import inputs
 from forgetless.estimators.base import Before, StreamingRegressor
 from forgetless.estimators.inputs import Linear, rows_of
 from forgetless.estimators.memory import Loss, Memory, Mixture, Remembering, learned
-from forgetless.estimators.rows import Rows, check_squares
+from forgetless.estimators.moments import check_squares
+from forgetless.estimators.rows import Rows
 
 WAITING = 64
 """Rows of small tasks that may wait, if they are at most 1 % of all rows."""

@@ -13,7 +13,15 @@ import numpy as np
 from scipy import sparse
 
 from forgetless._validate import Array, Floats
-from forgetless.estimators.moments import Dense, LowRank, Moments, column_range, inverse_scale
+from forgetless.estimators.moments import (
+    Dense,
+    LowRank,
+    Moments,
+    check_squares,
+    column_range,
+    in_blocks,
+    inverse_scale,
+)
 from forgetless.estimators.systems import STRENGTHS, Evidence, dots
 
 DENSE = 500
@@ -21,9 +29,6 @@ DENSE = 500
 
 CONSTANT = 1e-10
 """A column whose standard deviation is below this fraction of its mean has not varied."""
-
-LARGEST = 1e140
-"""Largest number in X or y, since all are squared."""
 
 
 class Fit(NamedTuple):
@@ -322,8 +327,8 @@ class Rows:
         solution.
         """
         u = inverse_scale(fit.scale)
-        standardized = (X - origin) * u
-        return self.gram.system(u).leverages(standardized, fit.strength)
+        system = self.gram.system(u)
+        return in_blocks(lambda part: system.leverages((part - origin) * u, fit.strength), X)
 
     def variances(self, X: Any, fit: Fit, noise: Floats) -> Array:
         """Return the variances σ²(1 + 1/n + xᵀ(G + λs²)⁻¹x), (n, c), of new targets of rows X."""
@@ -333,15 +338,3 @@ class Rows:
         # The noise of the target itself, the level, and the weights.
         factors = 1.0 + self.centered / self.n + leverages
         return np.outer(factors, noise)
-
-
-def check_squares(low: Floats, high: Floats, y: Floats) -> None:
-    """Raise OverflowError where features between ``low`` and ``high`` or targets y are too large to
-    be squared.
-    """
-    largest = max(-low.min(), high.max(), np.abs(y).max())
-    if not largest < LARGEST:
-        raise OverflowError(
-            f"X or y holds {largest:g}, too large to be squared; numbers must be below"
-            f" {LARGEST:g}: rescale them towards 1"
-        )
