@@ -29,9 +29,6 @@ from sklearn.base import is_classifier
 
 from forgetless import io
 from forgetless._validate import Array
-from forgetless.filters import GradientDescent, Projection, Ridge
-from forgetless.schedules import Named
-from forgetless.schedules.named import MAKERS
 
 AXES = {
     **dict.fromkeys(("high", "low", "mean", "rest", "scale"), "d"),
@@ -64,9 +61,8 @@ MODULES = {
 }
 """Modules of the models, and of the classes that a state is made of."""
 
-_FILTERS = (GradientDescent, Projection, Ridge)
-SCHEDULES = {**MAKERS, **{kind.__name__: kind for kind in _FILTERS}}
-"""Filters and schedules that a file may name."""
+FILTERS = ("GradientDescent", "Projection", "Ridge")
+"""Filters that a file may name, besides all schedules."""
 
 
 # --- more features and targets ---
@@ -173,7 +169,7 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
 
     Parameters
     ----------
-    value : array, number, text, tuple, or an object of a class in ``MODULES`` or ``SCHEDULES``
+    value : array, number, text, tuple, schedule, or object of a class in ``MODULES`` or ``FILTERS``
     arrays : dict
         Of arrays by their paths, such as "memory.rows.mean".
     name : str
@@ -192,7 +188,8 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
         return value
     kind = type(value).__name__
     items: dict[Any, Any]
-    if isinstance(value, Named):
+    # A schedule has what a file needs; asking for its class would import all of them.
+    if kind == "Named":
         kind = value.name
         items = value.arguments
     elif kind == "tuple":
@@ -203,7 +200,7 @@ def flatten(value: Any, arrays: dict[str, Any], name: str = "") -> Any:
     plans = {key: flatten(part, arrays, f"{prefix}{key}") for key, part in items.items()}
     if kind in (*MODULES, "tuple"):
         return {"type": kind, "parts": list(plans.values())}
-    if kind in SCHEDULES:
+    if type(value).__name__ in ("Named", *FILTERS):
         return {"schedule": kind, "arguments": plans}
     raise TypeError(
         f"{value!r} cannot be stored in a file; use plain values and schedules of"
@@ -243,7 +240,7 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
     if "labels" in plan:
         return np.array(plan["labels"], dtype=plan["dtype"])
     if "schedule" in plan:
-        make = SCHEDULES[plan["schedule"]]
+        make = _maker(plan["schedule"])
         arguments = plan["arguments"].items()
         return make(**{key: _built(part, fields, sizes) for key, part in arguments})
     parts = plan["parts"]
@@ -254,6 +251,14 @@ def _built(plan: Any, fields: io.Fields, sizes: dict[str, Any], name: str = "") 
     pairs = zip(kind.__annotations__, parts, strict=True)
     values = [_built(part, fields, sizes, key) for key, part in pairs]
     return kind(*values)
+
+
+def _maker(name: str) -> Any:
+    """Return the function or class of a schedule or filter."""
+    # Models of tables have none, so that reading one imports neither module.
+    if name in FILTERS:
+        return getattr(import_module("forgetless.filters"), name)
+    return import_module("forgetless.schedules.named").MAKERS[name]
 
 
 def _class(name: str) -> Any:
