@@ -33,6 +33,7 @@ CHANGES = {  # what is done to the table, what is said, and whether it is severe
     "a column without values": (lambda X: X.assign(more=None), "", False),
     "another unit": (lambda X: X.assign(price=100 * X.price), "; unit × 100 (percent, cents)", True),
     "a larger unit": (lambda X: X.assign(price=X.price / 1.609), "; unit ÷ 1.609 (miles)", False),
+    "pounds": (lambda X: X.assign(price=X.price * 2.2046), "; unit × 2.2046 (pounds)", True),
     "other means": (lambda X: X.assign(price=X.price + 20), "mean 7", False),
     "far means": (lambda X: X.assign(price=X.price + 4500), "mean 4550, was 49.54 ± 9.6", True),
     "wider values": (lambda X: X.assign(price=50 + 3 * (X.price - 50)), "mean 5", False),

@@ -94,7 +94,9 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
         for name in encoder.columns_
         if name not in table
     ]
-    for name in [each for each in table if each not in encoder.drop]:
+    for name in table:
+        if name in encoder.drop:
+            continue
         if name in encoder.columns_:
             found.append(_change(encoder.columns_[name], table[name]))
         elif not table[name].missing.all():
@@ -154,27 +156,28 @@ def _numbers(column: Number, present: Any) -> Change | None:
         return None
     text = f"mean {mean:.4g}, was {column.mean:.4g} ± {deviation:.3g}"
     severe = shift > SHIFTED[1] or ratio > SPREAD[1]
-    return Change(column.name, text + _unit(mean, column.mean, ratio), severe)
+    # No unit explains a mean that was 0.
+    return Change(column.name, text + _unit(mean / (column.mean or np.inf), ratio), severe)
 
 
-def _unit(mean: float, before: float, ratio: float) -> str:
-    """Return the change of units that makes both means and spreads equal, in words."""
+def _unit(change: float, ratio: float) -> str:
+    """Return the change of units that explains the ratios of means and of spreads, in words."""
+    fits = {}
     for factor, meaning in UNITS.items():
         for times, sign in ((factor, "×"), (1.0 / factor, "÷")):
-            spreads = abs(np.log(ratio / times)) < 0.35
-            means = before != 0 and abs(mean / before / times - 1.0) < 0.35
-            if spreads and means:
-                return f"; unit {sign} {factor:g}{meaning}"
-    return ""
+            off = max(abs(np.log(ratio / times)), abs(change / times - 1.0))
+            fits[off] = f"; unit {sign} {factor:g}{meaning}"
+    # Inches and pounds are 15 % apart: both may fit.
+    nearest = min(fits)
+    return fits[nearest] if nearest < 0.35 else ""
 
 
 def _dates(column: Any, present: Any) -> Change | None:
     """Return a change if dates lie before the first or far after the last one learned."""
     if not len(present):
         return None
-    earlier = float(present.max()) < column.low
     far = float(present.min()) - column.high > max(column.high - column.low, 366.0 * DAY)
-    if not earlier and not far:
+    if present.max() >= column.low and not far:
         return None
     times = (present.min(), column.low, column.high)
     begin, first, last = (str(np.datetime64(int(time), "s"))[:10] for time in times)
