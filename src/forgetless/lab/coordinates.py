@@ -63,7 +63,10 @@ class Coordinates:
     affine : bool
         Whether 1 is needed among the coordinates for other reasons than labels, noise or a walk.
     labels : bool
-        Without them, they are X w⋆ for any w⋆, and only changes matter: for worst cases.
+        Without them, they are X w⋆ for any w⋆, and only changes matter: for worst cases. A form is
+        rounded by eps times the product of the sizes of two coordinates, so that the strong
+        directions, which are forgotten least, must not reach the coordinates of weak ones: the
+        basis always begins with the strongest singular vectors.
 
     Attributes
     ----------
@@ -91,17 +94,18 @@ class Coordinates:
             missing = self._missing()
         D = tasks.span_vectors
         start = -self.basis.T @ self.reference
-        if labels and self._cancels(D, start, missing):
+        if not labels or self._cancels(D, start, missing):
             # Columns in order of their strength: a pivoted QR puts the strong directions first.
             strength = np.maximum(tasks.singular_values, 1e-10 * tasks.radius)
             rows = strength[:, None] * tasks.singular_vectors
             directions = qr(rows.T, mode="economic", pivoting=True)[0]
             self.basis = directions[:, : len(start)]
-            self.reference = np.zeros_like(self.reference)
+            self.reference[:] = 0.0
             # Around the start nothing has been learned: e is all of the targets.
-            missing = tasks.targets
+            if labels:
+                missing = tasks.targets
             D = tasks.singular_vectors @ self.basis
-            start = np.zeros_like(start)
+            start[:] = 0.0
         self.q = len(start)
         self.affine = affine or bool(tasks.noise or tasks.walk or missing.any())
         left = right = np.ascontiguousarray(D)

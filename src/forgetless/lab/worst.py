@@ -107,8 +107,10 @@ def _relative_error(
     """Return the largest error of the losses of these teachers, which are the worst up to rounding.
 
     The loss of each teacher is computed forwards as well, where its error is known; what the form
-    lost on its way backwards is the difference. An eigenvector that is off by ε changes its
-    eigenvalue by ε².
+    lost on its way backwards is the difference. The eigenvector v of a form with the error E is off
+    by ε ≈ ‖E v‖ / gap, which changes the eigenvalue by ε² gap. That is less than the difference
+    vᵀE v if E is of the same size in all directions that matter: ``Coordinates`` without labels
+    have an axis for strong directions and one for weak ones, so that E is graded as the form is.
     """
     found = 0.0
     for (b, i), loss in np.ndenumerate(losses):
