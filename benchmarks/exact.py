@@ -11,9 +11,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 import forgetless as fl
+from forgetless.lab import Problem
 from forgetless.lab.chain import Run
 from forgetless.lab.coordinates import Coordinates
-from forgetless.lab.problem import Problem
 from harness import gemm_gflops, medians, ratio, table
 
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 # Names that papers/ and research/ import from inside the library. The list may only shrink.
 PRIVATE = """
 _running.one_blas_thread _running.track _table.Noted _table.Table _validate
-lab.problem.check_contraction orderings.OrderingLike orderings.as_ordering
+lab.check_contraction orderings.OrderingLike orderings.as_ordering
 theory.bounds.Constant theory.bounds.constants theory.majorants.INFLATION theory.majorants.Mesh
 theory.majorants.PER_DECADE theory.majorants.half_supremum theory.majorants.rising
 theory.majorants.seen_split theory.steps.EIGENVALUES theory.steps.ROUNDED theory.steps.Steps

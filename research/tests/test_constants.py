@@ -276,7 +276,7 @@ def test_only_their_own_schedules_have_the_constants(constant):
 
 
 def fl_setting(tasks, schedule, k, ordering=None):
-    from forgetless.lab.problem import Problem
+    from forgetless.lab import Problem
     from forgetless.theory.compare import setting_of
 
     return setting_of(Problem.of(tasks, schedule, k, ordering, "last"))

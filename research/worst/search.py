@@ -8,7 +8,7 @@ import numpy as np
 import forgetless as fl
 from forgetless import _validate as validate
 from forgetless._running import one_blas_thread
-from forgetless.lab.problem import check_contraction
+from forgetless.lab import check_contraction
 from forgetless.orderings import Ordering, OrderingLike, as_ordering
 from forgetless.schedules import ScheduleLike
 from research.arrays import Floats

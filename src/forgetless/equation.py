@@ -3,7 +3,7 @@
     w  ←  w − φ(XᵀX) (w − X⁺y)
 
 With the singular value decomposition X = U·diag(s)·V this is w ← w − Vᵀ φ(s²) ∘ (V w − V X⁺y). The
-engines apply this map many times to the same tasks, in the coordinates of ``lab.problem``. A
+engines apply this map many times to the same tasks, in the coordinates of ``lab``. A
 one-shot task needs no decomposition: with g(ξ) = φ(ξ)/ξ the same step is
 
     w  ←  w + g(XᵀX) Xᵀ(y − Xw)  =  w + Xᵀ g(XXᵀ) (y − Xw)

@@ -82,8 +82,8 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
 @pytest.mark.parametrize(
     ("shape", "options", "said"),
     [
-        ((5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here; simulate is"),
-        ((1000, 1, 20), {"k": 200, "metrics": "drift"}, "1,001 matrices with .* average_loss alone is faster"),
+        ((5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here; simulate"),
+        ((1000, 1, 20), {"k": 200, "metrics": "drift"}, "1,001 matrices with .* average_loss alone are faster"),
     ],
 )
 def test_what_long_calls_will_take_is_said_beforehand(shape, options, said, rng):

@@ -18,8 +18,8 @@ from forgetless._running import track
 from forgetless._table import Printed, Table
 from forgetless._validate import Floats
 from forgetless.advice._search import Losses, Option, own_shapes, search, shapes
+from forgetless.lab import check_tasks, checked_ordering, with_few_threads
 from forgetless.lab.exact import expect
-from forgetless.lab.problem import check_tasks, checked_ordering, with_few_threads
 from forgetless.lab.worst import worst_case
 from forgetless.metrics import QUANTITIES, Metric, loss_on, quantity
 from forgetless.orderings import Ordering, OrderingLike

@@ -17,8 +17,8 @@ from forgetless._validate import Floats
 from forgetless.advice import goal_of, losses_on
 from forgetless.advice._search import search, shapes
 from forgetless.filters import Filter, Ridge
+from forgetless.lab import Problem, check_tasks, checked_ordering, with_few_threads
 from forgetless.lab.gradient import Adjoint, through_parameters
-from forgetless.lab.problem import Problem, check_tasks, checked_ordering, with_few_threads
 from forgetless.orderings import OrderingLike
 from forgetless.schedules import from_coefficients, resolve
 from forgetless.tasks import TaskCollection

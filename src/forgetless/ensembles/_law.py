@@ -39,7 +39,7 @@ from forgetless._validate import Floats
 from forgetless.ensembles.spectra import Spectrum
 from forgetless.ensembles.teachers import Normal, Teachers
 from forgetless.filters import Filter, Projection, Ridge
-from forgetless.lab.problem import recorded_steps
+from forgetless.lab import recorded_steps
 from forgetless.metrics import check_metrics
 from forgetless.schedules import resolve
 from forgetless.schedules.named import several

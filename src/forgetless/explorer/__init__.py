@@ -24,7 +24,7 @@ import numpy as np
 from forgetless import _validate as validate
 from forgetless.filters import GradientDescent, Projection, Ridge
 from forgetless.io import replace_file
-from forgetless.lab.problem import check_tasks
+from forgetless.lab import check_tasks
 from forgetless.schedules import Named, ScheduleLike, resolve
 from forgetless.schedules.named import as_schedule
 from forgetless.tasks import TaskCollection

@@ -40,8 +40,8 @@ import numpy as np
 
 from forgetless import _kernels
 from forgetless._validate import Array, Floats
+from forgetless.lab import Problem
 from forgetless.lab.coordinates import Coordinates, Maps
-from forgetless.lab.problem import Problem
 from forgetless.orderings import Moves
 
 _REPEATED = 6
@@ -112,6 +112,8 @@ class Run:
         Those of a step on (U, Ū, δ), for each of ``marked``.
     Q, size : int
         Coordinates of U, and of (U, Ū).
+    sizes : tuple
+        The width of the moments, and how many matrices of it there are for every state.
     """
 
     def __init__(
@@ -139,9 +141,9 @@ class Run:
         # Of U alone no outputs are followed: its δ is zero.
         self.nothing = np.zeros((n_outputs, self.Q))
         width = self.size + n_outputs
-        problem.check_states(width, 1 + len(self.outputs))
-        n_schedules = len(problem.filters)
-        shape = (1, width, n_schedules, width)
+        self.sizes = (width, 1 + len(self.outputs))
+        problem.check_states(*self.sizes)
+        shape = (1, width, len(problem.filters), width)
         self.S = np.zeros(shape)
         self.S[0, : self.size, :, : self.size] = (U @ U.T)[:, None, :]
         self.marked = [np.zeros(shape) for _ in self.outputs]

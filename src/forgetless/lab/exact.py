@@ -10,9 +10,9 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Floats
+from forgetless.lab import Problem, with_few_threads
 from forgetless.lab.chain import Powers, Run
 from forgetless.lab.coordinates import Coordinates, Snapshot
-from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
 from forgetless.lab.rounding import relative_errors
 from forgetless.lab.simulate import followed
@@ -133,9 +133,8 @@ def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Float
     recorded = problem.steps.tolist()
     stops = recorded
     if powers is None:
-        sizes = (run.S.shape[1], 1 + len(run.marked))
-        problem.announce(last, *sizes)
-        stops = problem.stops(last, *sizes)
+        problem.announce(last, *run.sizes)
+        stops = problem.stops(0, last, *run.sizes)
     curves: dict[str, list[Floats]] = {each.name: [] for each in metrics}
     for stop in track(stops, "steps"):
         if powers is not None:

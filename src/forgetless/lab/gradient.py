@@ -19,9 +19,9 @@ import numpy as np
 from forgetless._running import track
 from forgetless._validate import Array, Floats, check_memory
 from forgetless.filters import Filter
+from forgetless.lab import Problem, with_few_threads
 from forgetless.lab.chain import Run, carry
 from forgetless.lab.coordinates import Coordinates
-from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.worst import backward
 from forgetless.metrics import quantity
 from forgetless.orderings import Moves, OrderingLike
@@ -146,8 +146,7 @@ class Adjoint:
         """Twice the loss at the start, less its floor; 1 for unit teachers."""
         if self.worst:
             return 1.0
-        start = self.c.start
-        return np.sum(self.form * (start @ start.T))
+        return np.sum(self.form * (self.c.start @ self.c.start.T))
 
     def __call__(
         self, filter_: Filter, softness: float = 0.0
@@ -165,8 +164,7 @@ class Adjoint:
             # All tasks are zero: nothing is learned, and every teacher has loss 0.
             teacher = np.eye(problem.tasks.n_features)[0] if self.worst else None
             return self.floor, np.zeros((k, len(problem.tasks.singular_values))), teacher
-        numbers = k * len(c.start) ** 2
-        check_memory(numbers, f"the forms of {k:,} steps", "use fewer steps")
+        check_memory(k * len(c.start) ** 2, f"the forms of {k:,} steps", "use fewer steps")
         # Backwards: V_k..V_1 by equation (5), all kept.
         forms: list[Floats] = []
         V = backward(problem, c, self.form, k, forms)[0, :, 0]

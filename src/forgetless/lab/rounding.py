@@ -27,9 +27,9 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Array, Floats
+from forgetless.lab import Problem
 from forgetless.lab.chain import Powers, Run, carry
 from forgetless.lab.coordinates import Coordinates, Maps
-from forgetless.lab.problem import Problem
 from forgetless.metrics import Metric
 from forgetless.orderings import Moves
 
@@ -100,8 +100,6 @@ class _Errors:
         self.sums[0, maps.one, self.B :, maps.one] = 1.0
         # The largest losses of E and F at any step, for averages.
         self.largest = np.zeros((2, self.B))
-        squares = [np.sum(task.sizes**2) for task in self.tasks]
-        self.floor = 0.5 * np.mean(squares)
 
     def recorded(self) -> list[Floats]:
         """Return the absolute errors (B,) of the average loss at the recorded steps, and at the
@@ -115,7 +113,7 @@ class _Errors:
         if steps[-1] > _FOLLOWED:
             both = replace(self.problem, filters=2 * self.problem.filters)
             powers = Powers.if_faster(both, self._noisy(), steps[-1])
-        stops = self.problem.stops(steps[-1], self.run.size)
+        stops = self.problem.stops(0, steps[-1], *self.run.sizes)
         for low, high in pairwise(track(stops, "errors")):
             done = low
             if powers is not None:
@@ -205,7 +203,8 @@ class _Errors:
         of_steps, of_data = np.maximum(self.largest, self._of_sums())
         # Errors of the steps, of the last product, and of the factors φ.
         products = 0.5 * Q * np.einsum("xx,sxbx->b", self.c.average_form, S)
-        rounded = of_steps + EPS * (products + k * loss + self.floor)
+        squares = [np.sum(task.sizes**2) for task in self.tasks]
+        rounded = of_steps + EPS * (products + k * loss + 0.5 * np.mean(squares))
         # Errors of the data are the same at every visit: they add up before they are squared.
         unsure = self.tasks.singular_values * self._unsure()
         of_rows = np.sum(unsure**2)

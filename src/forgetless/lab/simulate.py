@@ -31,7 +31,7 @@ from forgetless import _validate as validate
 from forgetless._running import one_blas_thread, track
 from forgetless._validate import Array, Floats, check_memory
 from forgetless.filters import Filter
-from forgetless.lab.problem import Problem, checked_factors
+from forgetless.lab import Problem, checked_factors
 from forgetless.lab.results import Curves
 from forgetless.metrics import METRICS, Metric
 from forgetless.orderings import OrderingLike
@@ -217,8 +217,7 @@ class Trials(Outputs):
     def run(self, filter_: Filter, seed: Any) -> Iterator[None]:
         """Make the steps up to the last recorded one; yield at every recorded step."""
         tasks = self.tasks
-        steps = self.problem.steps
-        recorded = set(steps.tolist())
+        recorded = set(self.problem.steps.tolist())
         k = max(recorded)
         at_once = _FACTORS // max(1, len(tasks.singular_values))
         if self.generators:
@@ -236,9 +235,7 @@ class Trials(Outputs):
         for first, block in zip(track(range(0, k, BLOCK), "steps"), blocks, strict=False):
             end = min(first + block.shape[1], k)
             # Steps end where a record is due, where a block of draws ends, or the cache is full.
-            between = steps[(steps > first) & (steps < end)].tolist()
-            stops = {*range(first, end, max(1, at_once)), *between, end}
-            for low, high in pairwise(sorted(stops)):
+            for low, high in pairwise(self.problem.stretches(first, end, at_once)):
                 phi = checked_factors(filter_[low:high], tasks.singular_values)
                 self._advance(block[:, low - first : high - first], phi)
                 if high in recorded:

@@ -18,10 +18,10 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Floats
+from forgetless.lab import Problem, with_few_threads
 from forgetless.lab.chain import Powers, averaged, carry
 from forgetless.lab.coordinates import Coordinates
 from forgetless.lab.exact import expect, expected
-from forgetless.lab.problem import Problem, with_few_threads
 from forgetless.lab.results import Curves
 from forgetless.lab.rounding import SAFETY
 from forgetless.metrics import average_loss
@@ -131,8 +131,7 @@ def _relative_error(
 
 def _taught(tasks: TaskCollection, teacher: Floats) -> TaskCollection:
     """Return the tasks with the labels of a teacher (d,), and the same noise and walk."""
-    pairs = [(X, X @ teacher) for X, _ in tasks]
-    return TaskCollection(pairs, noise=tasks.noise, walk=tasks.walk)
+    return tasks.like((X, X @ teacher) for X, _ in tasks)
 
 
 def _largest(problem: Problem) -> tuple[Floats, Floats]:
@@ -193,8 +192,7 @@ def backward(
     # The last steps one by one, and then as many periods as there are.
     begin = 0 if powers is None else last // powers.period * powers.period
     problem.announce(last - begin, len(H))
-    between = problem.stops(last, len(H))
-    stops = [begin, *(each for each in between if each > begin)]
+    stops = problem.stops(begin, last, len(H))
     for first, stop in track(list(pairwise(stops))[::-1], "steps"):
         # Steps in reverse order.
         phi = problem.factors(first, stop)[::-1]

@@ -113,7 +113,7 @@ class TaskCollection:
         self.singular_vectors = np.concatenate([task.singular_vectors for task in self])
         self.singular_values = np.concatenate([task.singular_values for task in self])
         targets = np.concatenate([task.targets for task in self])
-        self.targets = targets.reshape(len(targets), self.n_targets)
+        self.targets = targets.reshape(-1, self.n_targets)
         largest = np.array([task.radius for task in self])
         # What belongs to a task is repeated for each of its singular vectors.
         self.radii = largest[self.owners]
@@ -187,9 +187,9 @@ class TaskCollection:
                 f" {w.shape}"
             )
         # The spectra stay: only targets change.
-        return self._like(task.shifted(w) for task in self)
+        return self.like(task.shifted(w) for task in self)
 
-    def _like(self, tasks: Iterable[Task]) -> "TaskCollection":
+    def like(self, tasks: Iterable[Any]) -> "TaskCollection":
         """Return a collection of other tasks with the same noise and walk."""
         return TaskCollection(tasks, noise=self.noise, walk=self.walk)
 
@@ -290,8 +290,7 @@ class TaskCollection:
         X, y = map(np.concatenate, zip(*self, strict=True))
         rows = np.array([len(task.X) for task in self])
         disturbance = {"noise": self.noise, "walk": self.walk}
-        arrays = {"X": X, "y": y, "rows": rows}
-        write(path, "tasks", disturbance, arrays)
+        write(path, "tasks", disturbance, {"X": X, "y": y, "rows": rows})
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -301,7 +300,7 @@ class TaskCollection:
 
     def __getitem__(self, index: int | slice) -> Any:
         found = self._tasks[index]
-        return self._like(found) if isinstance(found, tuple) else found
+        return self.like(found) if isinstance(found, tuple) else found
 
     def __repr__(self) -> str:
         shape = f"n_tasks={self.n_tasks}, n_features={self.n_features}"

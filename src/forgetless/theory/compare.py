@@ -11,14 +11,15 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless.errors import NoExactLawError
+from forgetless.lab import Problem, with_few_threads
 from forgetless.lab.exact import expect
-from forgetless.lab.problem import Problem, check_still, has_next, with_few_threads
 from forgetless.lab.worst import worst_case
 from forgetless.orderings import OrderingLike
 from forgetless.schedules.named import Schedules, several
 from forgetless.tasks import TaskCollection
 from forgetless.theory.bounds import catalogue
 from forgetless.theory.hypotheses import REALIZABLE, Failure, Setting
+from forgetless.theory.oracle import check_still
 from forgetless.theory.records import (
     QUANTITIES,
     Bound,
@@ -168,7 +169,7 @@ def _exact(
     errors: dict[str, float] = {}
     notes: list[str] = []
     wanted = ["average_loss", "worst_case"]
-    if has_next(problem.ordering, tasks.n_tasks, problem.k):
+    if _has_next(problem):
         wanted.append("next_loss")
     if problem.ordering.stationary and problem.k > _MANY:
         notes.append(
@@ -194,3 +195,12 @@ def _exact(
     if "worst_case" in losses:
         losses["worst_case"] *= setting.distance**2
     return losses, errors, notes
+
+
+def _has_next(problem: Problem) -> bool:
+    """Return whether there is a task after the last step, and a law of it."""
+    try:
+        problem.resolved("next_loss")
+    except ValueError:
+        return False
+    return problem.ordering.has_moves

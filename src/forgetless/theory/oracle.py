@@ -20,7 +20,7 @@ from forgetless import _validate as validate
 from forgetless._text import wrapped
 from forgetless._validate import Floats
 from forgetless.filters import Filter
-from forgetless.lab.problem import check_still
+from forgetless.lab import check_tasks
 from forgetless.metrics import quantity
 from forgetless.orderings import Ordering, OrderingLike, WithoutReplacement, as_ordering
 from forgetless.schedules import minimax, minimax_budget, resolve
@@ -240,3 +240,13 @@ def _ridge(G: Floats, b: Floats, penalty: float) -> Floats:
     if G.shape[0] <= G.shape[1]:
         return np.asarray(G.T @ np.linalg.solve(G @ G.T + penalty * np.eye(G.shape[0]), b))
     return np.asarray(np.linalg.solve(G.T @ G + penalty * np.eye(G.shape[1]), G.T @ b))
+
+
+def check_still(tasks: Any) -> None:
+    """Raise TypeError for anything but tasks, ValueError for tasks with label noise or a walk."""
+    check_tasks(tasks)
+    if tasks.noise or tasks.walk:
+        raise ValueError(
+            f"tasks have noise={tasks.noise:g} and walk={tasks.walk:g}, for which there is no"
+            " bound; leave both out: fl.TaskCollection(tasks)"
+        )
