@@ -264,7 +264,7 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
 def descend(
     gradient: _Function, order: Sequence[int], step_sizes: Sequence[float], start: Any
 ) -> NDArray[np.float64]:
-    """Return the iterates w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t) of Scheme 3 (IGD).
+    """Return w_1..w_k of Scheme 3 (IGD), w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t), along a first axis.
 
     Parameters
     ----------
@@ -276,11 +276,6 @@ def descend(
         η_1..η_k, e.g. ``fl.theory.linear_decay(k, 3 / (13 * beta))``.
     start : array
         w_0.
-
-    Returns
-    -------
-    array of shape (k,) + the shape of start
-        w_1..w_k.
 
     Examples
     --------
