@@ -264,7 +264,7 @@ def linear_decay(k: int, step_size: Any) -> list[Any]:
 def descend(
     gradient: _Function, order: Sequence[int], step_sizes: Sequence[float], start: Any
 ) -> NDArray[np.float64]:
-    """Return w_1..w_k of Scheme 3 (IGD), w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t), along a first axis.
+    """Return w_1..w_k of Scheme 3 (IGD), one a row: w_t = w_{t−1} − η_t ∇f⁽ᵗ⁾(w_{t−1}; τ_t).
 
     Parameters
     ----------
