@@ -1,11 +1,6 @@
-"""Golden numbers of the theory: bounds, constructions, the reduction and the last-iterate lemma."""
-
-from fractions import Fraction
-
-import numpy as np
+"""Golden numbers of the theory: bounds, alone and beside exact losses."""
 
 import forgetless as fl
-from forgetless.theory.published import last_iterate_rate
 from golden.inputs import ORDERINGS, SCHEDULES, K, horizon, tasks
 
 # Steps, and R²D², at which every bound of the catalogue that has a formula is evaluated
@@ -19,10 +14,6 @@ def numbers():
     yield from upper_bounds()
     yield from catalogue()
     yield from comparisons()
-    yield from constructions()
-    yield from reduction()
-    yield from last_iterate()
-    yield from formulas()
 
 
 def upper_bounds():
@@ -53,10 +44,6 @@ def catalogue():
     for bound in fl.theory.catalogue:
         if bound.value is not None and bound.name.split(",")[0] not in COMPUTED:
             yield f"bounds/{bound.name}", [unit * bound.at(k, **NUMBERS) for k, unit in SETTINGS]
-    for k in (3, 10, 100):
-        rate = last_iterate_rate
-        yield f"near_optimal_constant/{k}", rate(k, 1 / np.log(k)) * k / np.log(k)
-        yield f"general_constant/{k}", rate(k, 0.7)
 
 
 def comparisons():
@@ -85,70 +72,3 @@ def compared(label, collection, schedule, k, **options):
     for each in comparison.bounds:
         if each.value is not None:
             yield f"compare_bounds/{label}/{each.name}", each.value
-
-
-def constructions():
-    """Yield the claims of the constructions, and the exact losses of the same tasks."""
-    made = fl.theory.constructions
-    collections = (
-        made.two_tasks(np.pi / 5),
-        made.two_tasks(2.0),
-        made.unseen_task(7),
-        made.orthonormal_rows(6),
-        made.seen_task(6),
-        made.rare_tasks(40),
-        made.rare_tasks(30, n_rare=3, weight=4.0, cosine=0.5),
-    )
-    for i, collection in enumerate(collections):
-        for schedule in ("fixed", "increasing", "projection"):
-            claim = collection.claim(SCHEDULES[schedule], K)
-            yield f"constructions/{i}-{collection.name}/{schedule}", claim
-        exact = fl.expect(collection, SCHEDULES["increasing"], K)
-        yield f"constructions/{i}-{collection.name}/expect", exact.average_loss
-
-
-def reduction():
-    """Yield the surrogates of steps, and the checks of the reduction."""
-    collection = tasks()
-    filters = {"ridge": fl.Ridge(0.7), "gradient-descent": fl.GradientDescent(3, 0.02), "projection": fl.Ridge(0.0)}
-    w = np.arange(5.0)
-    for name, filter_ in filters.items():
-        if name != "projection":
-            one = fl.theory.surrogate(collection[1], filter_, 0.1, collection.radius)
-            yield f"surrogate/{name}", [one.smoothness, one.lower, one.upper, one.value(w)]
-            yield f"surrogate/{name}/gradient", one.gradient(w)
-            yield f"surrogate/{name}/step", one.step(w)
-            check = fl.theory.check_reduction(collection, filter_, 0.1)
-            yield f"check_reduction/{name}", [check.smoothness, check.lower, check.upper]
-            ratios = [check.smallest_ratio, check.largest_ratio]
-            yield f"check_reduction/{name}/ratios", ratios
-        factors = filter_.table(np.array([0.0, 0.5, 2.0, 9.0]))
-        yield f"filters/{name}", factors
-
-
-def last_iterate():
-    """Yield the sequences of the last-iterate lemma, in floats and in fractions, and a descent."""
-    yield "last_iterate", [float(value) for value in fl.theory.linear_decay(6, 0.5)]
-    for k in (2, 5, 40):
-        weights = fl.theory.last_iterate_weights(k, Fraction(3, 13), Fraction(1))
-        values = [*weights.v, *weights.c, weights.bound]
-        yield f"last_iterate_weights/{k}", [float(value) for value in values]
-        weights = fl.theory.last_iterate_weights(k, 0.1, 2.0)
-        yield f"last_iterate_weights/{k}/floats", [*weights.v, *weights.c, weights.bound]
-    collection = tasks(noise=0.5)
-
-    def gradient(w, m, step):
-        task = collection[m]
-        return task.X.T @ (task.X @ w - task.y) / step
-
-    path = fl.theory.descend(gradient, [0, 3, 1, 1, 2], [0.1, 0.08, 0.06, 0.04, 0.02], np.ones(5))
-    yield "descend", path
-
-
-def formulas():
-    """Yield the two-task problem at three settings."""
-    optimum = fl.theory.two_task_optimum([0.2, 0.7], [3, 9])
-    loss = fl.theory.two_task_loss([0.2, 0.7], 0.4, [3, 9])
-    yield "two_tasks", [*optimum, loss]
-    yield "two_task_loss", fl.theory.two_task_loss([0.1, 1.0, 1.5], [0.0, 0.5, 3.0], [2, 10, 50])
-    yield "two_task_optimum", fl.theory.two_task_optimum([0.1, 1.0, 1.5], [2, 10, 50])
