@@ -64,10 +64,7 @@ CASES = [
         for said in ["chain of 137,846,528,820 states .* needs .* GiB, of which .* GiB may be used here; use simulate"]
     ),
     (lambda: fl.expect(TASKS, "increasing", 2**31), MemoryError, "2,147,483,648 strengths needs 16 GiB"),
-    *(
-        (lambda e=each: fl.simulate(TASKS, e, 4), ValueError, "schedule must hold at least one")
-        for each in ({}, [], ())
-    ),
+    (lambda: fl.simulate(TASKS, {}, 4), ValueError, "schedule must hold at least one"),
     (lambda: fl.expect(TASKS, {"a": 1.0}, 4).sel(schedule="b"), KeyError, "'b' is not among the coordinates: 'a'"),
     (lambda: fl.TaskCollection(TASKS, noise=-1), ValueError, "noise must be nonnegative"),
     (lambda: fl.TaskCollection(TASKS, walk=np.nan), ValueError, "walk must be nonnegative and finite"),
@@ -85,15 +82,12 @@ CASES = [
     (lambda: fl.upper_bound("minimax", 3, quantity="loss"), ValueError, "did you mean 'average_loss' or 'seen_loss'"),
     (lambda: fl.expect(TASKS, 1.0, 3).loss, AttributeError, r"no 'loss'; did you mean 'average_loss'\? they have"),
     (lambda: fl.upper_bound(TASKS, 3), TypeError, "schedule comes first.* use fl.compare_bounds"),
-    (lambda: fl.upper_bound(TASKS), TypeError, "schedule comes first.* use fl.compare_bounds"),
-    (lambda: fl.upper_bound(TASKS, "minimax", 3), TypeError, "schedule comes first.* use fl.compare_bounds"),
     (lambda: fl.theory.catalogue["minmax"], KeyError, "no bound is called 'minmax'; did you mean 'minimax'"),
     (lambda: fl.expect(TASKS, lambda k: fl.Ridge(1.0), 3), TypeError, "function of k and R .* too many"),
     (lambda: fl.expect(TASKS, lambda k, R, c: fl.Ridge(c), 3), TypeError, "function of k and R .* missing .* 'c'"),
     (lambda: fl.simulate(TASKS, 1.0, 3, seed=-1), ValueError, "seed must be at least 0, got -1; use None"),
     (lambda: fl.WithReplacement().sample(2, 3, seed="a"), TypeError, "seed must be an integer of at least 0"),
     (lambda: fl.StreamingRidge().partial_fit(TEXT, y), ValueError, "could not .* 'red'.*; encode .*TableEncoder"),
-    (lambda: fl.StreamingRidge().fit(X, y).predict(TEXT), ValueError, "could not .* 'red'.*; encode .*TableEncoder"),
     (lambda: fl.TaskCollection.from_arrays(TEXT, y, y), TypeError, "dtype object; .* encode text by fl.tables"),
     (lambda: TASKS.is_realizable(-1.0), ValueError, "tol must be nonnegative"),
     (lambda: TASKS.shifted(np.ones(3)), ValueError, r"start must have shape \(2,\)"),
@@ -126,7 +120,6 @@ CASES = [
     (lambda: fl.simulate(TASKS, [1.0, 2.0, 3.0], 3), TypeError, "a list of 3 numbers, as many as steps: for λ_1"),
     (lambda: fl.expect(TASKS, (1, 2.0, 3.0), 3), TypeError, "use fl.schedules.from_coefficients"),
     (lambda: fl.worst_case(TASKS, [1.0, 2.0], 2), TypeError, "several schedules of one λ each a list of fl.Ridge"),
-    (lambda: fl.compare_bounds(TASKS, [1.0, 2.0, 3.0], 3), TypeError, "a list of 3 numbers, as many as steps"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 0), ValueError, "k must be at least 1, got 0"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 2.0), TypeError, "k must be an integer"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 3, n_trials=0), ValueError, "n_trials must be at least 1"),
@@ -149,7 +142,6 @@ CASES = [
     (lambda: fl.metrics.average_loss(TASKS, np.ones(3)), ValueError, "w must have shape"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0, -1, 1]), ValueError, r"lie in 0\.\.1, got -1"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), []), ValueError, "one task index per step"),
-    (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [[0, 1]]), ValueError, "one task index per step"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0.0, 1.0]), TypeError, "indices must be integers"),
     (lambda: fl.metrics.drift(TASKS, np.ones((3, 2)), [0]), ValueError, "one task index per step"),
 ]

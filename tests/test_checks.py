@@ -1,12 +1,11 @@
 """Every leaf of the package passes the checks of ``support.checks``, and the checks see mistakes."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 import forgetless as fl
 from support.checks import check_filter, check_ordering, check_schedule
+from support.filters import OwnRidge
 from support.registry import FILTERS, ORDERINGS, SCHEDULES, name
 
 
@@ -27,17 +26,9 @@ def test_every_ordering_passes(ordering):
     check_ordering(ordering, n_tasks=4, k=4 if isinstance(ordering, fl.WithoutReplacement) else 8)
 
 
-@dataclass(frozen=True, eq=False)
-class Good(fl.Filter):
-    pull: float
-
-    def factors(self, eigenvalues):
-        return eigenvalues / (eigenvalues + self.pull)
-
-
 def wrong(**methods):
     """A filter as good but for one method."""
-    return type("Wrong", (Good,), methods)(2.0)
+    return type("Wrong", (OwnRidge,), methods)(2.0)
 
 
 class Skewed(fl.orderings.Ordering):
@@ -71,5 +62,5 @@ def test_mistakes_are_named(check, wrong, said):
 
 
 def test_a_good_filter_of_a_user_passes():
-    check_filter(Good(0.5))
-    check_filter(Good(np.array([0.5, 2.0])))
+    check_filter(OwnRidge(0.5))
+    check_filter(OwnRidge(np.array([0.5, 2.0])))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forgetless as fl
+from support.filters import OwnRidge
 from support.registry import FILTERS
 from support.streams import learned
 
@@ -60,16 +61,6 @@ def test_steps_and_tables():
     assert fl.Ridge(2.0)[7] == fl.Ridge(2.0)
     assert fl.Ridge(2.0).table(XI).shape == (1, 4)
     assert filter_.parameters.keys() == {"n_steps", "step_size"}
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class OwnRidge(fl.Filter):
-    """A user's own filter, known by its share alone; it happens to be ridge, so that every number is known."""
-
-    pull: float
-
-    def factors(self, eigenvalues):
-        return eigenvalues / (eigenvalues + self.pull)
 
 
 @pytest.fixture

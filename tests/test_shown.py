@@ -1,8 +1,5 @@
 """Results draw themselves, print the numbers they hold, and show how far a long computation is."""
 
-import re
-from pathlib import Path
-
 import html5lib
 import matplotlib as mpl
 import numpy as np
@@ -135,25 +132,3 @@ def test_advice_catalogue_and_coefficients_show_in_a_notebook():
     model = fl.StreamingRidge().partial_fit([[1.0], [2.0], [4.0]], [2.0, 3.0, 5.0])
     assert "0.9967" in model.coefficients().text()
     assert "<table" in model.coefficients()._repr_html_()
-
-
-def promised(page, promise):
-    """Return the names of results before a promise in a page of the documentation."""
-    text = (Path(__file__).parents[1] / "docs" / page).read_text()
-    sentence = next(line for line in text.splitlines() if promise in line)
-    return re.findall(r"`([A-Z]\w+)`", sentence[: sentence.index(promise)])
-
-
-def test_results_draw_and_convert_themselves_where_the_documentation_says_so():
-    found = fl.expect(TASKS, NAMED, 5, record="all")
-    results = [found, fl.compare_bounds(TASKS, "increasing", 5), fl.advise(TASKS, 5), fl.optimal_schedule(TASKS, 3)]
-    by_name = {type(each).__name__: each for each in results}
-    drawn, framed = (
-        promised("api/index.md", "draw themselves by `.plot()`"),
-        promised("laboratory.md", "have `.plot()` and `.to_frame()`"),
-    )
-    assert {*drawn, *framed} == set(by_name)
-    for name in (*drawn, *framed):
-        assert by_name[name].plot() is not None
-    for name in framed:
-        assert len(by_name[name].to_frame()) > 0

@@ -63,10 +63,3 @@ def test_runs_of_one_seed_differ_by_their_method_alone():
     beside = [Run(other, 1.0, 0), Run(other, 1.0, 1), Run(run, 2.0, 0), Run(run, 0.3, 1)]
     found, _ = train(many, beside, SMALL, part="val", dtype=torch.float64)
     assert found["score"][-1] == alone["score"][0]
-
-
-def test_runs_must_come_metric_by_metric():
-    stream = make(CASES["perceptron"], [3], pool(), SMALL.n, SMALL.n_eval, "cpu")
-    runs = [Run(METHODS["EWC fixed"], 1.0, 0), Run(METHODS["L2 fixed"], 1.0, 0)]
-    with pytest.raises(ValueError, match="metric by metric"):
-        train(stream, runs, SMALL, part="val")

@@ -10,7 +10,7 @@ from scipy import stats
 
 from deep import language, report, rivals, suite
 from deep.__main__ import main
-from deep.methods import COMBINATIONS, GRIDS, METHODS, SINGLES, stages
+from deep.methods import COMBINATIONS, GRIDS, METHODS, SINGLES
 from deep.protocol import best, candidates, choices, counted
 from support.deep.pools import idx_files
 
@@ -46,23 +46,6 @@ def test_plans_are_those_of_the_schedules():
     assert both.strengths == plan("EWC linear").strengths
     assert both.rates == plan("lr cosine", 0.3).rates
     assert both.horizon == 2.0
-
-
-def test_a_wrong_number_of_tasks_is_held_or_cut():
-    half, double = (plan(f"lr cosine, {label}", 1.0, 4, {"lr": 1.0}).rates for label in ("half", "double"))
-    assert half == pytest.approx([1, 0.5, 0.5, 0.5])
-    ewc = plan("EWC increasing, half", 1.0, 4, {"penalty": 2.0}).strengths
-    assert ewc == pytest.approx([2.0, 3.0, 3.0, 3.0])
-    assert double == pytest.approx([1, *(0.5 * (1 + math.cos(math.pi * t / 8)) for t in (1, 2, 3))])
-
-
-def test_methods_are_tuned_after_those_they_take_values_from():
-    order = stages(list(METHODS.values()))
-    at = {method.name: i for i, stage in enumerate(order) for method in stage}
-    assert len(at) == len(METHODS)
-    assert all(at[source] < at[method.name] for method in METHODS.values() for _, source in method.sources)
-    with pytest.raises(ValueError, match="take tuned values of lr cosine"):
-        stages([METHODS["cosine, EMA"]])
 
 
 def test_intervals_include_the_noise_of_tuning():
@@ -144,15 +127,6 @@ def test_gains_are_paired_and_corrected():
     wanted = np.maximum.accumulate([min(1.0, (6 - i) * p) for i, (p, _) in enumerate(ordered)])
     assert [holm for _, holm in ordered] == pytest.approx(wanted)
     assert "holm" not in rows["L2 reversed"]
-
-
-def test_a_stream_on_which_nothing_is_learned_is_flagged():
-    def record(learned):
-        return {"report": {"finetune": {"learned": learned}, "joint": {"score": [0.8, 0.9]}}}
-
-    assert report.learns(record([0.5, 0.6]))
-    assert not report.learns(record([0.3, 0.4]))
-    assert not report.learns(record([0.9, None]))
 
 
 def test_what_diverged_is_not_chosen():

@@ -14,13 +14,11 @@ def numbers():
     """Yield all of them."""
     yield from every_schedule()
     yield from every_metric()
-    yield from records()
     yield from averages()
     yield from several_targets()
     yield from derivatives()
     yield from label_noise()
     yield from walking_teacher()
-    yield from loss_on_other_tasks()
 
 
 def both(name, collection, schedule, k, metrics, **options):
@@ -73,30 +71,6 @@ def every_metric():
         yield f"metrics/{name}", fl.metrics.NAMED[name](collection, weights, order)
         per_task = fl.metrics.NAMED[f"task_{name}"](collection, weights, order)
         yield f"metrics/{name}/per-task", per_task
-
-
-def records():
-    """Yield curves at several steps, which must be those of the whole path."""
-    collection = tasks(noise=0.5)
-    for record in ("log", "all", (0, 3, 7)):
-        label = record if isinstance(record, str) else "steps"
-        for ordering in ("reshuffling", "cyclic", "weighted"):
-            yield from both(
-                f"record-{label}/{ordering}",
-                collection,
-                SCHEDULES["increasing"],
-                K,
-                METRICS,
-                ordering=ORDERINGS[ordering],
-                record=record,
-            )
-    for schedule in FEW:
-        worst = fl.worst_case(collection, SCHEDULES[schedule], K, record="all")
-        yield f"worst_case/record-all/{schedule}", worst.worst_case
-        each = [fl.worst_case(collection, SCHEDULES[schedule], k) for k in (3, 6, 9)]
-        yield f"worst_case/several-k/{schedule}", [worst.worst_case[0] for worst in each]
-    shifted = collection.shifted(np.arange(5.0))
-    yield from both("start", shifted, SCHEDULES["increasing"], K, METRICS)
 
 
 def averages():
@@ -173,19 +147,3 @@ def disturbed(label, **options):
             trace = fl.simulate(collection, value, k, ordering=ordering, **TRIALS)
             for metric, curve in trace.values.items():
                 yield f"simulate/{label}/{name}/{schedule}/{metric}", curve
-
-
-def loss_on_other_tasks():
-    """Yield the mean loss on tasks that are not learned."""
-    rng = np.random.default_rng(9)
-    others = fl.TaskCollection([(rng.standard_normal((3, 5)), rng.standard_normal(3))] * 2)
-    for name, ordering in ORDERINGS.items():
-        for schedule in FEW:
-            yield from both(
-                f"loss_on/{name}/{schedule}",
-                tasks(noise=0.5),
-                SCHEDULES[schedule],
-                horizon(name),
-                (fl.metrics.loss_on(others, "average_loss"),),
-                ordering=ordering,
-            )

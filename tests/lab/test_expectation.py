@@ -30,20 +30,6 @@ def test_equals_simulation_within_four_standard_errors(number):
         assert abs(values.mean() - getattr(exact, metric)[0]) < 4 * error + 1e-12 * abs(values.mean()), metric
 
 
-@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.RandomReshuffling(), fl.Cyclic()], ids=repr)
-def test_a_grid_equals_single_calls(ordering, rng):
-    tasks = fl.TaskCollection(random_pairs(rng, M=4, realizable=False))
-    schedules = [fl.Ridge(0.1), fl.schedules.increasing(), fl.GradientDescent(3, 0.05), fl.Projection()]
-    steps = [0, 1, 7, 9]
-    grid = fl.expect(tasks, schedules, 9, ordering=ordering, metrics=METRICS, record=steps)
-    for b, schedule in enumerate(schedules):
-        single = fl.expect(tasks, schedule, 9, ordering=ordering, metrics=METRICS, record=steps)
-        for metric in METRICS:
-            assert getattr(single, metric).shape == (4,)
-            np.testing.assert_allclose(getattr(grid, metric)[b], getattr(single, metric), rtol=1e-11, atol=1e-14)
-    assert np.isnan(grid.seen_loss[:, 0]).all()
-
-
 TURN = np.array([[np.cos(0.7), np.sin(0.7)], [-np.sin(0.7), np.cos(0.7)]])
 OVERSHOT = [np.diag([1, 0.2]), np.diag([1, 0.2]) @ TURN, np.diag([1, 0.5]) @ TURN @ TURN]
 """Gradient steps between 1/R² and 2/R² overshoot on them, and the moment operator has negative eigenvalues."""

@@ -1,6 +1,4 @@
-"""Bounds for tasks in any exchangeable order: the exact minimax value, and proofs in rationals."""
-
-from fractions import Fraction
+"""Bounds for tasks in any exchangeable order: the exact minimax value, and no order above them."""
 
 import numpy as np
 import pytest
@@ -59,33 +57,6 @@ def test_constants_of_other_settings():
     assert twice.value == pytest.approx(36 * next_bound(s.minimax(), 64).value, rel=1e-12)
     with_replacement = next_bound(s.increasing(), 64, ordering="with-replacement")
     assert with_replacement.constant == fl.upper_bound(s.increasing(), 64).constant
-
-
-def first_weight(shares, c, x, rounded=lambda v: v):
-    """Return v_{−1} of the recursion from c_k and x_k, by the formulas of the page."""
-    v, tail = max(c / x - 1 + x, 1), x
-    for t in range(len(shares) - 1, -1, -1):
-        step = shares[t] * v
-        needed = (v * tail - step + step * step) / (step + tail)
-        assert needed <= v
-        tail += step
-        v = rounded(max(needed, 1)) if t else needed
-    return v
-
-
-@pytest.mark.parametrize("k", [1, 7, 40])
-@pytest.mark.parametrize("scale", [None, Fraction(13, 3), Fraction(1, 4)])
-def test_every_inequality_holds_in_rationals(k, scale):
-    """With the bound's own c_k to seven digits and the best x_k the recursion ends at v_{−1} ≤ 1."""
-    n = k + 1
-    shares = [Fraction(n - t, n) for t in range(1, n)]
-    if scale is not None:
-        shares = [Fraction(n + 1 - t, n) / (Fraction(n + 1 - t, n) + scale) for t in range(1, n)]
-    floats = np.array(shares, dtype=float)
-    c = 0.5 / next_bound(fl.Ridge(1 / floats - 1), k).value
-    x = min(np.exp(np.linspace(-3, 2.2, 20_000)), key=lambda x: first_weight(floats, c * (1 - 1e-7), x))
-    up = lambda v: v.limit_denominator(10**30) + Fraction(1, 10**29)  # noqa: E731
-    assert first_weight(shares, Fraction(c * (1 - 1e-7)), Fraction(float(x)), up) <= 1
 
 
 def test_bounds_hold_on_random_collections(rng):

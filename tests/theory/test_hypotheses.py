@@ -1,12 +1,12 @@
 """What bounds ask for, at the borders of it: by the bounds that apply."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import forgetless as fl
+from support.filters import Power
 
 UNIT = [([[1.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])]
 STRENGTHS = 13 / 3 * 6 / np.arange(6, 1, -1)  # of the theorem, for k = 5 and R = 1
@@ -87,22 +87,12 @@ def test_what_is_said_about_orderings():
         assert found == expected, ordering
 
 
-@dataclass(frozen=True, eq=False)
-class Bent(fl.Filter):
-    """κ at the radius 1 and elsewhere κ·ξ^power."""
-
-    power: float
-
-    def factors(self, eigenvalues):
-        return 0.8 * np.minimum(1.0, eigenvalues) ** self.power
-
-
 @pytest.mark.parametrize(("power", "between"), [(1.0, True), (0.3, True), (1.1, False), (-0.1, False)])
 def test_filters_are_looked_at_where_the_tasks_are(power, between):
     """ξ = 1/4 beside 1: only there κξ ≤ φ(ξ) ≤ κ is asked; with ξ = 1 alone every filter has it."""
     pairs = [([[1.0, 0.0]], [1.0]), ([[0.0, 0.5]], [1.0])]
-    assert holds("one filter, every k", Bent(power), 3, pairs) is between
-    assert holds("one filter, every k", Bent(power), 3)
+    assert holds("one filter, every k", Power(power, 0.8), 3, pairs) is between
+    assert holds("one filter, every k", Power(power, 0.8), 3)
 
 
 @pytest.mark.parametrize("k", [1, 25])

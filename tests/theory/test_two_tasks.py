@@ -87,10 +87,3 @@ def test_optima_near_the_drop_and_near_zero():
 def test_bad_arguments(arguments, said):
     with pytest.raises(ValueError, match=said):
         fl.theory.two_task_loss(*arguments)
-
-
-def test_linear_regime():
-    """λ⋆ ≈ k / ln cot(θ/2) while kθ² is small."""
-    theta, k = 0.01, np.array([50, 500, 2000])
-    found, _ = fl.theory.two_task_optimum(theta, k)
-    np.testing.assert_allclose(found, k / np.log(1 / np.tan(theta / 2)), rtol=0.05)

@@ -1,7 +1,5 @@
 """Upper bounds: never below an exact loss, as tight as they were derived to be, and what they refuse."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ import forgetless as fl
 from support import literal
 from support.campaigns import seed_for
 from support.collections import random_pairs
-from support.filters import Flow
+from support.filters import Flow, Power
 
 s = fl.schedules
 
@@ -134,14 +132,6 @@ def test_digits_shown_are_rounded_upwards():
     for k in range(3, 40):
         found = fl.upper_bound(s.fixed(), k)
         assert float(repr(found).split("≤ ")[1].split()[0]) >= found.value
-
-
-@dataclass(frozen=True, eq=False)
-class Power(fl.Filter):
-    power: float
-
-    def factors(self, eigenvalues):
-        return np.minimum(1.0, eigenvalues) ** self.power
 
 
 @pytest.mark.parametrize(
