@@ -14,6 +14,7 @@ from support.tables import sales
 
 FIT = ("fit", "t.csv", "--task", "t", "--target", "y", "--out", "n")
 ON = ("fit", "sales.csv", "--task", "month", "--target", "sales", "--out", "n")
+LARGE = "t,x,y\n" + "".join(f"{i // 20},{'1e300' if i == 50 else i},{i % 7}\n" for i in range(60))
 NAMES = "t,x,y\n" + "".join(f"{i // 20},{i},name {i}\n" for i in range(200))
 
 MISTAKES = [
@@ -33,6 +34,7 @@ MISTAKES = [
             ("t,x,y\n1,2,3\n1,3,4\n1,2,high\n", "t.csv, line 4: the target 'y' must hold numbers, but holds 'high'"),
             ('t,x,y\n1,"two\nlines",3\n1,b,high\n1,c,1\n', "t.csv, line 4: the target 'y' must hold numbers"),
             ("t,x,y\n1,1e300,1\n1,-1e300,2\n", "column 'x' holds 1e+300, too large to be squared; rescale"),
+            (LARGE, "column 'x' holds 1e+300, too large to be squared; rescale"),
             ("t,x,y\n1,,1\n1,,2\n", "no column has a value: nothing to learn from"),
             ("t,x,y\n1,2,3\n2,a,3\n", "column 'x' held numbers so far and now holds 'a'"),
             ("t x y\n1 2 3\n", "t.csv has no column 't': it has t x y; is the delimiter right?"),

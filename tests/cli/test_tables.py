@@ -150,7 +150,6 @@ SENTENCES = {  # said of a table with other targets, and only of it
     "hardly tell the target": lambda table, noise: noise,
     "10 was predicted too low by": lambda table, noise: table["sales"] + 9 * (table["month"] == 10),
     "too narrow": lambda table, noise: 2000 * (table["shop"] == "Ulm") + noise * 2.0 ** table["month"],
-    "the target has one class only so far": lambda table, noise: "same",
     "": lambda table, noise: table["sales"],
 }
 
@@ -162,6 +161,18 @@ def test_a_warning_is_said_where_it_is_due(folder, capsys, said):
     table.assign(sales=SENTENCES[said](table, noise)).to_csv("other.csv", index=False)
     out = fitted(capsys, file="other.csv")
     assert [each for each in SENTENCES if each and each in out] == [said] * bool(said), out
+
+
+@pytest.mark.parametrize("always", ["same", 3.7, 0.0])
+def test_a_target_that_never_varies_is_called_so(folder, capsys, always):
+    """Rather than errors and intervals of 1e-16."""
+    pd.read_csv("sales.csv").assign(sales=always).to_csv("other.csv", index=False)
+    out = fitted(capsys, "--report", "r.html", file="other.csv")
+    page = (folder / "r.html").read_text()
+    assert "The target never varies" in out
+    assert "The target never varies" in page
+    assert not [each for each in ("within ±", "intervals", "predicted too") if each in out]
+    assert "interval is" not in page
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -7,7 +7,6 @@ The help text is made from these functions, so that it cannot say anything else 
 
 import inspect
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from forgetless.cli import examples, print_json, print_lines
 from forgetless.filters import Projection, Ridge
 from forgetless.schedules.named import NAMES, as_schedule
 
-SCHEDULES: dict[str, Callable[..., Any]] = {
+SCHEDULES: dict[str, Any] = {
     "none": Projection,
     "ridge": Ridge,
     **{name.replace("_", "-"): getattr(schedules, name) for name in NAMES},

@@ -253,8 +253,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     tasks = page.tasks_table(fitted)
     changed = page.changes_table(fitted.history_)
     if as_json:
-        facts = _facts(fitted)
-        print_json({"tasks_of_file": tasks.values(), **facts})
+        print_json({"tasks_of_file": tasks.values(), **_facts(fitted)})
         return
     if changed is not None:
         print_lines(f"What changed\n{shortened(changed)}\n")
@@ -275,11 +274,11 @@ def show(file: Path, as_json: bool) -> None:
     from forgetless.tables import report as page
 
     document = read(file)
-    about: dict[str, Any] = {"kind": document.kind, "forgetless": document.written_by}
-    about["n_bytes"] = file.stat().st_size
+    n_bytes = file.stat().st_size
+    about = {"kind": document.kind, "forgetless": document.written_by, "n_bytes": n_bytes}
     content = load(file)
     head = f"{document.kind}, written by forgetless {printable(document.written_by, 40)}"
-    head += f", {about['n_bytes']:,} bytes"
+    head += f", {n_bytes:,} bytes"
     if not hasattr(content, "encoder_"):
         text = repr(content)
         if as_json:
@@ -289,8 +288,8 @@ def show(file: Path, as_json: bool) -> None:
         return
     effects = page.effects(content)
     if as_json:
-        columns = page.columns_table(content).values()
-        print_json({**about, **_facts(content), "columns": columns, "effects": effects.values()})
+        tables = {"columns": page.columns_table(content).values(), "effects": effects.values()}
+        print_json(about | _facts(content) | tables)
         return
     names = [f"{name} {label(value)}" for name, value in content.about_.items()]
     print_lines("\n".join([head, ", ".join(names), page.headline(content)]))
@@ -305,7 +304,7 @@ def _load(path: Path) -> Any:
     from forgetless.io import load
     from forgetless.tables.read import KINDS
 
-    if path.suffix.lower() in KINDS or path.suffix.lower() == ".gz":
+    if path.suffix.lower() in {*KINDS, ".gz"}:
         raise ValueError(
             f"{path.name} is a table, and the first argument is the model that fit has written:"
             " forgetless predict model.safetensors TABLE"

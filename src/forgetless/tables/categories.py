@@ -75,11 +75,16 @@ class Category(Column):
         """Return the column of identifiers that were learned as numbers: their feature stays in its
         place, and is constant from now on.
         """
-        column = cls(number.name, number.is_late, number.parts, number.rows, number.missing)
-        column.most = most
-        column.key = key
-        column.frozen = number.mean - number.origin
-        return column
+        return cls(
+            number.name,
+            number.is_late,
+            number.parts,
+            number.rows,
+            number.missing,
+            most=most,
+            key=key,
+            frozen=number.mean - number.origin,
+        )
 
     @property
     def has_buckets(self) -> bool:

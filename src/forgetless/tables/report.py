@@ -47,8 +47,12 @@ COVERED = 0.8
 
 
 def late_errors(model: TableModel) -> dict[str, float]:
-    """Return the errors of the last tasks, all rows counting the same; none before the second."""
-    return pooled(model.history_[-LATE:])
+    """Return the errors of the last tasks, all rows counting the same; none before the second, or
+    of a target that never varies, where errors and intervals are what rounding leaves.
+    """
+    rows = model.estimator_.rows_
+    rounding = 1e-9 * rows.target[0]
+    return {} if rows.squares[0] <= rows.n * rounding**2 else pooled(model.history_[-LATE:])
 
 
 def bottom_line(model: TableModel, what: str = "") -> str:
@@ -58,6 +62,8 @@ def bottom_line(model: TableModel, what: str = "") -> str:
     ``what`` says of which tasks the errors are, if not of those learned last.
     """
     late = late_errors(model)
+    if not late and model.n_tasks_ > 1:
+        return "The target never varies: all rows learned have the same."
     if not late:
         return "No error is known yet: every task from the second on is predicted before learned."
     what = what or f"Next {model.about_.get('task', 'task')}"
@@ -95,9 +101,7 @@ def _of_classes(model: TableModel, late: dict[str, float]) -> str:
         f" {late['base_loss']:.3f}."
     )
     last = model.history_[-1]
-    if len(model.classes_) == 1:
-        text += " Warning: the target has one class only so far."
-    elif last.get("predicted") == 1:
+    if last.get("predicted") == 1:
         text += f" Warning: one class is predicted for every row of {last['task']}."
     return text
 
@@ -111,9 +115,10 @@ def headline(model: TableModel) -> str:
 
 def warnings(model: TableModel) -> list[str]:
     """Return notes on the errors, as sentences: a level that changed, intervals that are narrow."""
+    late = late_errors(model)
     level = level_note(model.history_)
-    lines = [level] if level else []
-    covered = late_errors(model).get("covered", 1.0)
+    lines = [level] if level and late else []
+    covered = late.get("covered", 1.0)
     if covered < COVERED:
         lines.append(f"90 % intervals held {covered:.0%} of the rows: take them for too narrow")
     return lines

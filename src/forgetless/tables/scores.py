@@ -212,7 +212,7 @@ def alarms(history: Sequence[Record], objective: str = "next") -> list[Alarm]:
     for t, record in enumerate(history):
         severe = [each for each in record["changes"] if each[2]]
         if severe:
-            found.append(_of_columns(str(record["task"]), severe))
+            found.append(_of_columns(record["task"], severe))
         elif is_out_of_line(history[:t], record):
             found.append(_of_error(history[:t], record, objective))
     return found
@@ -240,7 +240,7 @@ def is_out_of_line(before: Sequence[Record], record: Record) -> bool:
 def level_note(history: Sequence[Record]) -> str:
     """Return a sentence on the last task if all of it was predicted too low or too high."""
     errors = _errors(history[:-1])
-    last = history[-1] if history else {}
+    last = history[-1]
     if not errors or last.get("bias") is None:
         return ""
     typical = math.sqrt(float(np.mean(errors)))
@@ -268,11 +268,11 @@ def _of_columns(task: str, severe: Sequence[Any]) -> Alarm:
 
 
 def _of_error(before: Sequence[Record], record: Record, objective: str) -> Alarm:
-    usual = float(np.median(_errors(before)))
+    usual = np.median(_errors(before))
     times = record["error"] / max(usual, 1e-300)
     if record.get("loss") is None:
         times = math.sqrt(times)
     remedy = "Look at its rows; if what it shows is to stay, start again from this task"
     if objective == "all":
         remedy += ", or fit with --objective next, which follows changes"
-    return Alarm(str(record["task"]), f"the error is {times:.1f} times the usual one", remedy)
+    return Alarm(record["task"], f"the error is {times:.1f} times the usual one", remedy)

@@ -186,6 +186,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             part = table if n <= step else parts_of(table, rows)
             yield rows, self.encoder_.features(part)
 
+    # The encoder says of cells that are too large to be squared which column they are in.
+    @np.errstate(over="ignore")
     def _predicted(self, table: Columns, y: Any, task: str) -> tuple[scores.Record, scores.Found]:
         """Return the record of a task that is not learned yet, with its errors and changes, and
         predictions of its rows.
@@ -344,7 +346,5 @@ def from_document(document: io.Document) -> TableModel:
     model.confusion_ = Counter({(str(t), str(p)): int(n) for t, p, n in table["confusion"]})
     model.calibration_ = np.array(table["calibration"], dtype=float).reshape(3, scores.BINS)
     model.n_tasks_ = int(table["tasks"])
-    model.about_ = {str(name): value for name, value in table["about"].items()}
-    # The rows of its first task are not in the file.
-    model._first = None
+    model.about_ = dict(table["about"])
     return model

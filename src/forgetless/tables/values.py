@@ -144,10 +144,10 @@ class Values:
         """Return the text of every row that has one which was not found, and is no sign for a
         missing value.
         """
-        if self.is_number:
-            return []
         is_lost = np.isnan(found) & ~self.missing
-        lost = self.written[is_lost] if is_lost.any() else np.array([])
+        if self.is_number or not is_lost.any():
+            return []
+        lost = self.written[is_lost]
         return list(lost[~is_sign(lost)])
 
     @property
