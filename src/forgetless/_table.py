@@ -89,6 +89,7 @@ class Table:
     def where(self, **values: Any) -> "Table":
         """Return the rows whose columns have these values, with the same title and facts."""
         columns = self.columns
+        # One condition after the other: each leaves the rows that it holds for.
         for name, value in values.items():
             keep = [each == value for each in columns[name]]
             columns = {key: list(compress(column, keep)) for key, column in columns.items()}
@@ -188,6 +189,7 @@ def _cell(value: Any, number: str) -> str:
 
 def _aligned(column: _PrintedColumn, blank: int) -> list[str]:
     """Return the lines of a column, all of one width, below some blank ones."""
+    # Blank lines first, so that the last lines of all names stand side by side.
     texts = [*[""] * blank, *column.name.split("\n"), *column.cells]
     width = max(map(len, texts))
     align = str.rjust if column.numbers else str.ljust

@@ -72,6 +72,7 @@ def dots(i: int) -> dict[str, Any]:
 
 
 def _in_turn(values: Sequence[Any], i: int) -> Any:
+    """Return the i-th value, beginning again after the last."""
     return values[i % len(values)]
 
 

@@ -215,6 +215,7 @@ def _check_source(
 
     Failed cells do not count: their function may be mended under the same version.
     """
+    # IS compares like = and is true of two NULLs: the version may be None.
     query = "SELECT key FROM cell WHERE version IS ? AND source != ? AND result IS NOT NULL LIMIT 1"
     if connection.execute(query, (version, source)).fetchone() is not None:
         raise StoreError(
@@ -258,6 +259,7 @@ def _outcome(function: Callable[..., Any], key: str, arguments: Arguments) -> _O
     start = time.perf_counter()
     result = None
     message = None
+    # SystemExit is caught, too: a cell that calls sys.exit must not end its worker.
     try:
         value = function(**arguments)
         if isinstance(value, Mapping) and not {*arguments, *COLUMNS}.isdisjoint(value):
@@ -278,6 +280,7 @@ def _plain(value: Any) -> Any:
 
 
 def _dead(key: str, reason: object) -> _Outcome:
+    """Return the outcome of a cell that killed every worker that tried it."""
     return _Outcome(key, None, f"its worker process died again and again: {reason}", 0.0)
 
 
@@ -287,6 +290,7 @@ def _from_processes(function: Callable[..., Any], cells: Cells, n_jobs: int) -> 
     while waiting:
         # Cells that workers have got. If the pool breaks, the guilty one is among them.
         started: set[str] = set()
+        # One cell a batch: a death loses no others, and results arrive as they are finished.
         pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
         try:
             for outcome in pool(_calls(function, dict(waiting), started)):

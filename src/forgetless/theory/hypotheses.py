@@ -2,6 +2,11 @@
 
 A hypothesis asks what the proof uses, on the tasks at hand. So filters are compared at the
 eigenvalues ξ of the given tasks, where the answer is exact, and not on a grid of [0, R²].
+
+Schedules are recognized by their numbers, whatever made them. The theorem's strengths are
+λ_t = cR²(k+1)/(k−t+2), so λ_t/R² times (k−t+2)/(k+1) is the same c at every step. The minimax ones
+have φ_t(R²) = η(k+1−t)/(k+1), so φ_t(R²)(k+1)/(k+1−t) is the same η. Such a number is NaN where the
+schedule has another form, and every comparison with NaN is false.
 """
 
 import math
@@ -101,6 +106,7 @@ class Setting:
 
     def scale_from(self, first: int) -> float:
         """Return c if the strengths from step first + 1 on are c(k+1)/(k−t+2), else NaN."""
+        # (k−t+2)/(k+1) for t = 1..k: times it, the theorem's strengths are c at every step.
         decay = np.arange(self.k + 1, 1, -1) / (self.k + 1)
         return common((self.strengths * decay)[first:])
 
@@ -247,6 +253,7 @@ def steps(least: int) -> Hypothesis:
 
 
 def _fixed(s: Setting) -> bool:
+    # No step differs at any eigenvalue: the least and the largest φ agree up to rounding.
     low, high = s.extremes
     return bool(np.all(high - low <= CLOSE * np.maximum(np.abs(low), np.abs(high))))
 
@@ -289,6 +296,7 @@ INVERSE_LOG = Hypothesis(
 
 
 def _cai(s: Setting) -> bool:
+    # The logarithm is positive from k = M + 1 on.
     M = s.tasks.n_tasks
     if s.k <= M:
         return False

@@ -175,6 +175,7 @@ def upper_bound(
             " nearer to 1"
         )
     if order == "without-replacement" and (goal == "average_loss" or n_tasks is not None):
+        # The next task is one more that has not been seen.
         least = k + (goal == "next_loss")
         n_tasks = validate.integer("n_tasks", n_tasks, least, f"it is M, of which {k} are seen")
     elif n_tasks is not None:
@@ -183,6 +184,7 @@ def upper_bound(
             " tasks"
         )
     validate.check_memory(400.0 * k, f"an upper bound of {k:,} steps", "ask for fewer")
+    # In units of R² and RD every bound is a number that depends on k and the strengths only.
     filter_ = in_units(resolve(schedule, k, radius), radius)
     if order == "with-replacement":
         unit, theorem = independent_draws(filter_, k, goal)
