@@ -1,11 +1,11 @@
 """Comparison of the exact loss of a schedule with every bound that applies, and the reasons why
 others do not.
 
-Each bound is asked for its hypotheses first, then for its value in units of R²D², which is scaled to
-the tasks at hand. An upper bound is divided by the exact loss: the ratio, at least 1, says how much
-of it is slack. A lower bound says that *some* collection has at least this loss, so it is no bound
-of the loss here. The smallest upper bound for all collections is divided by it: that ratio says how
-much is left to be proved.
+Each bound is asked for its hypotheses first, then for its value in units of R²D², which is scaled
+to the tasks at hand. An upper bound is divided by the exact loss: the ratio, at least 1, says how
+much of it is slack. A lower bound says that *some* collection has at least this loss, so it is no
+bound of the loss here. The smallest upper bound for all collections is divided by it: that ratio
+says how much is left to be proved.
 """
 
 import math
