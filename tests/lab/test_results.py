@@ -35,7 +35,7 @@ def test_one_coordinate_drops_its_axis_and_a_list_keeps_it():
 
 @pytest.mark.parametrize(
     ("where", "said"),
-    [({"step": 4}, "step=4 is not among the coordinates: 0, 3, 9"), ({"trial": 0}, "none; the axes are")],
+    [({"step": 4}, "step=4 is not among the coordinates: 0, 3, 9"), ({"trial": 0}, "none; axes are")],
 )
 def test_unknown_coordinates_are_refused_with_those_that_there_are(where, said):
     with pytest.raises(KeyError, match=said):

@@ -132,7 +132,7 @@ class Curves(Printed):
         asked = list(wanted) if several else [wanted]
         for each in asked:
             if each not in known:
-                shown = ", ".join(map(repr, known[:20])) or f"none; the axes are {[*self.coordinates]}"
+                shown = ", ".join(map(repr, known[:20])) or f"none; axes are {[*self.coordinates]}"
                 raise KeyError(f"{axis}={each!r} is not among the coordinates: {shown}")
         # A single place drops the axis, a list of one place keeps it.
         places = [known.index(each) for each in asked]
