@@ -117,9 +117,12 @@ def __getattr__(name: str) -> Any:
     # All other public names are modules.
     if name in __all__:
         return import_module(f"forgetless.{name}")
-    # With both, Python adds the name that was probably meant to the traceback.
-    module = sys.modules[__name__]
-    raise AttributeError(f"forgetless has no attribute {name!r}", name=name, obj=module)
+    # With name and obj, Python adds the name that was probably meant to the traceback.
+    raise AttributeError(
+        f"forgetless has no attribute {name!r}; for networks import forgetless.torch as flt",
+        name=name,
+        obj=sys.modules[__name__],
+    )
 
 
 def __dir__() -> list[str]:

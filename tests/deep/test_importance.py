@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import TensorDataset
 
 import forgetless.torch as flt
 from support.deep.models import MODELS, Language, Layers, Twice
@@ -86,7 +87,7 @@ def test_samples_that_mix_are_noticed():
 def test_batches_and_loaders_make_no_difference(name):
     model, x, y = made(name)
     wanted = flt.fisher(model, (x, y))
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
+    loader = torch.utils.data.DataLoader(TensorDataset(x, y), batch_size=4)
     some, part = flt.fisher(model, (x[:6], y[:6])), flt.fisher(model, loader, max_samples=6)
     for data in (x, loader, x.split(3)):
         for n, value in flt.fisher(model, data).items():
@@ -147,6 +148,9 @@ def test_errors_name_the_cure():
         (lambda: flt.fisher(model, []), ValueError, "no sample"),
         (lambda: flt.mas(copy.deepcopy(model).requires_grad_(False), x), ValueError, "requires_grad"),
         (lambda: flt.mas(model, [["text"]]), TypeError, "a batch must be a tensor"),
+        (lambda: flt.mas(model, [{"ids": [1, 2]}]), TypeError, "a batch must be a tensor"),
+        (lambda: flt.fisher(), TypeError, "model must be a torch.nn.Module, got None.*flt.fisher without parentheses"),
+        (lambda: flt.mas(model, TensorDataset(x, y)), TypeError, r"data must be .* got TensorDataset;.*DataLoader"),
         (lambda: flt.fisher(model, x, max_samples=0), ValueError, "max_samples must be at least 1"),
         (lambda: flt.fisher(Language(True, "scores"), TOKENS), TypeError, "called logits, got SimpleNamespace"),
     ]:

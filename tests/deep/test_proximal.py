@@ -198,7 +198,7 @@ def test_arguments_that_are_refused():
     for make, error, message in [
         (lambda: flt.Proximal(-1.0), ValueError, "strength must be nonnegative and finite, got -1.0"),
         (lambda: flt.Proximal(math.nan), ValueError, "strength must be"),
-        (lambda: flt.Proximal("increasing"), TypeError, "strength must be a function of the task"),
+        (lambda: flt.Proximal("1/8"), TypeError, "strength must be a function of the task.*one number, such as 1/8"),
         (lambda: flt.Proximal(True), TypeError, "strength must be a real number"),
         (lambda: flt.Proximal([-1.0]), ValueError, "strength is -1.0 at task 1"),
         (lambda: flt.Proximal(1.0, {"weight": 1}), TypeError, "importance must be a function of model and data"),
@@ -207,6 +207,7 @@ def test_arguments_that_are_refused():
         (lambda: flt.Merge(0), ValueError, "c must be positive"),
         (lambda: flt.si(damping=-1), ValueError, "damping must be positive"),
         (lambda: flt.Continual(mlp(), [0.1]), TypeError, "mechanisms must be a list of Proximal"),
+        (lambda: flt.Continual(mlp(), [], optimizer=torch.optim.Adam), TypeError, r"optimizer must be.*Adam\(model\.p"),
         (lambda: flt.Continual(mlp(), [flt.Merge(1), flt.Merge(2)]), ValueError, "must be of different kinds"),
         (lambda: flt.Continual(mlp(), used.mechanisms), ValueError, r"Merge\(1\) has learned in another Continual"),
         (lambda: flt.Continual(mlp().requires_grad_(False), []), ValueError, "no parameter with requires_grad"),

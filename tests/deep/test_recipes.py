@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+import forgetless as fl
 import forgetless.torch as flt
 from support.deep.networks import batches, begin, learn, mlp
 
@@ -24,9 +25,10 @@ def experiment(mechanisms):
         return -functional.cross_entropy(net(x), y).item()
 
 
-def test_a_search_prints_the_whole_recipe():
+@pytest.mark.parametrize("importance", [partial(flt.fisher, max_samples=20), flt.si])
+def test_a_search_prints_the_whole_recipe(importance):
     """What is printed, run again, has the score that is printed; importance and other mechanisms included."""
-    found = flt.search(experiment, partial(flt.fisher, max_samples=20), beside=[flt.Average(2)])
+    found = flt.search(experiment, importance, beside=[flt.Average(2)])
     assert len(found.scores) == 5
     for recipe, score in found.scores.items():
         assert experiment(eval(recipe, NAMES)) == score
@@ -34,7 +36,8 @@ def test_a_search_prints_the_whole_recipe():
     assert last == f"best: flt.Continual(model, {found.best})"
     continual = eval(last.removeprefix("best: "), NAMES | {"model": mlp()})
     assert repr(continual) == f"Continual(task 1, {found.best})"
-    assert "importance=partial(flt.fisher, max_samples=20)" in list(found.scores)[1]
+    with pytest.raises(TypeError, match=r"experiment must return a number, .*, got None"):
+        flt.search(lambda mechanisms: None)
     assert flt.Search({"[]": -1.0, "[flt.Proximal(8)]": math.nan}).best == "[]"
 
 
@@ -42,7 +45,7 @@ def test_a_search_prints_the_whole_recipe():
     "code",
     [
         "flt.Proximal(flt.increasing(0.5, 3), importance=flt.si(0.2), relative=False, decoupled=True)",
-        "flt.Proximal([0.0, 1.0], importance=flt.mas)",
+        "flt.Proximal([0.0, 1.0], importance=partial(flt.mas, max_samples=20))",
         "flt.Proximal(1.0, importance=flt.si)",
         "flt.StepSize(flt.cosine(4))",
         "flt.StepSize(flt.inverse(2))",
@@ -67,8 +70,10 @@ def test_importing_loads_torch_and_little_else():
     assert "torch._dynamo" not in loaded
 
 
-def test_callbacks_have_the_names_that_are_documented():
+def test_names_that_are_not_there_say_where_to_look():
     from forgetless.torch import trainers
 
     with pytest.raises(AttributeError, match="no attribute 'ContinualCallback'"):
         trainers.ContinualCallback  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'Continual'; for networks import forgetless\.torch as flt"):
+        fl.Continual  # noqa: B018

@@ -12,8 +12,7 @@ models go through ``torch.func.vmap``, or through a loop where their control flo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,8 +25,7 @@ POSITIONAL = ""
 """The name of an input that has none; a batch is a dictionary of inputs."""
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """What is differentiated: ``value(outputs, target)`` of every sample, for several targets.
 
     ``probes`` are pairs of tensors (target, weight) with one entry per sample. The answer is
@@ -39,8 +37,7 @@ class Question:
     reduce: Callable[[Any], Any]
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One call of a layer.
 
     Attributes

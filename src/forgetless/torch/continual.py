@@ -30,12 +30,12 @@ class Continual:
     ----------
     model : torch.nn.Module
         The network; wrappers of ``torch.compile`` and data parallelism are looked through.
-    mechanisms : sequence of Mechanism
+    mechanisms : sequence of Mechanism, or Mechanism
         ``Proximal``, ``StepSize``, ``Average``, ``Merge`` or your own, at most one of each, in any
-        order. None of them: doing nothing, for comparison.
+        order. An empty list does nothing, for comparison.
     optimizer : torch.optim.Optimizer, optional
-        Follow this one only, of wrappers such as accelerate's the one inside; otherwise all that
-        step the model.
+        Follow this one only. If it is wrapped, as by accelerate, give the optimizer inside. All
+        that step the model are followed if omitted.
     pretrained : bool or data, default False
         True: the present weights count as those of task 1, and training begins with task 2.
         Importances of a pretrained network need data, as in ``next_task``.
@@ -67,18 +67,23 @@ class Continual:
     def __init__(
         self,
         model: Any,
-        mechanisms: Sequence[Mechanism],
+        mechanisms: Sequence[Mechanism] | Mechanism,
         *,
         optimizer: Any = None,
         pretrained: Any = False,
     ) -> None:
+        if not isinstance(optimizer, torch.optim.Optimizer | None):
+            raise TypeError(
+                f"optimizer must be an optimizer of torch or None, got {optimizer!r}; leave it out,"
+                " or give one that is made, such as torch.optim.Adam(model.parameters())"
+            )
         self.model = unwrapped(model)
         self.mechanisms = _ordered(mechanisms)
         self.task = 1
         self.n_steps = 0
         self.kept: Any = None
         self._only = optimizer
-        self._rates: list[tuple[dict[str, Any], Any]] = []
+        self._rates: list[Any] = []
         self._stepping: Any = None
         self._warned = False
         if any(other.model is self.model for other in _ALIVE):
@@ -161,7 +166,7 @@ class Continual:
         for finalizer in self._finalizers:
             finalizer()
 
-    def groups(self, optimizer: Any) -> Iterator[tuple[dict[str, Any], Tensors]]:
+    def groups(self, optimizer: Any) -> Iterator[tuple[Any, Tensors]]:
         """Yield parameter groups and, by name, parameters of the model that the step changes."""
         # torch leaves a parameter without a gradient as it is, and so do mechanisms.
         for group in optimizer.param_groups:
@@ -170,7 +175,9 @@ class Continual:
             yield group, dict(named)
 
     def __repr__(self) -> str:
-        return f"Continual(task {self.task}, {self.mechanisms})"
+        # An importance that is a mechanism, too, is shown by its Proximal: what is printed is code.
+        shown = [each for each in self.mechanisms if not callable(each)]
+        return f"Continual(task {self.task}, {shown})"
 
     # ------------------------------------------------------------------------ ends of tasks
 
@@ -264,7 +271,7 @@ class Continual:
 
     def _before(self, optimizer: Any) -> None:
         self._restore()  # what a step that failed has left
-        if self._only is not None and optimizer is not self._only:
+        if self._only not in (None, optimizer):
             return
         # A new optimizer, or one with other parameters, may come with a model that has changed.
         held = [id(p) for group in optimizer.param_groups for p in group["params"]]
@@ -302,8 +309,10 @@ class Continual:
         self.kept = None
 
 
-def _ordered(mechanisms: Sequence[Mechanism]) -> list[Mechanism]:
+def _ordered(mechanisms: Any) -> list[Mechanism]:
     """Return mechanisms in the order of a step, with the importances that are mechanisms, too."""
+    if isinstance(mechanisms, Mechanism):
+        mechanisms = [mechanisms]
     for each in mechanisms:
         if not isinstance(each, Mechanism):
             raise TypeError(

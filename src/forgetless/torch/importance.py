@@ -25,8 +25,8 @@ ROWS, SEQUENCES = 128, 8
 
 
 def fisher(
-    model: Any,
-    data: Any,
+    model: Any = None,
+    data: Any = None,
     *,
     labels: str = "auto",
     likelihood: str = "categorical",
@@ -75,9 +75,8 @@ def fisher(
     ----------
     Kirkpatrick et al. (2017), elastic weight consolidation.
     """
-    known = ("auto", "expected", "sampled", "true")
-    if labels not in known:
-        raise ValueError(f"labels must be one of {', '.join(known)}, got {labels!r}")
+    if labels not in ("auto", "expected", "sampled", "true"):
+        raise ValueError(f"labels must be one of auto, expected, sampled, true, got {labels!r}")
     if likelihood not in ("categorical", "gaussian"):
         raise ValueError(f"likelihood must be categorical or gaussian, got {likelihood!r}")
 
@@ -94,7 +93,7 @@ def fisher(
     return _mean(model, data, question, max_samples)
 
 
-def mas(model: Any, data: Any, *, max_samples: int | None = None) -> Tensors:
+def mas(model: Any = None, data: Any = None, *, max_samples: int | None = None) -> Tensors:
     """Return the mean over samples of abs(∂‖f(x)‖²/∂w): memory-aware synapses, without labels.
 
     With ``Proximal`` as accurate as synaptic intelligence on the mean of twelve streams (68.8
@@ -121,17 +120,13 @@ def mas(model: Any, data: Any, *, max_samples: int | None = None) -> Tensors:
 
     def question(outputs: Any, *_: Any) -> Question:
         # One probe of weight 1; its target is not used.
-        ones = _ones(outputs)
+        ones = outputs.new_ones(len(outputs))
         return Question(_squared_norm, [(ones, ones)], torch.abs)
 
     return _mean(model, data, question, max_samples)
 
 
 # ---------------------------------------------------------------- what is differentiated
-
-
-def _ones(outputs: Any) -> Any:
-    return outputs.new_ones(len(outputs))
 
 
 def _log_likelihood(outputs: Any, y: Any) -> Any:
@@ -168,15 +163,14 @@ def _kind(outputs: Any, labels: str) -> str:
 def _given(outputs: Any, y: Any, mask: Any) -> Question:
     """Return one label for every position, but for those that are masked."""
     if y is None or y.shape != outputs.shape[:-1]:
-        shape = None if y is None else tuple(y.shape)
         raise ValueError(
             f"labels='true' needs labels of shape {tuple(outputs.shape[:-1])} beside the logits,"
-            f" got {shape}; give batches (x, y), or use 'sampled'"
+            f" got {None if y is None else tuple(y.shape)}; give batches (x, y), or use 'sampled'"
         )
     if mask is not None and y.ndim == 2:
         # Padding is no label: what the model says there is not trained.
         y = y.masked_fill(mask == 0, -100)
-    return Question(_log_likelihood, [(y, _ones(outputs))], torch.square)
+    return Question(_log_likelihood, [(y, outputs.new_ones(len(y)))], torch.square)
 
 
 def _expected(outputs: Any) -> Question:
@@ -210,7 +204,8 @@ def _gaussian(outputs: Any) -> Question:
     """Return every output by itself: −½(y − f)² has the expected squared gradient (∂f)²."""
     index = outputs.new_zeros(len(outputs), dtype=torch.long)
     n_outputs = outputs.flatten(1).shape[1]
-    probes = [(index + c, _ones(outputs)) for c in range(n_outputs)]
+    ones = outputs.new_ones(len(outputs))
+    probes = [(index + c, ones) for c in range(n_outputs)]
     return Question(_one_output, probes, torch.square)
 
 
@@ -224,12 +219,18 @@ def _mean(
     if max_samples is not None:
         validate.integer("max_samples", max_samples, 1, "leave it out for all samples")
     model = unwrapped(model)
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"model must be a torch.nn.Module, got {model!r:.100}; Proximal calls importances by"
+            " itself: give it flt.fisher without parentheses, options as partial(flt.fisher,"
+            " max_samples=200)"
+        )
     params = per_sample.trained(model)
     if not params:
         raise ValueError("model has no parameter with requires_grad, so nothing has an importance")
     total = zeros(params)
     device = next(iter(params.values())).device
-    layers: Tensors | None = None
+    layers: Any = None
     n_seen = 0
     # Gradients are needed also where next_task has switched them off.
     with _evaluated(model), torch.enable_grad():
@@ -278,6 +279,11 @@ def _batches(data: Any, max_samples: int | None) -> Iterator[tuple[Tensors, Any]
     pair = isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], torch.Tensor)
     if pair or isinstance(data, torch.Tensor):
         data = [data]
+    if not hasattr(data, "__iter__"):
+        raise TypeError(
+            "data must be a tensor, a pair (x, y) or a loader of batches, got"
+            f" {type(data).__name__}; give torch.utils.data.DataLoader(dataset, batch_size=128)"
+        )
     left = math.inf if max_samples is None else max_samples
     for batch in data:
         x, y = _inputs(batch)
@@ -299,13 +305,14 @@ def _inputs(batch: Any) -> tuple[Tensors, Any]:
         tensors = {key: value for key, value in batch.items() if isinstance(value, torch.Tensor)}
         # The arguments of a model; with its labels it would compute a loss of its own.
         tensors.pop("labels", None)
-        return tensors, None
+        if tensors:
+            return tensors, None
     if isinstance(batch, torch.Tensor):
         return {POSITIONAL: batch}, None
-    if not isinstance(batch[0], torch.Tensor):
+    x, *labels = batch
+    if not isinstance(x, torch.Tensor):
         raise TypeError(
             "a batch must be a tensor, a dictionary of tensors or begin with a tensor, got"
             f" {batch!r:.200}; give batches (x, y)"
         )
-    y = batch[1] if len(batch) > 1 else None
-    return {POSITIONAL: batch[0]}, y
+    return {POSITIONAL: x}, labels[0] if labels else None

@@ -131,10 +131,8 @@ def check_rates(optimizer: Any) -> None:
 
 def precise(p: Any) -> Any:
     """Return a copy of a weight, in float32 if it has fewer bits: small steps would be lost."""
-    p = p.detach()
-    if p.dtype in (torch.float16, torch.bfloat16):
-        return p.float()
-    return p.clone()
+    dtype = torch.promote_types(p.dtype, torch.float32)
+    return p.detach().to(dtype, copy=True)
 
 
 def copies(params: Mapping[str, Any]) -> Tensors:
@@ -162,8 +160,7 @@ def name_of(function: Any) -> str:
     if not hasattr(function, "__name__"):
         return repr(function)
     # The names of this package are typed as those of the examples.
-    module = str(getattr(function, "__module__", ""))
-    prefix = "flt." if module.startswith("forgetless.torch") else ""
+    prefix = "flt." if str(function.__module__).startswith("forgetless.torch") else ""
     return f"{prefix}{function.__name__}"
 
 
@@ -193,11 +190,12 @@ def per_task(name: str, schedule: Any) -> Schedule:
     if callable(schedule):
         function = schedule
     elif hasattr(schedule, "__len__") and not isinstance(schedule, str):
-        function = planned(len(schedule), lambda t, _: schedule[t - 1])
+        function = planned(len(schedule), lambda t: schedule[t - 1])
     else:
         raise TypeError(
             f"{name} must be a function of the task t = 1, 2, …, or a list with one number per"
-            f" task, got {schedule!r}; one number for all tasks is lambda t: 0.1"
+            f" task, got {schedule!r}; Proximal also takes one number, such as 1/8, and a factor of"
+            " StepSize for all tasks is lambda t: 0.5"
         )
 
     def checked(t: int) -> float:
@@ -213,9 +211,9 @@ def per_task(name: str, schedule: Any) -> Schedule:
     return checked
 
 
-def planned(n_tasks: int, function: Callable[[int, int], float]) -> Schedule:
-    """Return a schedule of ``n_tasks`` values function(t, n_tasks); past its end a training step
-    raises an error before it changes the weights.
+def planned(n_tasks: int, function: Schedule) -> Schedule:
+    """Return a schedule of ``n_tasks`` values function(t); past its end a training step raises an
+    error before it changes the weights.
     """
 
     def schedule(t: int) -> float:
@@ -224,6 +222,6 @@ def planned(n_tasks: int, function: Callable[[int, int], float]) -> Schedule:
                 f"task {t} is beyond the {n_tasks} tasks of the schedule; plan more tasks, or hold"
                 f" the last value by lambda t: schedule(min(t, {n_tasks}))"
             )
-        return function(t, n_tasks)
+        return function(t)
 
     return schedule

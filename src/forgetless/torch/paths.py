@@ -80,7 +80,9 @@ class Average(Mechanism):
 
     The mean of the first ``n_steps``, then an exponential average with this time constant:
     m ← m + r(w − m) with r = max(1/n, 1 − exp(−1/n_steps)) at step n. The best single mechanism on
-    rotated images and on classes that come once (docs/deep.md).
+    rotated images and on classes that come once (docs/deep.md). A step that a ``GradScaler`` skips
+    is not counted, except of a fused optimizer on a GPU: the host does not wait to learn of it, and
+    the weights, which have not changed, are counted once more.
 
     Parameters
     ----------
@@ -120,8 +122,7 @@ class Average(Mechanism):
         for name in run.params.keys() - self.mean.keys():
             self.mean[name] = precise(run.params[name])
         means = [self.mean[name] for name in run.params]
-        pairs = zip(run.params.values(), means, strict=True)
-        weights = [p.detach().to(mean.dtype) for p, mean in pairs]
+        weights = [p.detach().to(self.mean[name].dtype) for name, p in run.params.items()]
         # 1/n makes a mean of the first n steps; 1 − exp(−1/N) forgets with the time constant N.
         forgetting = -math.expm1(-1.0 / self.n_steps)
         rate = max(1.0 / self.count, forgetting)

@@ -71,7 +71,9 @@ def _correction(step: Any, beta: float) -> Any:
     if step.device.type == "cpu":
         return math.sqrt(1.0 - beta ** float(step))
     # In float64: steps are counted in float32, in which 1 − β^t loses four digits at the start.
-    return (1.0 - beta ** step.double()).sqrt_()
+    # Where a GradScaler has skipped all steps, t and v are 0, and 0/0 would spoil the weights.
+    t = step.double().clamp_(min=1.0)
+    return (1.0 - beta**t).sqrt_()
 
 
 def decoupled(*_: Any) -> float:
@@ -186,7 +188,11 @@ class Proximal(Mechanism):
             states = [optimizer.state.get(params[name], {}) for name in names]
             metric = metric_of_group(states, group)
             omegas = [self.omega[name] for name in names]
-            shares = _shares(metric, omegas, _rate(group) * strength)
+            rate = group["lr"]
+            # A rate on a GPU stays there.
+            if not getattr(rate, "is_cuda", False):
+                rate = float(rate)
+            shares = _shares(metric, omegas, rate * strength)
             if run.kept is not None:  # 0 where a GradScaler has skipped the step
                 kept = run.kept.to(shares[0].device, shares[0].dtype)
                 torch._foreach_mul_(shares, kept)
@@ -294,14 +300,6 @@ def _strengths(strength: Any) -> Schedule:
         c = validate.number("strength", strength, "try 1/64, 1/8, 1 and 8")
         return lambda t: c * (t - 1)
     return per_task("strength", strength)
-
-
-def _rate(group: Numbers) -> Any:
-    """Return the learning rate as a number, or as a tensor if it is on a GPU."""
-    rate = group["lr"]
-    if getattr(rate, "is_cuda", False):
-        return rate
-    return float(rate)
 
 
 def _checked(name: str, value: Any, p: Any) -> Any:

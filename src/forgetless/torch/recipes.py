@@ -33,7 +33,7 @@ def increasing(c: float, n_tasks: int) -> Schedule:
     >>> [flt.increasing(1.0, n_tasks=3)(t) for t in (1, 2, 3)]
     [1.0, 1.3333333333333333, 2.0]
     """
-    values = planned(n_tasks, lambda t, k: c * (k + 1) / (k - t + 2))
+    values = planned(n_tasks, lambda t: c * (n_tasks + 1) / (n_tasks - t + 2))
     return _named(f"increasing({c:g}, {n_tasks})", values)
 
 
@@ -49,7 +49,7 @@ def cosine(n_tasks: int) -> Schedule:
     >>> [round(flt.cosine(n_tasks=4)(t), 3) for t in (1, 2, 3, 4)]
     [1.0, 0.854, 0.5, 0.146]
     """
-    values = planned(n_tasks, lambda t, k: 0.5 * (1 + math.cos(math.pi * (t - 1) / k)))
+    values = planned(n_tasks, lambda t: 0.5 * (1 + math.cos(math.pi * (t - 1) / n_tasks)))
     return _named(f"cosine({n_tasks})", values)
 
 
@@ -91,7 +91,7 @@ class Search:
         return max(scores, key=lambda recipe: (math.isfinite(scores[recipe]), scores[recipe]))
 
     def __str__(self) -> str:
-        width = max(len(recipe) for recipe in self.scores)
+        width = max(map(len, self.scores))
         rows = [f"{recipe:<{width}}  {score:.4g}" for recipe, score in self.scores.items()]
         return "\n".join([*rows, f"best: flt.Continual(model, {self.best})"])
 
@@ -147,12 +147,18 @@ def search(
     [flt.Proximal(8.0)]       -1.027
     best: flt.Continual(model, [flt.Proximal(1.0)])
     """
-    trials: list[list[Mechanism]] = [[*beside]]
+    trials: list[Any] = [[*beside]]
     trials += [[Proximal(strength, importance), *beside] for strength in strengths]
     scores = {}
     for mechanisms in track(trials, "training runs"):
         # Mechanisms are printed as the code that makes them.
         recipe = repr(mechanisms)
         # They learn: every trial begins with fresh ones.
-        scores[recipe] = float(experiment(copy.deepcopy(mechanisms)))
+        score = experiment(copy.deepcopy(mechanisms))
+        if score is None:
+            raise TypeError(
+                "experiment must return a number, the larger the better, got None; let it end with"
+                " return accuracy"
+            )
+        scores[recipe] = float(score)
     return Search(scores)

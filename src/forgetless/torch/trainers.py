@@ -27,7 +27,7 @@ class _Lightning:
     def __init__(self, continual: Continual) -> None:
         self.continual = continual
         # The state of a checkpoint, which comes before the weights that it belongs to.
-        self._loaded: Mapping[str, Any] | None = None
+        self._loaded: Any = None
         self._evaluation = ExitStack()
 
     def on_train_start(self, *_: Any) -> None:
@@ -106,7 +106,7 @@ def _file(args: Any, state: Any) -> Path:
 
 def __getattr__(name: str) -> Any:
     """Return a callback, made on the base class of its library."""
-    bases: tuple[type, ...]
+    bases: Any
     if name == "LightningCallback":
         from lightning.pytorch.callbacks import Callback
 
