@@ -76,6 +76,10 @@ def test_wrong_arguments_are_named(rng):
         fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), stream(rng), holdout=1.5)
     with pytest.raises(ValueError, match="there are no tasks to learn"):
         fl.evaluate_stream(fl.StreamingRidge(), [])
+    X = rng.standard_normal((20, 3))
+    for tasks in (X, X[:, :2], [X], (X, X[:, 0])):  # rows without targets, and one task that is in no list
+        with pytest.raises(ValueError, match=r"tasks must be pairs \(X, y\) or .* got ndarray of length \d+; give"):
+            fl.evaluate_stream(fl.StreamingRidge(), tasks)
 
 
 def test_few_held_out_rows_of_many_columns_take_little_memory(rng):

@@ -56,6 +56,8 @@ def test_blocks_stored_as_a_matrix_and_as_vectors_add_up():
     one, other = fl.rows_of(X[:150], y[:150]), fl.rows_of(X[150:], y[150:], dense=2)
     for total in (one + other, other + one):
         assert_same(total, fl.rows_of(X, y))
+    with pytest.raises(ValueError, match="rows must be all centred or all not"):
+        one + fl.rows_of(X, y, center=False)
     # A matrix becomes vectors where the model stores vectors.
     model = fl.StreamingRidge(1.0, rank=20).partial_fit_rows(one + other)
     np.testing.assert_allclose(model.coef_, fl.StreamingRidge(1.0, rank=20).fit(X, y).coef_, rtol=1e-7)

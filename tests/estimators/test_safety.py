@@ -42,6 +42,8 @@ BAD = {
     "infinity": (changed(X, (0, 2), np.inf), Y),
     "two infinities": (changed(changed(X, (0, 2), np.inf), (1, 2), -np.inf), Y),
     "nan target": (X, changed(Y, 2, np.nan)),
+    "no number as a target": (X, np.array([1.0, None, 0.0, 1.0], dtype=object)),
+    "sparse target": (X, sparse.csr_matrix(Y[:, None])),
     "wrong width": (np.ones((4, 2)), Y),
     "wrong length": (X, Y[:3]),
     "complex": (X.astype(complex), Y),
@@ -85,6 +87,13 @@ def test_groups_must_name_every_row():
     with pytest.raises(ValueError, match=r"groups must be of shape \(n,\)"):
         model.fit(X, Y, groups=np.zeros((4, 2)))
     assert model.n_tasks_seen_ == 1
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "a", "b"], np.array(["a", "b", "a", "b"], dtype=object)], ids=type)
+def test_labels_are_for_the_classifier(labels):
+    for learn in (fl.StreamingRidge().partial_fit, fl.ContinualRidge().fit, fl.rows_of):
+        with pytest.raises(ValueError, match=r"X and y must hold numbers .*'a'.*StreamingRidgeClassifier"):
+            learn(X, labels)
 
 
 def test_the_number_of_targets_stays():

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
+from sklearn.utils import _safe_indexing as _take
 
 from forgetless._running import track
-from forgetless._validate import Floats
+from forgetless._validate import Array, Floats
 
 MOST_ROWS = 20_000
 """Held-out rows of all tasks together: all of them are predicted after every task."""
@@ -146,9 +147,12 @@ def evaluate_stream(
         parts = tuple(task)  # an element of a TaskCollection has no length
         if len(parts) == 2:
             parts = (str(t + 1), *parts)
+        if len(parts) != 3 or np.ndim(parts[2]) == 0:
+            raise ValueError(
+                f"tasks must be pairs (X, y) or (label, X, y), got {type(task).__name__} of length"
+                f" {len(parts)}; give a list such as [(X1, y1), (X2, y2)]"
+            )
         label, X, y = parts
-        if isinstance(X, list):
-            X = np.asarray(X)
         y = np.asarray(y)
         # The rows held out of a task do not depend on the tasks before it.
         learned, held = _split(len(y), holdout, [seed, 0, t])
@@ -252,16 +256,14 @@ class _HeldOut:
         return np.split(rows, ends[:-1])
 
 
-def _row_errors(model: Any, predictions: Any, y: Any) -> Floats:
+def _row_errors(model: Any, predictions: Any, y: Any) -> Array:
     """Return the squared error of every row, the mean of several targets; of a classifier 1 where
     wrong, else 0.
     """
     if is_classifier(model):
         return np.asarray(np.asarray(predictions) != y, dtype=np.float64)
-    squares = np.asarray((np.asarray(predictions) - y) ** 2)
-    if squares.ndim == 1:
-        return squares
-    return np.asarray(squares.mean(axis=1))
+    squares = (np.asarray(predictions) - y) ** 2
+    return squares.reshape(len(y), -1).mean(axis=1)
 
 
 class _Center:
@@ -305,13 +307,6 @@ def _split(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
     order = np.random.default_rng(seed).permutation(n)
     # Rows are learned in the order of their task.
     return np.sort(order[count:]), order[:count]
-
-
-def _take(X: Any, rows: Any) -> Any:
-    """Return some rows of a table or an array."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows]
 
 
 def _stack(parts: list[Any]) -> Any:

@@ -75,7 +75,7 @@ def rows(model: Any, X: Any) -> Any:
     """Return X of a prediction with its type and shape checked; ``Linear`` looks at the numbers."""
     if _is_plain(model, X):
         return X
-    return _validated(model, X, reset=False)
+    return _floats(validate_data, model, array_of(X), accept_sparse="csr", reset=False)
 
 
 def array_of(X: Any) -> Any:
@@ -105,16 +105,16 @@ def _is_plain(model: Any, X: Any) -> bool:
     )
 
 
-def _validated(model: Any, X: Any, **options: Any) -> Any:
-    """Return what scikit-learn's checks return, and say what to do with columns of text."""
+def _floats(check: Any, *arguments: Any, **options: Any) -> Any:
+    """Return what a check of scikit-learn returns as float64, and say what to do with text."""
     try:
-        return validate_data(model, array_of(X), accept_sparse="csr", dtype=np.float64, **options)
+        return check(*arguments, dtype=np.float64, **options)
     except ValueError as error:
         if "convert string" not in str(error):
             raise
         raise ValueError(
             f"X and y must hold numbers ({error}); encode columns of text by"
-            " fl.tables.TableEncoder(), or drop them"
+            " fl.tables.TableEncoder(), or drop them, and learn labels by StreamingRidgeClassifier"
         ) from error
 
 
@@ -124,8 +124,10 @@ def _checked(model: Any, X: Any, y: Any, weight: Any, first: bool) -> tuple[Any,
     """
     check_unmasked("y", y)
     check_unmasked("sample_weight", weight)
-    X, y = _validated(model, X, y=y, reset=first, multi_output=True, y_numeric=True)
-    y = y.astype(np.float64)  # scikit-learn leaves integers as they are
+    several = {"multi_output": True, "accept_sparse": "csr"}
+    X, y = _floats(validate_data, model, array_of(X), y=y, reset=first, **several)
+    # With X scikit-learn leaves integers, text and None in y as they are.
+    y = _floats(check_array, y, ensure_2d=False, input_name="y")
     if not first and y.shape[1:] != model._y_shape:
         raise ValueError(
             f"y must have targets of shape {model._y_shape} as in the first task, got"

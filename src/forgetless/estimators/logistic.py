@@ -119,14 +119,14 @@ class StreamingLogistic(StreamingClassifier):
         if len(every) < 2:
             raise ValueError(
                 f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare"
-                " the others with classes="
+                " all of them with classes= of the first partial_fit"
             )
         known: Any = getattr(self._state, "classes", every)
         new = np.setdiff1d(every, known)
         if len(new):
             raise ValueError(
                 f"y has classes that the first task did not declare: {new[:5].tolist()}; declare"
-                " them with classes=, or use StreamingRidgeClassifier, which takes new ones"
+                " all with classes= of the first partial_fit, or use StreamingRidgeClassifier"
             )
         if d > WIDEST:
             raise ValueError(

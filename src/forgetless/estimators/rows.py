@@ -139,6 +139,11 @@ class Rows:
         return cls(n, mean, target, gram, cross, squares, low, high, center)
 
     def __add__(self, other: "Rows") -> "Rows":
+        if self.centered != other.centered:
+            raise ValueError(
+                "rows must be all centred or all not, got some of both; call rows_of with the same"
+                " center= for all blocks"
+            )
         n = self.n + other.n
         share = other.n / n  # n₂/n
         gap = other.mean - self.mean
@@ -170,9 +175,8 @@ class Rows:
         vectors.
         """
         is_matrix = len(self.mean) <= dense
-        if is_matrix:
-            return replace(self, gram=self.gram.dense())
-        return replace(self, gram=self.gram.low_rank())
+        gram = self.gram.dense() if is_matrix else self.gram.low_rank()
+        return replace(self, gram=gram)
 
     @property
     def scale(self) -> Floats:

@@ -89,10 +89,10 @@ class Scheme(StreamingRegressor):
                 X = root * X
         # R = max ‖X_t‖₂, from which schedules and step sizes are made.
         radius = state.radius
-        if self._needs_radius and self.radius is not None:
+        if self._needs_radius:
             radius = self.radius
-        elif self._needs_radius:
-            radius = max(radius, norm(X))
+            if radius is None:
+                radius = max(state.radius, norm(X))
         filter_ = self._filter(t, radius)
         # w_t = w_{t−1} + g(XᵀX)Xᵀ(y − Xw_{t−1})
         last = state.last + change(X, residual, filter_)
@@ -132,9 +132,9 @@ class Scheme(StreamingRegressor):
         filter_ = resolve(schedule, k or 1, radius)
         is_budget = isinstance(self, ContinualGD)
         if isinstance(filter_, GradientDescent) != is_budget:
-            allowed = "of gradient descent" if is_budget else "such as fl.Ridge"
             raise TypeError(
-                f"schedule of {type(self).__name__} must give a filter {allowed}, got {filter_!r};"
+                f"schedule of {type(self).__name__} must give a filter"
+                f" {'of gradient descent' if is_budget else 'such as fl.Ridge'}, got {filter_!r};"
                 " budgets of gradient steps are for ContinualGD"
             )
         if filter_.horizon is None:
