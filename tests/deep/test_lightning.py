@@ -110,6 +110,10 @@ def test_evaluations_use_averaged_weights(tmp_path):
     assert not torch.equal(weights(module.net), average)
     fit.test(module, loader(1), verbose=False)
     assert torch.equal(module.evaluated[-1], average)
+    fit.save_checkpoint(tmp_path / "first.ckpt")
+    trainer(tmp_path, callback).fit(module, loader(2))
+    fit.test(module, loader(1), ckpt_path=tmp_path / "first.ckpt", weights_only=True, verbose=False)
+    assert torch.equal(module.evaluated[-1], average)
 
 
 def test_the_callback_is_one_class_that_explains_itself():

@@ -1,8 +1,9 @@
 """``Continual`` as a callback of trainers: of Lightning, and of transformers and trl.
 
-One ``fit`` or ``train`` is one task. ``LightningCallback`` and ``TransformersCallback`` are made
-from the hooks below and the base class of the library when they are first imported: nobody needs
-both libraries, and importing this module needs neither.
+One ``fit`` or ``train`` is one task. Lightning evaluates averaged weights by itself; with a Trainer
+of transformers evaluate inside ``with continual.evaluation():``. ``LightningCallback`` and
+``TransformersCallback`` are made from the hooks below and the base class of the library when they
+are first imported: nobody needs both libraries, and importing this module needs neither.
 """
 
 from collections.abc import Mapping
@@ -16,17 +17,18 @@ from forgetless.torch.continual import Continual
 
 
 class _Lightning:
-    """Close a task at the end of every ``fit``, with its loader as the data of importances.
+    """Close a task at the end of every ``fit``: importances are computed on rows of its loader.
 
     ``continual = Continual(module, [...])``, and then ``Trainer(callbacks=[LightningCallback(
     continual)], …).fit(module, loader)`` for every task. Validation, tests and predictions use the
-    weights of ``Average`` or ``Merge``; the state is in Lightning's checkpoints, so that
-    ``fit(ckpt_path=…)`` resumes.
+    averaged weights if ``Average`` or ``Merge`` is among the mechanisms. The state is in
+    Lightning's checkpoints: ``fit(ckpt_path=…)`` resumes, ``test(ckpt_path=…)`` uses the averages
+    of the checkpoint.
     """
 
     def __init__(self, continual: Continual) -> None:
         self.continual = continual
-        # The state of a checkpoint, which comes before the weights that it belongs to.
+        # The state of a checkpoint waits here: Lightning gives it before it loads the weights.
         self._loaded: Any = None
         self._evaluation = ExitStack()
 
@@ -41,8 +43,16 @@ class _Lightning:
         self.continual.next_task(trainer.train_dataloader)
 
     def on_validation_start(self, trainer: Any, *_: Any) -> None:
-        """Show averaged weights; the checkpoint of an evaluation is not one to resume from."""
+        """Show averaged weights, of a checkpoint those that it has."""
+        if self._loaded is not None:
+            # The weights of a checkpoint belong to its averages; the own ones come back afterwards.
+            # Tensors that are made in the inference mode of an evaluation could not learn later.
+            learning = torch.inference_mode(False)
+            load = learning(self.continual.load_state_dict)
+            self._evaluation.callback(load, learning(self.continual.state_dict)())
+            load(self._loaded)
         if trainer.state.fn != "fit":
+            # The checkpoint of an evaluation is not one to resume from.
             self._loaded = None
         self._evaluation.enter_context(self.continual.evaluation())
 
@@ -63,9 +73,10 @@ class _Lightning:
 
 
 class _Transformers:
-    """Close a task at the end of every ``train``, with its loader as the data of importances.
+    """Close a task at the end of every ``train``: importances are computed on rows of its loader.
 
-    ``continual = Continual(model, [...], pretrained=data)``, and then ``Trainer(model=model,
+    ``continual = Continual(model, [...], pretrained=data)``, where the data stand for what the
+    model has learned before, and then ``Trainer(model=model,
     callbacks=[TransformersCallback(continual)], …).train()`` for every task; of trl likewise.
     Adapters of peft are regularized alone, since only they are trained. Every checkpoint gets a
     file ``continual.pt``, from which ``train(resume_from_checkpoint=…)`` resumes. Evaluate in
