@@ -46,6 +46,8 @@ def test_one_step_is_drawn_as_dots_and_one_number_not_at_all():
     ax = found.plot()
     assert [tick.get_text() for tick in ax.get_yticklabels()] == list(NAMED)
     assert {float(x) for line in ax.get_lines() for x in line.get_xdata()} >= set(found.average_loss[:, 0].tolist())
+    solved = fl.expect(fl.TaskCollection([([[1.0]], [1.0])]), {"none": "none", "λ = 1": 1.0}, 4)
+    assert [float(line.get_xdata()[0]) for line in solved.plot().get_lines()][:1] == [0.0]
     with pytest.raises(ValueError, match=r'average_loss after 40 steps is .* pass record="log" for a curve'):
         found.sel(schedule="rising").plot()
 

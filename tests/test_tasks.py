@@ -21,6 +21,13 @@ def test_spectra_rebuild_the_data(pairs):
         assert task.floor == pytest.approx(0.5 * np.sum((X @ best - y) ** 2), abs=1e-13 * (1 + np.sum(y**2)))
 
 
+def test_signs_of_singular_vectors_do_not_depend_on_rounding(rng):
+    """Entries of one size are equal up to rounding, which depends on the scale: then the first one is positive."""
+    for scale in rng.uniform(0.1, 10, 50):
+        rows = fl.TaskCollection([(scale * np.array([[1.0, -1.0]]), [1.0])])[0].singular_vectors
+        assert rows[0, 0] > 0 > rows[0, 1]
+
+
 def test_teacher_is_the_joint_least_squares_solution_nearest_to_the_start(pairs, rng):
     tasks = fl.TaskCollection(pairs)
     A, b = np.concatenate([X for X, _ in pairs]), np.concatenate([y for _, y in pairs])

@@ -32,8 +32,7 @@ def rank_tolerance(shape: tuple[int, ...]) -> float:
 
     max(n, d)·eps, the backward error of an SVD of an n × d matrix (as in LAPACK-based rank
     functions): anything smaller may be rounding of an exact zero. The rank of a task and of the
-    joint system are decided by it; only the span of the engines is more inclusive, since an extra
-    coordinate costs little and a lost one would be wrong.
+    joint system are decided by it; the span of the engines has a tolerance of its own.
     """
     return max(shape) * float(np.finfo(np.float64).eps)
 
@@ -98,8 +97,8 @@ def span(directions: Floats) -> Floats:
         if squares[0] > 1e-10 * squares[-1]:
             return np.eye(d)
     _, s, basis = np.linalg.svd(directions, full_matrices=False)
-    # The rounding error of m unit vectors is about eps·‖directions‖. A direction that is further
-    # than that from the others counts, also where it is nearly parallel to one of them.
+    # The rounding error of m unit vectors is about eps·‖directions‖. A direction whose distance
+    # from the span of the others exceeds it counts as one more dimension.
     eps = float(np.finfo(np.float64).eps)
     tolerance = 4 * math.sqrt(d) * eps * np.max(s, initial=0.0)
     q = int(np.sum(s > tolerance))
@@ -129,8 +128,8 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
         return np.zeros((A.shape[1], b.shape[1]))
     from scipy.linalg import qr, solve_triangular
 
-    # Relative to its own task a direction is known to eps·radius/s: that decides the rank, whatever
-    # the tasks' scales.
+    # First the rank, from rows weighted by s/radius, which are known to eps whatever the scales of
+    # the tasks are.
     relative = (singular_values / radii)[:, None]
     U, s, V = np.linalg.svd(relative * A, full_matrices=False)
     r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
@@ -139,7 +138,7 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     fit = U[:, :r].T @ (relative * b)
     z = V.T @ (fit / s[:r, None])
     missed = np.max(np.abs(relative * (A @ z - b)))
-    # Where all tasks are met, their weights do not matter.
+    # A solution that meets all targets minimises every weighted sum of squares.
     if missed <= 1e-9 * np.max(np.abs(relative * b)):
         return np.asarray(z)
     # Otherwise weigh as the losses do, in the r coordinates that are determined. Rows sorted by
@@ -164,18 +163,16 @@ def norms(columns: Floats) -> Floats:
 
 
 def quiet_products(n_entries: int) -> AbstractContextManager[None]:
-    """Return what keeps BLAS to one thread for a matrix of middling size, one of many: threads gain
-    nothing there.
-    """
-    # OpenBLAS wakes threads for products of matrices from 64 × 64 on.
+    """Return a context with one thread of BLAS for a matrix of 2¹² to 2¹⁸ entries, one of many."""
+    # OpenBLAS wakes threads for products of matrices from 64 × 64 on, which gain nothing there.
     return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
 
 
 # ---- averages of iterates ----
 
 _LARGEST = 32.0
-"""Largest power r: of an average that is all but the last iterate, and whose sums are still far
-from overflow."""
+"""Largest power r. Such an average is almost the last iterate, and sums of t^r, about k³³/33, are
+floats up to k = 2³¹."""
 
 
 def average_power(value: Any) -> float | None:

@@ -1,8 +1,8 @@
 """The style of figures, and figures of results, which draw themselves by ``.plot()``.
 
 A result has the method, so that nobody needs these functions; they live here because a result must
-not import matplotlib. Every function takes axes, or makes new ones, and returns them, for titles
-and limits of your own.
+not import matplotlib. Every ``plot_…`` takes axes, or makes new ones, and returns them, for
+titles and limits of your own.
 
 Colours are those of Okabe & Ito, which differ without colour vision; line styles and markers differ
 in grey.
@@ -29,7 +29,7 @@ HEIGHT = 3.4
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 """Those of Okabe & Ito, as RGB; the first is that of the result, or of the best."""
 
-STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), "-"]
+STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 3))]
 """Of lines, as matplotlib names them: dashes and gaps are in units of the width of the line."""
 
 MARKERS = ["o", "s", "^", "D", "v", "P", "x"]
@@ -108,17 +108,13 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
 def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
     """Draw a metric of ``Curves``: lines over steps, or dots where one step was recorded.
 
-    Of runs the line is the mean, and the band behind it holds the middle 80 % of them. Both axes
-    are logarithmic where the values allow it.
+    Of runs the line is the mean, and the band behind it holds the middle 80 % of them. Axes are
+    logarithmic where the values allow it; lines then leave out zeros, and what is 1e-13 of the
+    largest value.
     """
     # One row for every schedule, however many axes the curves have.
     steps = curves.steps
     values = curves.means(metric).reshape(-1, len(steps))
-    # What is positive and nothing but rounding would stretch a logarithmic axis.
-    floor = -np.inf
-    if np.nanmin(values) >= 0:
-        floor = 1e-13 * np.nanmax(values)
-    values = np.where(values < floor, np.nan, values)
     runs = len(curves.coordinates.get("trial", ()))
     name = _named(metric, runs)
     labels = [figure_label(label, 60) for label in curves.labels]
@@ -129,7 +125,11 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
                 ' nothing to draw; pass record="log" for a curve'
             )
         return _row_each(labels, values[:, 0], f"{name} after {steps[0]} steps", ax)
-    ax = _lines(labels, steps, values, name, ax)
+    # Values that are rounding beside the largest would stretch a logarithmic axis.
+    floor = -np.inf
+    if np.nanmin(values) >= 0:
+        floor = 1e-13 * np.nanmax(values)
+    ax = _lines(labels, steps, np.where(values < floor, np.nan, values), name, ax)
     if runs > 1:
         # One band for every schedule, behind its line and in its colour.
         every = curves.values[metric].reshape(-1, runs, len(steps))
@@ -197,8 +197,8 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     """Draw the exact losses of a ``BoundComparison`` as lines, and every bound that applies to one
     of them as a dot.
 
-    An upper bound points to the left, as the loss is at most that; a lower bound, which some tasks
-    have, to the right. Colours are those of the three losses.
+    An upper bound points to the left, as the loss is at most that; a lower bound to the right: some
+    collection has at least this loss. Colours are those of the three losses.
     """
     # The smallest at the bottom, next to the axis of losses.
     checks = [check for check in comparison.bounds if check.applies]
@@ -210,7 +210,7 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
         "next_loss": "exact next-task loss",
     }
     for i, (name, title) in enumerate(titles.items()):
-        # A loss that is out of reach, or zero, has no place on a logarithmic axis.
+        # A loss that was not computed, or is zero, has no place on a logarithmic axis.
         value = getattr(comparison, name)
         if value and value > 0:
             ax.axvline(value, label=title, **look(i))

@@ -51,6 +51,7 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
         held = ~(X[:, None, :] == rows[None, :, :]).all(axis=2).any(axis=1)
         assert held.sum() == 5
         assert result.errors[-1, m] == pytest.approx(np.mean((spy.predict(X[held]) - y[held]) ** 2))
+    np.testing.assert_allclose(result.forgetting, result.errors[-1] - np.diag(result.errors), atol=1e-12)
     again = fl.evaluate_stream(Spy(**model.get_params()), tasks, holdout=0.25, seed=3)
     np.testing.assert_array_equal(again.errors, result.errors)
     learned, end = np.sqrt(np.diag(result.errors).mean()), np.sqrt(result.errors[-1].mean())
@@ -106,6 +107,7 @@ def test_errors_of_classifiers_are_fractions_of_wrong_rows(rng):
         before.append(np.mean(model.predict(X) != y))
         model.partial_fit(X, y)
     np.testing.assert_allclose(result.before, before)
+    assert repr(result).endswith(f"error rate {np.mean(before[1:]):.4g} before learning")
     most_frequent = 10 * np.bincount(labels[:3].ravel()).argmax()
     assert result.mean_before[3] == pytest.approx(np.mean(tasks[3][1] != most_frequent))
     other = SGDClassifier(random_state=0).partial_fit(*tasks[0], classes=[0, 10, 20])

@@ -48,8 +48,7 @@ class StreamResult:
         Increase of the error of each task since it was learned, and the standard error of that,
         from the same rows.
     constant : array of shape (T,)
-        The error on held-out rows of the mean of the trained rows of all tasks, which needs no
-        features.
+        Error on held-out rows of one prediction, the mean of the targets of all learned rows.
     """
 
     model: Any
@@ -78,26 +77,32 @@ class StreamResult:
         """Error of each task at the end minus that just after it was learned; negative if later
         tasks helped.
         """
-        then = np.diag(self.errors)
-        return np.asarray(self.errors[-1] - then)
+        return np.asarray(self.change[:, 0])
 
     @property
     def prequential_mse(self) -> float:
-        """Mean error over all rows before they were learned, from the second task on."""
+        """Mean error over all rows before they were learned, from the second task on; for a
+        classifier the fraction of wrong ones.
+        """
         if len(self.rows) == 1:
             return float("nan")
         late = slice(1, None)
         return float(np.average(self.before[late], weights=self.rows[late]))
 
     def __repr__(self) -> str:
+        name = "RMSE"
+        power = 0.5
+        if is_classifier(self.model):
+            name = "error rate"
+            power = 1.0
         text = (
-            f"StreamResult of {len(self.tasks)} tasks: RMSE {self.prequential_mse**0.5:.4g} before"
-            " learning"
+            f"StreamResult of {len(self.tasks)} tasks: {name}"
+            f" {self.prequential_mse**power:.4g} before learning"
         )
         if not self.watched:
             return text
-        then = np.sqrt(np.diag(self.errors).mean())
-        end = np.sqrt(self.errors[-1].mean())
+        then = np.diag(self.errors).mean() ** power
+        end = self.errors[-1].mean() ** power
         return (
             f"{text}; on held-out rows {then:.4g} after learning their task, {end:.4g} at the end"
         )
@@ -115,8 +120,8 @@ def evaluate_stream(
     tasks : iterable of (X, y) or (label, X, y)
     holdout : float, default 0.0
         Fraction of the rows of each task that is held out, at least one row; tasks of one row are
-        watched on that row. 0 for none. At most 20 000 rows are watched in all, about the same
-        number of every task.
+        watched on that row. 0 for none. At most 20 000 rows are watched in all, or one a task,
+        about the same number of every task.
     seed : int, default 0
         Chooses the held-out rows.
 
@@ -209,7 +214,8 @@ class _HeldOut:
 
     def add(self, X: Any, y: Any) -> None:
         """Add the held-out rows of the task that was learned last."""
-        # Rounded up to few binary digits, so that rows are not taken away with every task.
+        # The share is MOST_ROWS over the number of tasks, which is rounded up to three leading
+        # binary digits, so that rows are taken away only now and then.
         count = len(self.parts) + 1
         step = 1 << max(count.bit_length() - 3, 0)
         rounded = -(-count // step) * step
@@ -290,7 +296,7 @@ class _Center:
     def value(self) -> Any:
         """The one prediction for all rows."""
         if self.is_classifier:
-            # Of several the first, whatever came first in the stream.
+            # Of equally frequent classes the smallest label, not the one that came first.
             return max(sorted(self.counts), key=lambda label: self.counts[label])
         return self.total / self.rows
 

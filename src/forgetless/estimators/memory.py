@@ -2,7 +2,7 @@
 
 A solution costs as much as many rows, so that learning does not always need one: the weights are
 computed again once the rows have grown by 1 %, their λ once they have grown by 10 %. Reading the
-model computes both on all rows, so that nothing which is read depends on how the rows came.
+model computes both on all rows, so that what is read does not depend on when it was solved.
 
 For the next task of a stream that changes there is a mixture: all rows, two memories that forget,
 and the mean. A memory forgets as the Kalman filter of weights that walk at random does: before a

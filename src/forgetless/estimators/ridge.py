@@ -50,8 +50,9 @@ class StreamingRidge(StreamingRegressor, Remembering):
         Σ (y − wᵀx − b)² + λ Σ_j s_j² w_j²
 
     over all rows so far, with their standard deviations s: what scikit-learn's ``Ridge`` gives on
-    standardized columns when it is refitted on everything. λ has the largest evidence. The result
-    does not depend on how rows are cut into tasks or on their order.
+    standardized columns when it is refitted on everything. λ has the largest evidence. Up to
+    ``rank`` features (500) the result does not depend on how rows are cut into tasks or on their
+    order; beyond, it depends on both through the vectors that are kept.
 
     ``StreamingRidge(alpha, standardize=False, fit_intercept=False)`` is joint ridge regression,
     which is what recursive least squares computes.
@@ -64,8 +65,8 @@ class StreamingRidge(StreamingRegressor, Remembering):
         Predict the next task: a mixture of this model, two memories that forget, and the mean,
         weighted by their errors before learning.
     rank : int, optional
-        Up to so many features all second moments are stored, (d, d), and beyond that so many
-        vectors and the exact diagonal. 500 and 100 if omitted.
+        Up to so many features the second moments are a d × d matrix; beyond, they are so many
+        vectors and the exact diagonal. If omitted, 500 features, and 100 vectors beyond them.
     fit_intercept : bool, default True
     standardize : bool, default True
         Penalize every weight in units of the standard deviation of its column.
@@ -83,9 +84,9 @@ class StreamingRidge(StreamingRegressor, Remembering):
     n_tasks_seen_ : int
     prequential_mse_ : float
         Mean squared error of predicting rows before they were learned, from the second task on, by
-        solutions that may lack the last rows (1 %, or d/16).
+        the solution at that time. It may lack the last rows: up to 1 % of all, or d/16 if more.
     retained_fraction_ : float
-        Fraction of the variance of the columns that the vectors hold; 1 up to 500 features.
+        Fraction of the variance of the columns that the vectors hold; 1 where the matrix is stored.
 
     Examples
     --------
@@ -266,8 +267,10 @@ class StreamingRidge(StreamingRegressor, Remembering):
         ----------
         X : array or sparse matrix of shape (n, d)
         return_std : bool, default False
-            Also return the standard deviation of a new target around its prediction. With
-            ``adaptive`` it is that of the model of all rows, enlarged to the errors of late tasks.
+            Also return the standard deviation of a new target around its prediction. The variance
+            of the noise is that of the residuals, or the mean error of late tasks before they were
+            learned where that is larger. With ``adaptive`` the rest is that of the model of all
+            rows.
 
         Returns
         -------
@@ -288,8 +291,8 @@ class StreamingRidge(StreamingRegressor, Remembering):
     def standard_errors(self) -> Floats:
         """Return the standard errors of the coefficients of one target, the first of several.
 
-        NaN where a column has not varied. With ``adaptive`` they are those of the model of all
-        rows.
+        The noise is as in ``predict``. NaN where a column has not varied. With ``adaptive`` they
+        are those of the model of all rows.
         """
         state = self._read()
         rows, fit = state.memory

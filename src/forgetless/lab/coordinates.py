@@ -1,7 +1,8 @@
 """The state of a learner, and one step of it as a matrix.
 
-In q coordinates of the joint span the weights are w = w_ref + B z. Learning begins at w = 0. The
-state is U = (z, I), the identity of size c for c targets making steps linear: on task m
+In q coordinates of the joint span, with the orthonormal basis B, the weights are w = w_ref + B z.
+Learning begins at w = 0. The state is U = (z, I); its last rows, the identity of size c for c
+targets, make the affine steps linear: on task m
 
     U ← M U,   M = I − Lᵀ diag(φ) R,   L = [D 0],   R = [D −e],                      (1)
 
@@ -11,12 +12,12 @@ the step removes the fraction φ. If w_ref = w⋆ fits all tasks then e = 0, and
 is ½‖s ∘ R U‖² plus its floor, so that all metrics are quadratic in U.
 
 A ``Snapshot`` is what metrics are made of in exact expectations, as ``simulate.Trials`` is for
-runs. With the moments S = E[U Uᵀ; state] of ``chain`` every quantity is a sum over states of forms
-F S Fᵀ. The error along the singular vectors is R U, so that
+runs. ``chain`` has the moments S = E[U Uᵀ; state], expectations over the event of a state. Every
+quantity is a sum over states of forms F S Fᵀ. The error along the singular vectors is R U, so that
 
     E L(w; m) = ½ Σ_j s_j² R_j S R_jᵀ + floor,         over the singular vectors j of the task,
     E w = w_ref + B E[z·1],                            a column of S,
-    E‖A w − b‖² = ‖F U‖²,   F = [A B, A w_ref − b].
+    E‖A w − b‖² = E‖F U‖²,   F = [A B, A w_ref − b].
 
 The loss on the next task is a sum over the moves s → d of its law: p times the loss in state s.
 """
@@ -33,10 +34,11 @@ from forgetless.tasks import TaskCollection
 from forgetless.tasks.task import columns
 
 _CANCELLED = 1e4
-"""Ratio of squares of terms to that of the labels from which on a reference loses digits."""
+"""The reference is moved to the start where the squared terms of losses are this many times those
+of the labels: about four of sixteen digits would be lost."""
 
 _FITS = 2e-13
-"""What a joint solution may miss, relative to the sizes that it is computed from, and fit."""
+"""A joint solution fits if it misses targets by less, relative to the numbers behind them."""
 
 
 class Maps(NamedTuple):
@@ -63,10 +65,10 @@ class Coordinates:
     affine : bool
         Whether 1 is needed among the coordinates for other reasons than labels, noise or a walk.
     labels : bool
-        Without them, they are X w⋆ for any w⋆, and only changes matter: for worst cases. A form is
-        rounded by eps times the product of the sizes of two coordinates, so that the strong
-        directions, which are forgotten least, must not reach the coordinates of weak ones: the
-        basis always begins with the strongest singular vectors.
+        False for worst cases: labels are X w⋆ with an unknown w⋆, so that only the linear map of
+        the errors matters. An entry of a form is rounded by eps times the product of the sizes of
+        its two coordinates. Strong directions must not be mixed into the coordinates of weak ones,
+        and the basis begins with the strongest singular vectors.
 
     Attributes
     ----------
@@ -75,6 +77,12 @@ class Coordinates:
     start : array of shape (q, c) or (q + c, c)
         U before the first step.
     maps : Maps
+    q : int
+        Number of coordinates in z.
+    affine : bool
+        Whether I is among the coordinates; if not, U = z.
+    dropped : array of shape (Σr, c)
+        |e| where it was taken for rounding, which stated errors count.
     """
 
     def __init__(
@@ -227,7 +235,8 @@ class Snapshot:
         rows = c.rows(A, columns(b, self.tasks))
         total = forms(rows, self.moments).sum(axis=(0, -1))
         square = np.maximum(total, 0.0)
-        # The walk outside the span is not followed, but its variance is known.
+        # Inside the span z has the walk of the teacher. Outside weights never move, and the teacher
+        # has gone walk² /d along every direction in each step but the first.
         walked = self.run.walk * max(0, self.n_steps - 1)
         if not walked:
             return square
@@ -237,22 +246,22 @@ class Snapshot:
     def _of_visits(self, m: int) -> Floats:
         """Return the visits of a task and the three sums over them, of shape (4, B).
 
-        X is the sum over visits of E[(U, δ)(U, δ)ᵀ], δ being the change of the outputs since then.
+        T is the sum over visits of E[(U, δ)(U, δ)ᵀ], δ being the change of the outputs since then.
         """
         tasks = self.tasks
         rows = slice(*tasks.offsets[m : m + 2])
         size = self.run.size
         delta = slice(size, size + tasks.ranks[m])
-        X = self.run.marked[m].sum(0)
+        T = self.run.marked[m].sum(0)
         R = self.coordinates.maps.right[rows]
         squares = tasks.singular_values[rows] ** 2
         one = self.now.start + self.coordinates.maps.one
-        # E e², E δ² and E δe, summed over the visits of the task.
-        present = X[None, self.now, :, self.now]
+        # E e², E δ² and E δe of the errors e = R U, summed over the visits of the task.
+        present = T[None, self.now, :, self.now]
         errors = forms(R, present)[0]
-        change = np.einsum("jbj->bj", X[delta, :, delta])
-        both = np.einsum("jbx,jx->bj", X[delta, :, self.now], R)
-        visits = X[one, :, one]
+        change = np.einsum("jbj->bj", T[delta, :, delta])
+        both = np.einsum("jbx,jx->bj", T[delta, :, self.now], R)
+        visits = T[one, :, one]
         seen = 0.5 * errors @ squares + visits * tasks.floors[m]
         # Equation (4) of ``chain``: e_t² − e_r² = 2 δ e_t − δ².
         forgotten = 0.5 * (2.0 * both - change) @ squares

@@ -20,13 +20,13 @@ from forgetless._text import closest
 from forgetless.filters import Filter, Projection, Ridge
 
 Schedule = Callable[[int, float], Filter]
-"""A function (k, radius) → filter."""
+"""A function (k, R) → filter; R is the radius of the tasks, the largest of their spectral norms."""
 
 ScheduleLike = Schedule | Filter | str | float
-"""What stands for one schedule: also a filter, a name, or a number λ."""
+"""A schedule or what stands for one: a filter for every step, a name, or a number λ."""
 
 Schedules = ScheduleLike | Sequence[ScheduleLike] | Mapping[str, ScheduleLike]
-"""One or several of these."""
+"""One of these, or a list or a dict of several."""
 
 Labels = tuple[str | int, ...]
 """Of several schedules: the keys of a dict, the positions in a list; empty for one alone."""
@@ -41,7 +41,8 @@ NAMES = (
     "cyclic",
     "end_ramp",
 )
-"""Schedules that a name may stand for. Their strengths are proportional to R²."""
+"""Schedules that a name may stand for. Their strengths are proportional to R², so that a
+factor in units of R² scales them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,13 +80,13 @@ class Named:
             raise ValueError(
                 f"radius² must be a float, got radius {radius!r}; rescale the data towards 1"
             )
-        # A pickle holds the name alone; the formula is that of this version.
+        # A pickle holds no code: the formula is that of the version that reads it.
         formula = MAKERS[self.name].__wrapped__
         return _of_length(formula(k, square, **self.arguments), k)
 
     @property
     def horizon(self) -> int | None:
-        """The only number of steps of a ``constant`` with one value per step, else None."""
+        """The number of steps of a ``constant`` whose filter has one value for each, else None."""
         return getattr(self.arguments.get("filter"), "horizon", None)
 
     def __repr__(self) -> str:
@@ -103,8 +104,8 @@ Check = Callable[[str, Any], Any]
 def schedule(formula: Callable[..., Filter], **own: Check) -> Callable[..., Named]:
     """Return the function of the further arguments of a formula that returns the schedule.
 
-    Every one of them needs a check, by its name: in ``CHECKS``, or its ``own``. The function checks
-    its arguments at once; the formula runs when the schedule is called.
+    Each of them needs a check: that of its name in ``CHECKS``, or one in ``own``. The function
+    checks its arguments at once; the formula runs when the schedule is called.
 
     Examples
     --------
@@ -174,7 +175,7 @@ def filter_itself(name: str, value: Any) -> Filter:
 
 
 def tasks_or_ensemble(name: str, value: Any) -> Any:
-    """Return what has a mean filter factor."""
+    """Return tasks or an ensemble: what has ``mean_remaining``, the mean of 1 − φ."""
     if not hasattr(value, "mean_remaining"):
         raise TypeError(f"{name} must be a TaskCollection or an ensemble, got {value!r}")
     return value
@@ -237,9 +238,9 @@ def as_schedule(value: Any, n_tasks: int | None = None) -> Any:
     if isinstance(value, str):
         return _by_name(value, n_tasks)
     # One schedule of k strengths, or k schedules? The user must say.
-    if isinstance(value, np.ndarray) and value.ndim == 1:
+    if isinstance(value, np.ndarray) and value.ndim:
         raise TypeError(
-            f"schedule is an array of {len(value)} numbers; give λ_1..λ_k as"
+            f"schedule is an array of shape {value.shape}; give λ_1..λ_k as"
             " fl.schedules.from_coefficients(array), or a list of numbers for one schedule each"
         )
     if isinstance(value, numbers.Real | np.ndarray) and not isinstance(value, bool | np.bool_):

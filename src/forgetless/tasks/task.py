@@ -5,8 +5,8 @@ With X = U diag(s) V the loss of a task is
     ½‖Xw − y‖² = ½‖x‖² + floor,   x = s ∘ (V w − V X⁺y),
 
 so that everything in this library reads a task through its singular vectors V, its singular values
-s, the targets V X⁺y and the floor. The *outputs* x along the singular vectors of all tasks, less
-the targets, are one vector of length Σr: losses, forgetting and drift are sums over its parts.
+s, the targets V X⁺y and the floor. The *outputs* x are errors, along the singular vectors. Those of
+all tasks are one vector of length Σr: losses, forgetting and drift are sums over its parts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,8 +38,8 @@ class Task:
     floor : float
         The loss that no weights avoid, ½‖y − X X⁺y‖².
     sizes : array of shape (c,)
-        The norms of the numbers that each target was computed from, to which its rounding errors
-        are relative: ‖y‖ for labels that were given, more for ``shifted`` ones.
+        The scale of the numbers behind each target: ‖y‖ for labels that were given, more for
+        ``shifted`` ones. Rounding errors of targets are eps times this over s.
     """
 
     X: Floats
@@ -64,7 +64,7 @@ class Task:
         # Threads of BLAS gain nothing on one of many matrices of middling size.
         with linalg.quiet_products(X.size):
             U, s, V = linalg.spectrum(X)
-        # Signs of singular vectors that no version of LAPACK changes.
+        # A singular vector is determined up to its sign, which differs between versions of LAPACK.
         turned = signs(V)
         V = V * turned
         U = U * turned.T
@@ -116,9 +116,9 @@ def signs(rows: Floats) -> Array:
     Singular vectors and eigenvectors have no sign: versions of LAPACK differ, and with them the
     label noise that a seed stands for.
     """
-    # The first of several largest entries decides.
-    largest = np.argmax(np.abs(rows), axis=1)[:, None]
-    return np.sign(np.take_along_axis(rows, largest, axis=1))
+    # The first entry that is largest up to rounding decides.
+    largest = np.argmax(np.abs(rows).round(9), axis=1, keepdims=True)
+    return np.sign(np.take_along_axis(rows, largest, 1))
 
 
 def _check_pair(
@@ -179,9 +179,9 @@ def check_alike(tasks: Sequence[Task]) -> None:
 class Outputs:
     """The metrics of weights, from outputs x = s ∘ (V w − V X⁺y), with which a loss is ½‖x‖².
 
-    A subclass has a collection ``tasks``, ``n_steps`` and the arrays below. In the form with means
-    and spreads no two large numbers are subtracted: Σ over visits of ‖x‖² − ‖x_t‖² is
-    n(‖x‖² − ‖x̄‖²) − spread.
+    A subclass has a collection ``tasks``, ``n_steps`` and the arrays below. With means and spreads
+    no two large numbers are subtracted: over the visits of a task, n of them with outputs x_t, mean
+    x̄ and spread Σ‖x_t − x̄‖², the sum of ‖x‖² − ‖x_t‖² is n(‖x‖² − ‖x̄‖²) − spread.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class Outputs:
 
     @cached_property
     def outputs(self) -> Array:
-        """X = s ∘ (V w − V X⁺y) along all singular vectors, of shape (..., c, Σr)."""
+        """The errors s ∘ (V w − V X⁺y) along all singular vectors, of shape (..., c, Σr)."""
         # The error V w − V X⁺y of every singular vector, times its singular value.
         errors = self._times(self.tasks.singular_vectors) - self.tasks.targets.T
         return errors * self.tasks.singular_values

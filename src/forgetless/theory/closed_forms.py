@@ -3,21 +3,25 @@
 **Two unit tasks at an angle θ.** In the basis of the bisector and its normal the moment operator of
 random draws preserves diagonal matrices, so it is a 2 × 2 matrix,
 
-    B = [[(1−φc)², φ²cs], [φ²cs, (1−φs)²]],   c = cos²(θ/2), s = sin²(θ/2), φ = 1/(1+λ),
+    B = [[(1−φc)², φ²cs], [φ²cs, (1−φs)²]],   c = cos²(θ/2), s = sin²(θ/2), φ = 1/(1+λ).
 
-with the worst expected loss over unit teachers, and the best fixed coefficient, in closed form.
+For with A = diag(a, b) a row v has vᵀAv = ca + sb, and E vvᵀ = diag(c, s): the first entry of
+E(I − φvvᵀ)A(I − φvvᵀ) is a(1 − 2φc) + φ²c(ca + sb), and the second one alike. The worst expected
+loss over unit teachers follows in closed form; the best fixed coefficient is searched.
 
 **Jump chains**, rank-one tasks that are bad for one filter at every step. There are levels 0..n,
 level i with d_i orthonormal directions e_{i,a}. A task of kind i < n, drawn with probability p_i,
-is the row v = ±√ε e_{i,a} + √(1 − ε) e_{i+1,b}; a, b and sign are uniform. An error in level i is
-seldom noticed; when it is, half of it is lost and the rest jumps to level i + 1, where errors are
-noticed more seldom still.
+is the row v = ±√ε e_{i,a} + √(1 − ε) e_{i+1,b}; a, b and sign are uniform. An error in level 0
+stays there for some k steps, since the tasks that notice it are rare. Of what leaves a level, the
+part φ/2 (half of it without regularization) moves to the next level, where errors are noticed more
+often, and the rest is lost; so the loss is large just after k steps. In level n there are so many
+directions that hardly anything is noticed.
 
 Let E_i be the projection on level i. vᵀE_jv is the same for all rows of a kind (ε, 1 − ε or 0), and
 by the signs E vvᵀ of kind i is (ε/d_i)E_i + ((1 − ε)/d_{i+1})E_{i+1}. So a step with factor φ takes
 Σ f_jE_j to a form of the same kind,
 
-    E (I − φvvᵀ) A (I − φvvᵀ) = A − φ(BA + AB) + φ² E[(vᵀAv) vvᵀ],     B = E vvᵀ = Σ ρ_jE_j,
+    E (I − φvvᵀ) A (I − φvvᵀ) = A − φ(CA + AC) + φ² E[(vᵀAv) vvᵀ],     C = E vvᵀ = Σ ρ_jE_j,
 
 and n + 1 numbers give the exact loss, whatever the dimension is. Proposition J of
 docs/unregularized.md; derived here, not published.
@@ -81,40 +85,41 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
     """
     phi = 1.0 / (1.0 + coefficient)
     # B = p, o; o, q. Everything is divided by φ: then nothing cancels or underflows however large λ
-    # is, since (p − q)/φ = (s − c)(1 + λφ), (1 − p)/φ = c(1 + (λ + s)φ) and (1 − q)/φ = s(1 + (λ +
-    # c)φ).
+    # is, since
+    #     (p − q)/φ = (s − c)(1 + λφ),   (1 − p)/φ = c(1 + (λ + s)φ),   (1 − q)/φ = s(1 + (λ + c)φ).
     o = phi * (c * s)
-    shrunk = coefficient * phi
-    grown = 0.5 * (1.0 + shrunk)
-    # The eigenvalues of B are (p + q)/2 ± radius, with radius² = ((p − q)/2)² + o².
-    delta = (s - c) * grown
-    radius = np.hypot(delta, o)
-    # radius ± delta without cancellation: their product is o².
-    larger = radius + np.abs(delta)
+    one_minus_phi = coefficient * phi
+    half_sum = 0.5 * (1.0 + one_minus_phi)
+    # The eigenvalues of B are (p + q)/2 ± half_gap, with half_gap² = ((p − q)/2)² + o².
+    delta = (s - c) * half_sum
+    half_gap = np.hypot(delta, o)
+    # half_gap ± delta without cancellation: their product is o².
+    larger = half_gap + np.abs(delta)
     smaller = o * (o / larger)
     plus = np.where(delta < 0, smaller, larger)
     minus = np.where(delta < 0, larger, smaller)
     # (1 − low)/φ, from the mean of (1 − p)/φ and (1 − q)/φ, which is (c + s)(1 + λφ)/2 + o.
-    decrease = (c + s) * grown + o + radius
+    low_gap_over_phi = (c + s) * half_sum + o + half_gap
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # (1 − high)(1 − low) = det(I − B) = φ²cs(4 − 2φ), so 1 − high is accurate when tiny.
-        missing = o * (4 - 2 * phi) / decrease
+        high_gap = o * (4 - 2 * phi) / low_gap_over_phi
         # high·low = det B = φ³λ((λ + s)(λ + c) + cs), so low is accurate when tiny.
         product = (coefficient + s) * phi * ((coefficient + c) * phi)
-        weak = shrunk * (product + phi * o) / (1.0 - missing)
+        low_eigenvalue = one_minus_phi * (product + phi * o) / (1.0 - high_gap)
         # Near 1 the distance of low from 1 is accurate.
-        fallen = phi * decrease
-        near_one = np.log1p(-np.minimum(fallen, 0.5))
-        logarithm = np.where(fallen < 0.5, near_one, np.log(weak))
+        low_gap = phi * low_gap_over_phi
+        near_one = np.log1p(-np.minimum(low_gap, 0.5))
+        logarithm = np.where(low_gap < 0.5, near_one, np.log(low_eigenvalue))
         # By logarithms, which are much faster than powers.
-        high = np.exp(k * np.log1p(-missing))
+        high = np.exp(k * np.log1p(-high_gap))
         low = np.exp(k * logarithm)
     # Of no steps, also where the logarithm is −∞.
     low = np.where(k == 0, 1.0, low)
-    # B^k (c, s) in the basis of both eigenvectors, whose squares are plus and minus over 2·radius.
+    # B^k (c, s) in the basis of both eigenvectors, whose squares are plus and minus over
+    # 2·half_gap.
     along = high * (plus * c + o * s) + low * (minus * c - o * s)
     across = high * (o * c + minus * s) + low * (plus * s - o * c)
-    return np.asarray(np.maximum(along, across) / (4 * radius))
+    return np.asarray(np.maximum(along, across) / (4 * half_gap))
 
 
 _GRID = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
@@ -130,8 +135,10 @@ the worst teacher changes the loss has a kink, which is known as precisely as th
 def two_task_optimum(theta: ArrayLike, k: ArrayLike) -> tuple[Any, Any]:
     """Return the fixed coefficient λ⋆ with the smallest worst-case expected loss, and that loss.
 
-    The search is global: there can be two local minima, and from kθ² ≈ 2 on the best is exactly 0,
-    no regularization. While kθ² ≲ 1, λ⋆ ≈ k / ln cot(θ/2).
+    The search is global: there can be two local minima. For small θ the best is exactly 0, no
+    regularization, from kθ² ≈ 2 on. While kθ² ≲ 1, λ⋆ ≈ k/ln cot(θ/2) − ½: the error along the
+    bisector has decayed, (1 − φ)^{2k} cos²(θ/2), to the size of the one along the normal, which
+    stays near sin²(θ/2).
 
     Parameters
     ----------
@@ -203,8 +210,8 @@ def _optimum(c: Floats, s: Floats, k: Floats) -> Floats:
 RATES = (1.407, 3.058, 5.488, 9.109, 14.788, 24.094, 39.639, 63.222)
 """r_0..r_7, near the maximum of ``jump_chain_limit`` for eight levels."""
 
-_ALONE = 10**6
-"""Of k: directions in the last level, from which hardly anything comes back."""
+_LAST_PER_STEP = 10**6
+"""Directions in the last level for every step: hardly anything comes back from there."""
 
 
 @dataclass(frozen=True)
@@ -231,11 +238,11 @@ class JumpChain:
         k = validate.steps(k)
         factors = np.ravel(resolve(schedule, k, 1.0).table(1.0))
         kinds, means = self._forms()
-        # B = Σ ρ_jE_j, which is the form of the loss on the next task.
+        # C = Σ ρ_jE_j, which is the form of the loss on the next task.
         rho = means.sum(axis=0)
 
         def step(factor: float) -> Floats:
-            # On level j, BA + AB is 2ρ_jf_j; E[(vᵀAv) vvᵀ] sums Σ_j f_jvᵀE_jv · E vvᵀ over kinds.
+            # On level j, CA + AC is 2ρ_jf_j; E[(vᵀAv) vvᵀ] sums Σ_j f_jvᵀE_jv · E vvᵀ over kinds.
             return np.diag(1 - 2 * factor * rho) + factor**2 * means.T @ kinds
 
         if np.all(factors == factors[0]):
@@ -264,14 +271,15 @@ def jump_chain(
     """Return a collection that is bad for k steps of one filter: k·loss is .20 to .22 without
     regularization.
 
-    p_{i−1}/p_i = ``ratio`` and d_i = ⌈2kφp_iε/r_i⌉. With ratio = ε² → 0 and k → ∞, k·loss tends to
-    ``jump_chain_limit(levels)``; but then d_0 ≥ 1 needs astronomically large k (1e45 for eight
-    levels and ε = .001). Whole dimensions ask for milder ratios and fewer levels.
+    p_{i−1}/p_i = ``ratio`` and d_i = ⌈2kφp_iε/r_i⌉. For ``factor`` = 1, ratio = ε² → 0 and k → ∞,
+    k·loss tends to ``jump_chain_limit(levels)``; but then d_0 ≥ 1 needs astronomically large k
+    (1e45 for eight levels and ε = .001). Whole dimensions ask for milder ratios and fewer levels.
 
     Parameters
     ----------
     levels : int
-        n, from 1 to 8: 3 for a hundred steps, 4 for a thousand, 6 for a million.
+        n, the number before the last one, from 1 to 8: 3 for a hundred steps, 4 for a thousand, 6
+        for a million.
     k : int
     factor : float, default 1
         φ(R²) of the filter, in (0, 2): 1 without regularization.
@@ -295,9 +303,10 @@ def jump_chain(
         )
     p = ratio ** (-1.0 * np.arange(levels))
     p = p / p.sum()
-    # An error leaves level i at the rate 2φp_iε/d_i a step, that is r_i/k before d_i is rounded.
+    # An error leaves level i at the rate 2φp_iε/d_i a step, up to O(ε²), that is r_i/k before d_i
+    # is rounded.
     directions = np.ceil(2 * k * factor * p * epsilon / RATES[:levels])
-    dimensions = (*directions.astype(int).tolist(), _ALONE * k)
+    dimensions = (*directions.astype(int).tolist(), _LAST_PER_STEP * k)
     return JumpChain(tuple(p.tolist()), dimensions, epsilon)
 
 
