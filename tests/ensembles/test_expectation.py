@@ -190,6 +190,7 @@ def test_per_task_metrics_average_to_the_others():
         (lambda: Gaussian(5, 2, 0.1, teachers.walk(1, 1)).optimal_schedule(2), ValueError, "has a closed form for one"),
         (lambda: fl.schedules.steady(Gaussian(5, 2), 1e-170)(3, 1.0), ValueError, "ratios of squares"),
         (lambda: Gaussian(5, 2, teachers=teachers.walk()).expect(1.0, 10**6), MemoryError, "1,000,002 teachers"),
+        (lambda: Gaussian(5, 2).simulate([1, 2], 4, n_trials=10**9, metrics="task_losses"), MemoryError, "238.4 GiB"),
         (lambda: teachers.given("a"), TypeError, "vectors must hold real numbers"),
         (lambda: Rotated("ab"), TypeError, "X must hold real numbers"),
     ],

@@ -1,6 +1,7 @@
 """The report of ``forgetless reproduce``: complete, right, and replaced as a whole or not at all."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -82,6 +83,27 @@ def test_numbers_of_the_report_against_independent_computations():
         grid = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 5000)])
         losses = fl.theory.two_task_loss(row["theta"], grid, row["k"])
         assert row["loss"] <= losses.min() * (1 + 1e-9)
+
+
+def test_slopes_are_those_of_the_last_points_and_facts_name_the_best():
+    rates = reproduce.rates(range(2, 6))
+    measured, table = rows_of(rates), reproduce.slopes(rates, last=3)
+    for row in rows_of(table):
+        part = [each for each in measured if all(each[name] == row[name] for name in ("family", "schedule"))]
+        x, z = (np.log([max(each[name], 1e-300) for each in part[-3:]]) for name in ("k", "loss"))
+        assert row["slope"] == pytest.approx(np.cov(x, z)[0, 1] / np.var(x, ddof=1))
+        assert (row["fitted on k"], row["k·loss at the end"]) == ("8..32", 32 * part[-1]["loss"])
+        assert row["k·loss at the end"] <= min(row["k·bound at the end"], row["k·upper bound at the end"])
+        assert row["k·bound at the end"] == 32 * part[-1]["bound"] <= 16
+    for family, fact in zip(reproduce.FAMILIES, table.facts, strict=True):
+        ranges = re.findall(r"(?:with|,) ([a-z ]+) \(k = (\d+)(?:\.\.(\d+))?\)", fact)
+        best = {int(k): name for name, first, last in ranges for k in (first, last or first)}
+        assert {4, 32} <= best.keys()
+        for k, name in best.items():
+            losses = {
+                each["schedule"]: each["loss"] for each in measured if each["family"] == family and each["k"] == k
+            }
+            assert losses[name] == min(losses.values())
 
 
 def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):

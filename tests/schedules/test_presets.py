@@ -111,12 +111,11 @@ def test_strengths_without_rounding():
     assert (np.diff(s.minimax(0.5)(50, 1.0).coefficient) > 0).all()
 
 
-def test_noise_divides_eta():
-    k, noise = 24, 0.3
-    expected = s.minimax(eta=0.8 / (1 + noise * 5))
-    np.testing.assert_allclose(
-        s.minimax(eta=0.8, noise=noise)(k, 2.0).coefficient, expected(k, 2.0).coefficient, rtol=1e-14
-    )
+@pytest.mark.parametrize("kind", [s.minimax, s.minimax_budget])
+def test_noise_divides_eta(kind):
+    """η/(1 + σ√(k + 1)) with σ = 0.3 and k = 24."""
+    noisy, plain = (kind(**options)(24, 2.0) for options in ({"eta": 0.8, "noise": 0.3}, {"eta": 0.8 / 2.5}))
+    np.testing.assert_allclose(noisy.table(4.0), plain.table(4.0), rtol=1e-14)
 
 
 @pytest.mark.parametrize("kind", [s.minimax, s.minimax_budget])
