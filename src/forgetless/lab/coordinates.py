@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
+from scipy.sparse import eye_array
 
 from forgetless._validate import Array, Floats
 from forgetless.tasks import TaskCollection
@@ -231,7 +232,8 @@ class Snapshot:
     def square(self, A: Any, b: Any) -> Array:
         """E‖A w − b‖², of shape (B,); E‖w − b‖² where A is None."""
         c = self.coordinates
-        A = np.eye(self.tasks.n_features) if A is None else np.asarray(A, dtype=np.float64)
+        # As a sparse matrix the identity takes no memory.
+        A = eye_array(self.tasks.n_features) if A is None else np.asarray(A)
         rows = c.rows(A, columns(b, self.tasks))
         total = forms(rows, self.moments).sum(axis=(0, -1))
         square = np.maximum(total, 0.0)
