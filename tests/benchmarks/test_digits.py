@@ -30,7 +30,7 @@ def test_recipes_of_the_guide_help(recipe, stream):
 
 
 def test_the_guide_has_recipes():
-    assert len(RECIPES) == 3
+    assert len(RECIPES) == 4
 
 
 def test_tasks_are_what_they_are_said_to_be(tmp_path):
