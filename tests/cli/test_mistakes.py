@@ -36,10 +36,11 @@ MISTAKES = [
             ("t,x,y\n1,1e300,1\n1,-1e300,2\n", "column 'x' holds 1e+300, too large to be squared; rescale"),
             (LARGE, "column 'x' holds 1e+300, too large to be squared; rescale"),
             ("t,x,y\n1,,1\n1,,2\n", "no column has a value: nothing to learn from"),
-            ("t,x,y\n1,2,3\n2,a,3\n", "column 'x' held numbers so far and now holds 'a'"),
-            ("t x y\n1 2 3\n", "t.csv has no column 't': it has t x y; is the delimiter right?"),
-            ("PK\x03\x04\0\0", "t.csv is no text: it holds zero bytes; export it as CSV"),
+            ("t,x,y\n1,2,3\n2,a,3\n", "so far and now holds 'a'; correct the file, or fit a new model with --drop x"),
+            ("t x y\n1 2 3\n", "no column 't': it has t x y; is the delimiter a comma, a semicolon, a tab or |?"),
+            ("PK\x03\x04\0\0", "t.csv is in no known encoding; export it as CSV in UTF-8"),
             (NAMES, "the target 'y' of t.csv holds 20 different texts, such as 'name 0'"),
+            (NAMES.replace("name ", "0"), "the target 'y' of t.csv holds 20 different texts, such as '00'"),
         ]
     ),
     # What is typed.
@@ -118,6 +119,14 @@ def test_encodings_are_found(folder, capsys, encoding, packed):
     assert "shop=Köln" in fl.load("n").encoder_.get_feature_names_out()
 
 
+@pytest.mark.parametrize(
+    ("encoding", "said"), [("utf-16-le", "UTF-16 without its mark"), ("cp037", "in no known encoding")]
+)
+def test_unknown_encodings_are_named(folder, capsys, encoding, said):
+    (folder / "t.csv").write_bytes(sales([1]).to_csv(index=False).encode(encoding))
+    refused(capsys, ("fit", "t.csv", *ON[2:]), f"t.csv is {said}; export it as CSV in UTF-8")
+
+
 def test_columns_that_a_file_lacks_are_warned_of(folder, capsys):
     sales([4]).drop(columns=["shop"]).to_csv("t.csv", index=False)
     code, out, err = run(capsys, "predict", "m", "t.csv")
@@ -136,7 +145,7 @@ def test_another_delimiter_is_found_and_a_wrong_one_is_named(folder, capsys):
     table.to_csv("t.csv", index=False, sep=";", decimal=",")
     assert run(capsys, "fit", "t.csv", *ON[2:])[0] == 0
     table.to_csv("t.csv", index=False, sep="^")
-    refused(capsys, ("fit", "t.csv", *ON[2:]), "is the delimiter right?")
+    refused(capsys, ("fit", "t.csv", *ON[2:]), "is the delimiter a comma")
 
 
 def test_tasks_in_falling_order_are_warned_of(folder, capsys):

@@ -1,5 +1,6 @@
 """Tables on the command line: fit, go on with the next file, predict, evaluate, show."""
 
+import gzip
 import json
 
 import html5lib
@@ -238,3 +239,26 @@ def test_interrupted_work_leaves_the_file(folder, capsys, monkeypatch):
     monkeypatch.setattr("forgetless.tables.TableModel.partial_fit", stop)
     assert cli.main(["fit", "november.csv", "--from", "m.safetensors", "--out", "m.safetensors"]) == 130
     assert (folder / "m.safetensors").read_bytes() == before
+
+
+@pytest.mark.long
+def test_a_file_larger_than_128_mb_is_read_in_parts(folder, capsys):
+    """Tasks that go on in the next part, one of them above 500,000 rows, and one that comes again."""
+    rng = np.random.default_rng(0)
+    months = np.repeat(["a", "b", "c"], [620_000, 3_000, 3_000])
+    x = rng.standard_normal(len(months)).round(3)
+    y = (x + (months == "b") + 0.1 * rng.standard_normal(len(months))).round(3)
+    for name, note in (("small", ""), ("large", "n" * 220)):
+        rows = "".join(f"{m},{a},{b},{note}\n" for m, a, b in zip(months.tolist(), x.tolist(), y.tolist(), strict=True))
+        with gzip.open(f"{name}.csv.gz", "wt", compresslevel=1) as file:
+            file.write(f"month,x,sales,note\n{rows}")
+        fitted(capsys, "--objective", "all", "--drop", "note", file=f"{name}.csv.gz", out=name)
+    small, large = (fl.load(name) for name in ("small", "large"))
+    assert [each["task"] for each in small.history_] == ["a", "b", "c"]
+    assert [each["task"] for each in large.history_] == ["a", "a", "b", "c"]
+    np.testing.assert_allclose(large.estimator_.coef_, small.estimator_.coef_, rtol=1e-9)
+    with gzip.open("large.csv.gz", "at", compresslevel=1) as file:
+        file.write("b,1,2,\n")
+    code, out, err = run(capsys, "fit", "large.csv.gz", *FIT, "--out", "n")
+    assert (code, out) == (1, "")
+    assert "large.csv.gz, line 626002: the task 'b' comes again after others" in err

@@ -59,7 +59,7 @@ def test_large_tasks_are_learned_as_small_ones_are(monkeypatch, objective):
     tasks[2]["size"] *= 100.0
 
     def fitted(least):
-        monkeypatch.setattr("forgetless.tables.encoder.MANY", least)
+        monkeypatch.setattr("forgetless.tables.features.MANY", least)
         model = TableModel(objective)
         for X in tasks:
             model.partial_fit(X, X["size"].fillna(0.0) + (X["kind"] == "a") + 0.1 * X.index)

@@ -6,6 +6,7 @@ wait for the next chunk. So a larger file must have the rows of a task together,
 the line where one comes again. A task above ``LARGEST`` rows is learned in parts.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,9 +16,8 @@ import pandas as pd
 from forgetless._running import track
 from forgetless._text import closest
 from forgetless._validate import Array
-from forgetless.tables.parsing import numbers_in
 from forgetless.tables.read import TableFile
-from forgetless.tables.values import Columns, Values, columns_of, parts_of
+from forgetless.tables.values import CODE, Columns, Values, columns_of, numbers_in, parts_of
 
 WHOLE = 2**27
 """Bytes of a file whose tasks may lie anywhere in it; in a larger one each is in one piece."""
@@ -67,12 +67,10 @@ class Batches:
         """Yield the label of a task, or of a part of a large one, with its features and targets."""
         done: dict[str, None] = {}
         last = ""
-        total = 0
-        left = 0
+        lost = 0
         for frame in self._frames():
             # Texts are factorized once for many tasks.
             table = columns_of(frame)
-            total += len(frame)
             groups = self._groups(table[self.task], frame.index)
             for name, rows in track(groups.items(), "tasks", len(groups)):
                 lines = frame.index[rows]
@@ -83,16 +81,15 @@ class Batches:
                         f" {self.task!r}"
                     )
                 last = name
-                done[name] = None
                 X, y = self._task(parts_of(table, rows), lines)
-                left += len(y)
+                lost += len(rows) - len(y)
                 if len(y):
+                    done[name] = None
                     yield name, X, y
         self._note_order(list(done))
-        if left < total:
-            note = f"{total - left:,} rows without a value of {self.target!r} were left out"
-            self.notes.append(note)
-        if not left:
+        if lost:
+            self.notes.append(f"{lost:,} rows without a value of {self.target!r} were left out")
+        if not done:
             raise ValueError(f"{self.name} has no row with a value of the target {self.target!r}")
 
     def _frames(self) -> Iterator[pd.DataFrame]:
@@ -127,9 +124,8 @@ class Batches:
                 f"{self.name}, {self.file.line_of(index[gone[0]])}: {len(gone)} rows have no value"
                 f" of the task {self.task!r}; name or remove them"
             )
-        order = np.argsort(codes, kind="stable")
-        pieces = np.split(order, np.cumsum(np.bincount(codes))[:-1])
-        return dict(zip(labels.tolist(), pieces, strict=True))
+        groups = pd.Series(codes).groupby(codes).indices
+        return {labels[code]: rows for code, rows in groups.items()}
 
     def _task(self, table: Columns, lines: Any) -> Any:
         """Return the features and targets of a task, without the rows that have no target."""
@@ -153,7 +149,8 @@ class Batches:
         return X, y[known]
 
     def _has_classes(self, target: Values) -> bool:
-        """Return whether the first targets are classes: booleans, or text that is mostly no number.
+        """Return whether the first targets are classes: booleans, codes such as 07, or text that is
+        mostly no number.
 
         Text of which nearly every row has its own is a mistake, such as a column of names.
         """
@@ -165,14 +162,17 @@ class Batches:
                     " classes)"
                 )
             return is_truth
-        words = target.coded[1][target.words()]
-        if len(words) <= 0.5 * len(target.coded[1]):
+        labels = target.coded[1]
+        codes = [label for label in labels if re.fullmatch(CODE, label)]
+        words = labels if codes else labels[target.words()]
+        if len(words) <= 0.5 * len(labels):
             return False
         is_own = len(words) > 0.5 * len(target) and len(target) > MOST_CLASSES // 5
         if len(words) > MOST_CLASSES or is_own:
             raise ValueError(
                 f"the target {self.target!r} of {self.name} holds {len(words):,} different texts,"
-                f" such as {words[0]!r:.40}; choose a column of numbers or of a few classes"
+                f" such as {[*codes, *words][0]!r:.40}; choose a column of numbers or of a few"
+                " classes"
             )
         return True
 
@@ -205,10 +205,10 @@ def check_columns(source: str, columns: Any, *names: Any) -> None:
     for name in names:
         if name is None or name in columns:
             continue
+        one = "; is the delimiter a comma, a semicolon, a tab or |?" if len(columns) == 1 else ""
         # Case is the most frequent mistake.
         same = [each for each in columns if each.lower() == name.lower()]
         meant = closest(same[0] if same else name, columns)
-        one = "; is the delimiter right?" if len(columns) == 1 else ""
         raise ValueError(
             f"{source} has no column {name!r}: {meant}it has {', '.join(columns[:30])}{one}"
         )

@@ -5,7 +5,7 @@ Every rule compares one column of a new task with all rows before; each pair of 
 says from where on a change is shown, and from where on it is severe. A change is *severe* where a
 model of the rows before cannot be right for the new ones: in 60 simulated streams without a change
 none was severe, in 40 of 40 streams with another unit or a new category one was. Severe changes
-are alarms (``alarms.py``).
+are alarms (``scores.py``).
 
 One line a column is enough: gaps are looked at first, then cells that cannot be read, then what
 the values are.
@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from forgetless.tables.categories import Category
-from forgetless.tables.columns import Column, Number
 from forgetless.tables.encoder import TableEncoder
-from forgetless.tables.parsing import DAY
-from forgetless.tables.values import Columns, Values, columns_of, rows_of
+from forgetless.tables.features import Column
+from forgetless.tables.kinds import Category, Number
+from forgetless.tables.values import DAY, Columns, Values, columns_of, rows_of
 
 MISSING = (0.1, 0.3)
 """Changes of the fraction of missing values that are shown, and severe."""

@@ -3,135 +3,24 @@ later.
 
 scikit-learn's ``OneHotEncoder`` and ``TargetEncoder`` and skrub's ``TableVectorizer`` have a fixed
 width and no ``partial_fit``; of 55 real streams 23 gained features after their second task.
-
-A column of 40 labels is 40 features, of which one is one in every row. Predictions and statistics
-of such rows need no matrix (n, d): with the numbers D (n, p) and the sparse indicators S (n, q),
-
-    X w + b = D w_D + S w_S + b,        XᵀX = [DᵀD, DᵀS; SᵀD, SᵀS],
-
-where SᵀD are sums of numbers by label and SᵀS counts of pairs of labels. On tasks of 84,000 rows
-with 60 features, of which 50 are indicators, this takes a fifth of the time of a matrix.
 """
 
 import os
 import pickle
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array
-from forgetless.estimators.inputs import Linear
-from forgetless.estimators.moments import Dense
-from forgetless.estimators.rows import Rows
-from forgetless.tables.categories import Category
-from forgetless.tables.columns import Column, Date, Number
+from forgetless.tables.features import Column, Features
+from forgetless.tables.kinds import KINDS, Category, Number
 from forgetless.tables.values import Columns, Values, columns_of, rows_of
-
-MANY = 1000
-"""Rows from which on their statistics are computed from labels and numbers, without a matrix."""
-
-DENSE = 2000
-"""Features up to which all second moments are stored: 32 MB a memory."""
 
 CHOICES = ("number", "categorical", "date", "drop")
 """Parameters that name columns."""
-
-KINDS: dict[str, Any] = {each.kind: each for each in (Number, Category, Date)}
-
-
-class Features(NamedTuple):
-    """The features of n rows, of which d are known.
-
-    Attributes
-    ----------
-    shape : (n, d)
-    numbers : array of shape (n, p)
-    at : array of shape (p,)
-        Their places among the d features.
-    ones : sparse matrix of shape (n, d + 1)
-        The features that are one for a label; the last column stands for no label.
-    """
-
-    shape: Any
-    numbers: Array
-    at: Array
-    ones: Any
-
-    def toarray(self) -> Array:
-        """Return the features as a matrix (n, d)."""
-        # Columns are written, compared and added up one by one, so each is in one piece.
-        found = self.ones.toarray(order="F")[:, :-1]
-        found[:, self.at] = self.numbers
-        return found
-
-    def predict(self, model: Linear) -> Array:
-        """Return the predictions (n,) of a linear model, which holds features in a range."""
-        coef = model.coef[:, 0]
-        low, high = (np.resize(limit, len(coef)) for limit in (model.low, model.high))
-        # An indicator is zero or one, both held in the range.
-        zero = np.clip(0.0, low, high)
-        # The last step is that of rows without a label.
-        steps = np.append((np.clip(1.0, low, high) - zero) * coef, 0.0)
-        zero[self.at] = 0.0
-        held = np.clip(self.numbers, low[self.at], high[self.at])
-        return held @ coef[self.at] + self.ones @ steps + (zero @ coef + model.intercept)
-
-    def rows(self, y: Array) -> Rows:
-        """Return the statistics of the rows with targets y (n,); there must be a number."""
-        own = Rows.of(self.numbers, y[:, None], dense=len(self.at))
-        S = self.ones
-        counts = (S.T @ S).toarray()[:-1, :-1]
-        shares = counts.diagonal() / own.n
-        sums = (S.T @ np.column_stack([self.numbers - own.mean, y - own.target]))[:-1]
-        # Around the means, which are shares of labels: Σ(s − s̄)(s − s̄)ᵀ = SᵀS − n s̄s̄ᵀ.
-        gram = counts - own.n * np.outer(shares, shares)
-        gram[self.at] = sums[:, :-1].T
-        gram[:, self.at] = sums[:, :-1]
-        gram[np.ix_(self.at, self.at)] = own.gram.dense().matrix
-
-        def both(of_indicators: Array, of_numbers: Array) -> Array:
-            found = 1.0 * of_indicators
-            found[self.at] = of_numbers
-            return found
-
-        return replace(
-            own,
-            mean=both(shares, own.mean),
-            gram=Dense(gram),
-            cross=both(sums[:, -1:], own.cross),
-            low=both(shares == 1.0, own.low),
-            high=both(shares > 0.0, own.high),
-        )
-
-
-few = few_threads(lambda _, features, *__: gram_work(features.shape))
-"""Keeps predictions of an estimator to one thread where they are short."""
-
-
-@few
-def learn(estimator: Any, features: Features, y: Any, before: Any) -> None:
-    """Learn rows, by their statistics where there are many; ``before`` has predicted them."""
-    n, d = features.shape
-    # The first task has no predictions, and a new feature is outside of the range so far.
-    is_known = getattr(before, "n_features_in_", 0) == d <= DENSE
-    if is_known and y.dtype.kind == "f" and features.at.size and n >= MANY:
-        rows = features.rows(y)
-        # Errors of predictions outside of the range do not follow from statistics.
-        if linear(before).allows(rows.low, rows.high):
-            estimator.partial_fit_rows(rows)
-            return
-    estimator.partial_fit(features.toarray(), y)
-
-
-def linear(estimator: Any) -> Linear:
-    """Return the model by which an estimator of numbers predicts."""
-    model = Linear(estimator.coef_[:, None], np.atleast_1d(estimator.intercept_))
-    return model.guarded(estimator.rows_, estimator.guard)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]

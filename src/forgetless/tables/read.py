@@ -23,7 +23,7 @@ import pandas as pd
 from forgetless._running import track
 from forgetless._text import printable
 from forgetless.io import check_source
-from forgetless.tables.parsing import CODE
+from forgetless.tables.values import CODE
 
 CHUNK = 2**24
 """Bytes of text that are read at a time."""
@@ -160,8 +160,14 @@ class TableFile:
             encoding = self._encoding()
             with self._open(encoding) as file:
                 sample = file.read(SAMPLE)
-        if "\0" in sample:
-            raise ValueError(f"{name} is no text: it holds zero bytes; export it as CSV")
+        # Every second byte of Western text in UTF-16 is zero. Every byte is a character of cp1252,
+        # so that EBCDIC ends there, of which digits and letters are above 127.
+        zeros = sample.count("\0")
+        is_western = encoding != "cp1252" or sum(map(str.isascii, sample)) > 0.5 * len(sample)
+        if zeros or not is_western:
+            is_wide = zeros > 0.4 * len(sample)
+            what = "UTF-16 without its mark" if is_wide else "in no known encoding"
+            raise ValueError(f"{name} is {what}; export it as CSV in UTF-8")
         lines = sample.splitlines()
         # The last line of the sample may be cut off.
         lines = lines[:-1] if len(sample) == SAMPLE and len(lines) > 1 else lines

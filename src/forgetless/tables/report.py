@@ -22,8 +22,8 @@ import pandas as pd
 from forgetless._table import Noted, Table, render
 from forgetless._text import label, printable, readable_number, version
 from forgetless.io import replace_file
-from forgetless.tables.categories import RARE_NAME, Category
-from forgetless.tables.columns import MISSING, PRESENT, Column, Date
+from forgetless.tables.features import MISSING, PRESENT, Column
+from forgetless.tables.kinds import RARE_NAME, Category, Date
 from forgetless.tables.scores import level_note, pooled
 from forgetless.tables.stream import TableModel
 

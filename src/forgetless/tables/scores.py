@@ -33,7 +33,7 @@ import pandas as pd
 
 from forgetless._validate import Array
 from forgetless.estimators.inputs import Linear
-from forgetless.tables.encoder import Features, few, linear
+from forgetless.tables.features import Features, few, linear
 
 SAMPLE = 1000
 """Rows of a task for which intervals are computed, spread evenly over it."""

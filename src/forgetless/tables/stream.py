@@ -8,13 +8,12 @@ What happens to a task, in this order:
 3. The encoder learns its columns, which may add features (``encoder.py``).
 4. The estimator is widened by as many, and learns the features.
 
-So the errors are those of the very model that goes on, without held-out rows and without a second
-model.
+So the errors are those of the very model that goes on, without held-out rows or a second model.
 
 The header of its file has what ``estimators.files`` writes of the estimator, and beside it
 ``table``: ``objective``; ``encoder``, the state of every column and the order of the features;
 ``history``, the records of the last 1,000 tasks; of classes ``confusion`` and ``calibration``;
-``tasks``, how many were learned; ``about``, the columns of task and target and the last file.
+``tasks``, how many were learned; ``about``, columns of task and target and the last file.
 """
 
 import copy
@@ -32,8 +31,9 @@ from forgetless.estimators import files
 from forgetless.estimators.ridge import StreamingRidge
 from forgetless.tables import scores
 from forgetless.tables.changes import Change, changes
-from forgetless.tables.columns import IDENTIFIERS
-from forgetless.tables.encoder import CHOICES, DENSE, Features, TableEncoder, few, learn
+from forgetless.tables.encoder import CHOICES, TableEncoder
+from forgetless.tables.features import DENSE, Features, few, learn
+from forgetless.tables.kinds import IDENTIFIERS
 from forgetless.tables.values import Columns, columns_of, parts_of, rows_of, targets_of
 
 OBJECTIVES = ("next", "all")
@@ -165,8 +165,9 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
                 "no column has a value: nothing to learn from; begin with a task that has some"
             )
         estimator = copy.copy(self.estimator_)
-        if self.n_tasks_ and len(encoder.order_) > estimator.n_features_in_:
-            estimator.widen(len(encoder.order_) - estimator.n_features_in_)
+        new = len(encoder.order_) - len(self.encoder_.order_)
+        if self.n_tasks_ and new:
+            estimator.widen(new)
         self.encoder_ = encoder
         for rows, features in self._features(table):
             learn(estimator, features, y[rows], self.estimator_)
@@ -328,8 +329,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
 def from_document(document: io.Document) -> TableModel:
     """Return the model of a document; ValueError where a value is not valid.
 
-    Whoever writes such a file can write any numbers: what is read is checked, so that a report of a
-    forged file fails with a sentence.
+    Whoever writes such a file can write any numbers, so that everything that is read is checked.
     """
     table = document.header["table"]
     estimator = files.from_document(document)
