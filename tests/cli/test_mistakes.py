@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import json
 import shutil
 
 import numpy as np
@@ -59,12 +60,22 @@ MISTAKES = [
     ((*ON[:-1], "no/where"), 2, "there is no folder", ""),
     ((*ON, "--objective", "past"), 2, "'past' is not one of 'next', 'all'", ""),
     (("fit", "sales.csv", "--from", "m", "--out", "n", "--drop", "price"), 2, "--drop belongs to the first fit", ""),
-    (("fit", "sales.csv", "--from", "sales.csv", "--out", "n"), 1, "sales.csv is a table, and the first argument", ""),
-    (("predict", "sales.csv", "m"), 1, "sales.csv is a table, and the first argument is the model", ""),
+    *(
+        (words, 1, "sales.csv is a table, and a file that forgetless has written is needed", "")
+        for words in [
+            ("fit", "sales.csv", "--from", "sales.csv", "--out", "n"),
+            ("predict", "sales.csv", "m"),
+            ("show", "sales.csv"),
+        ]
+    ),
+    *(
+        ((*words, "t.csv"), 1, "t.csv has no column of the model, which was made for another", "month,sales\n1,2\n")
+        for words in [("predict", "m"), ("evaluate", "m"), ("fit", "--from", "m", "--out", "n")]
+    ),
+    (("evaluate", "m", "t.csv"), 1, "--task and --target name other columns, and forgetless predict", "shop\nUlm\n"),
     (("predict", "tasks.safetensors", "sales.csv"), 1, "holds TaskCollection, no model of tables", ""),
     (("predict", "m", "missing.csv"), 1, "there is no file missing.csv", ""),
     (("evaluate", "m", "sales.csv", "--target", "shop"), 1, "the target 'shop' must hold numbers, but holds", ""),
-    (("show", "sales.csv"), 1, "sales.csv is damaged or not a forgetless file", ""),
     (("fitt", "sales.csv"), 2, "No such command 'fitt'", ""),
 ]
 
@@ -127,11 +138,25 @@ def test_unknown_encodings_are_named(folder, capsys, encoding, said):
     refused(capsys, ("fit", "t.csv", *ON[2:]), f"t.csv is {said}; export it as CSV in UTF-8")
 
 
-def test_columns_that_a_file_lacks_are_warned_of(folder, capsys):
-    sales([4]).drop(columns=["shop"]).to_csv("t.csv", index=False)
-    code, out, err = run(capsys, "predict", "m", "t.csv")
-    assert (code, len(out.splitlines())) == (0, 41)
-    assert err == "Warning: taken for missing, as t.csv lacks them: shop\n"
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda table: table.drop(columns="shop"), ["Add the column, or give it the name that it had"]),
+        (lambda table: table.rename(columns={"shop": "Shop"}), ["shop is not in", "; did you mean 'Shop'?"]),
+        (lambda table: table.assign(price=100 * table["price"]), ["unit × 100", "Convert the column to the unit"]),
+        (lambda table: table.assign(shop="Rom"), ["never seen in 100% of the rows: 'Rom'. Correct labels"]),
+        (lambda table: table.assign(price=np.nan), ["price 100% missing, was", "Find out why"]),
+        (lambda table: table.assign(rain=1.0), []),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_what_makes_predictions_wrong_is_warned_of(folder, capsys, change, said, options):
+    """On standard error, and in one line a column, with what to do about it."""
+    change(sales([4])).to_csv("t.csv", index=False)
+    code, out, err = run(capsys, "predict", "m", "t.csv", *options)
+    n = len(json.loads(out)["prediction"]) if options else len(out.splitlines()) - 1
+    assert (code, n, err.count("Warning: ")) == (0, 40, bool(said))
+    assert not [words for words in said if words not in err], err
 
 
 def test_a_broken_archive(folder, capsys):

@@ -10,6 +10,7 @@ import pytest
 
 import forgetless as fl
 from forgetless import cli
+from forgetless._text import readable_number
 from support.cli import run
 from support.tables import sales
 
@@ -77,6 +78,20 @@ def test_json_has_the_errors_of_the_model_that_is_written(folder, capsys):
     assert found["rmse"] == pytest.approx(np.sqrt(np.average(errors, weights=rows)))
     assert (found["tasks"], found["rows"], found["target"]) == (10, 400, "sales")
     assert found["model"] == "m.safetensors"
+
+
+@pytest.mark.parametrize("wrong", [range(9, 10), range(3, 13)])
+def test_tasks_with_an_alarm_are_no_part_of_the_answer_unless_most_have_one(folder, capsys, wrong):
+    table = sales(range(1, 13))
+    noise = np.random.default_rng(0).standard_normal(len(table))
+    is_wrong = table["month"].isin(wrong)
+    table.assign(sales=table["sales"] + 3.0 ** table["month"] * noise * is_wrong).to_csv("t.csv", index=False)
+    answer = json.loads(fitted(capsys, "--json", file="t.csv"))["summary"]
+    model = fl.load("m.safetensors")
+    alarmed = {alarm.task for alarm in model.alarms()}
+    counted = [each["within"] for each in model.history_[1:] if len(wrong) > 1 or each["task"] not in alarmed]
+    assert f"within ± {readable_number(np.mean(counted), '.3g')}" in answer
+    assert (f"without tasks with an alarm ({len(alarmed)})" in answer) == (len(wrong) == 1)
 
 
 def test_show_prints_what_a_model_knows(folder, capsys):
@@ -194,7 +209,8 @@ def test_the_report_answers_first(folder, capsys):
     text = (folder / "r.html").read_text()
     page = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
     words = "".join(page.itertext())
-    for told in ("Target sales", "t.csv", "480 rows", fl.__version__, "Next month: 9 of 10 rows within"):
+    answer = "Next month, without tasks with an alarm (1): 9 of 10 rows within ±\xa0"
+    for told in ("Target sales", "t.csv", "480 rows", fl.__version__, answer, "cut, up to"):
         assert told in words
     order = ["Target sales", "Next month", "Alarms", "Error by task", "What changed", "What the columns do", "Columns"]
     places = [words.index(each) for each in order]

@@ -104,12 +104,35 @@ def test_other_errors_raise_none(noises):
     assert with_errors(noises) == []
 
 
-def test_a_severe_change_is_an_alarm():
+def test_one_wrong_target_is_an_alarm_that_says_so():
+    """Its error is as large as the standard error, so that no number of these shows it."""
+    model = TableModel()
+    for task in range(5):
+        X = table(task)
+        y = target(X) + 0.3 * np.random.default_rng(task).standard_normal(len(X))
+        y[0] += 1e9 * (task == 4)
+        model.partial_fit(X, y, task)
+    (alarm,) = model.alarms()
+    assert (alarm.task, "nearly all of it of a few rows" in alarm.text) == ("4", True)
+    assert "Look for targets that are wrong" in alarm.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "remedy"),
+    [
+        (lambda X: {"price": X.price * 100, "town": "Rom"}, "never seen in 100% of the rows: 'Rom'", "Convert"),
+        (lambda X: {"town": "Rom"}, "town labels never seen in 100% of the rows: 'Rom'", "Correct labels"),
+        (lambda X: {"price": X.price - 300}, "price mean -2", "Check where the column comes from"),
+        (lambda X: {"price": np.nan}, "price 100% missing, was 0%", "Find out why"),
+    ],
+)
+def test_a_severe_change_is_an_alarm_with_its_remedy(change, text, remedy):
     model = TableModel()
     for task in range(3):
         X = table(task)
-        model.partial_fit(X.assign(price=X.price * 100, town="Rom") if task == 2 else X, target(X), task)
+        model.partial_fit(X.assign(**change(X)) if task == 2 else X, target(X), task)
     (alarm,) = model.alarms()
     assert alarm.task == "2"
-    assert alarm.text.endswith("unit × 100 (percent, cents), and 1 more columns changed")
-    assert alarm.sentence().startswith("2: price mean")
+    assert text in alarm.text
+    assert alarm.remedy.startswith(remedy)
+    assert alarm.sentence() == f"2: {alarm.text}. {alarm.remedy}"

@@ -12,7 +12,6 @@ import errno
 import gc
 import io
 import json
-import math
 import os
 import sys
 from importlib import import_module
@@ -90,8 +89,6 @@ def main(arguments: list[str] | None = None) -> int:
     others = [each for each in arguments if each != "--debug"]
     try:
         code = cli.main(args=others, prog_name="forgetless", standalone_mode=False)
-    except click.exceptions.Exit as done:
-        return int(done.exit_code)
     except click.ClickException as error:
         # click's own text, which quotes arguments, is escaped like everything else.
         text = io.StringIO()
@@ -137,17 +134,9 @@ def print_json(value: Any) -> None:
 
     JSON has no other word for them, and one NaN would make a whole line unreadable to others.
     """
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: plain(each) for name, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(each) for each in value]
-        if isinstance(value, float) and not math.isfinite(value):
-            return None
-        return value
-
-    click.echo(json.dumps(plain(value), allow_nan=False))
+    # The parser asks what stands for each of them: nothing does.
+    plain = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    click.echo(json.dumps(plain))
 
 
 def shortened(table: Any) -> str:
@@ -197,12 +186,81 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
         seen[place] = name
 
 
+def check_roles(source: str, columns: Any, task: Any, target: Any, *others: str) -> None:
+    """Raise UsageError if no task or target is named, ValueError if a table lacks a column.
+
+    Parameters
+    ----------
+    source : str
+        The name of the file.
+    columns : sequence of str
+        Of the table; the message has the first of them, from which the user can choose.
+    task, target : str or None
+        What the options of these names say.
+    others : str
+        Further columns that were named.
+    """
+    from forgetless.tables.batches import check_columns
+
+    for name, value in {"--task": task, "--target": target}.items():
+        if value is None:
+            shown = ", ".join(printable(column, 40) for column in columns[:30])
+            raise click.UsageError(f"choose a column with {name}: {source} has {shown}")
+    check_columns(source, columns, task, target, *others)
+
+
+def check_is_no_table(path: Path) -> None:
+    """Raise ValueError if a file that should be one of forgetless is a table by its name."""
+    from forgetless.tables.read import KINDS
+
+    if path.suffix.lower() in {*KINDS, ".gz"}:
+        raise ValueError(
+            f"{path.name} is a table, and a file that forgetless has written is needed here, such"
+            f" as model.safetensors; forgetless fit {path.name} --task COLUMN --target COLUMN --out"
+            " model.safetensors writes a model of it"
+        )
+
+
+def load_model(path: Path) -> Any:
+    """Return a model of tables; an error that says what the file is instead."""
+    from forgetless.errors import FileError
+    from forgetless.io import load
+
+    check_is_no_table(path)
+    model = load(path)
+    if not hasattr(model, "encoder_"):
+        raise FileError(
+            f"{path.name} holds {type(model).__name__}, no model of tables; give a file that"
+            " forgetless fit has written"
+        )
+    return model
+
+
+def table_for(model: Any, file: Path) -> Any:
+    """Return the table in a file; ValueError if it has no column of a model.
+
+    A column that is absent is taken for missing values, so that a model would predict the rows of
+    any table.
+    """
+    from forgetless.tables.read import TableFile
+
+    table = TableFile(file, model.encoder_.text_columns)
+    needed = model.encoder_.columns_
+    if needed.keys().isdisjoint(table.columns()):
+        shown = ", ".join(list(needed)[:30])
+        raise ValueError(
+            f"{file.name} has no column of the model, which was made for another table: it needs"
+            f" {shown}; give the model of this table, or rename its columns"
+        )
+    return table
+
+
 def examples(*commands: str) -> Any:
     r"""Return commands as the end of a help text, without line wrapping.
 
     For click a paragraph that begins with \b is printed as it stands.
     """
-    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
+    return "\n  ".join(["\b\nExamples:", *commands])
 
 
 def run() -> None:

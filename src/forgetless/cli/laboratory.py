@@ -15,7 +15,7 @@ import click
 
 from forgetless import schedules
 from forgetless._table import Table
-from forgetless.cli import examples, print_json, print_lines
+from forgetless.cli import check_roles, examples, print_json, print_lines
 from forgetless.filters import Projection, Ridge
 from forgetless.schedules.named import NAMES, as_schedule
 
@@ -70,7 +70,7 @@ def usage() -> str:
             parameter = parameters.pop()
             sign = "," if parameters else ":"
             text = f"{sign}{parameter.name.upper()}{text}"
-            if parameter.default is not inspect.Parameter.empty:
+            if parameter.default is not parameter.empty:
                 text = f"[{text}]"
         texts.append(f"{name}{text}")
     return f"{', '.join(texts[:-1])} or {texts[-1]}"
@@ -130,7 +130,6 @@ def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
     The page writes this code into its export, so that the notebook of a reader has the same tasks.
     """
     import forgetless as fl
-    from forgetless.tables.batches import check_columns
 
     if file.suffix == ".safetensors":
         tasks = fl.load(file)
@@ -138,12 +137,7 @@ def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
             raise ValueError(f"{file.name} holds {type(tasks).__name__}, and no tasks")
         return tasks, f"tasks = fl.load({str(file)!r})"
     table = fl.tables.read_table(file)
-    for name, value in {"--task": task, "--target": target}.items():
-        if value is None:
-            raise click.UsageError(
-                f"choose a column with {name}: {file.name} has {', '.join(table.columns[:30])}"
-            )
-    check_columns(file.name, table.columns, task, target)
+    check_roles(file.name, table.columns, task, target)
     X = fl.tables.TableEncoder().fit_transform(table.drop(columns=[task, target]))
     source = (
         f"table = fl.tables.read_table({str(file)!r})\n"
@@ -178,8 +172,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     folder = figures.check_folder(out or Path("results" if everything else f"results-{part}"))
     sections = figures.sections(figures.PARTS if everything else [part])
     written = figures.write(sections, folder)
-    tables = [section.table for section in sections]
-    facts = {table.title: table.facts for table in tables if table.facts}
+    facts = {each.table.title: each.table.facts for each in sections if each.table.facts}
     if as_json:
         print_json({"report": str(written), "facts": facts})
         return
@@ -188,9 +181,7 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
             summary = _summary(section.table)
             click.echo("\n".join([summary.text(), *summary.facts]))
     for title, lines in facts.items():
-        click.echo(f"\n{title}")
-        for line in lines:
-            click.echo(f"  {line}")
+        click.echo("\n  ".join([f"\n{title}", *lines]))
     print_lines(f"\nreport: {written}")
 
 
@@ -206,7 +197,7 @@ def _summary(table: Table) -> Table:
         slope = f"{name}\nslope in k"
         constant = f"{name}\nk·loss"
         columns |= {slope: row["slope"], constant: row["k·loss at the end"]}
-        formats |= {slope: ".2f", constant: ".2g"}
+        formats[slope] = ".2f"
     # Both bounds are the same for every family; ours is rounded upwards to stay one.
     ends = table.where(schedule="increasing").columns
     paper = ends["k·bound at the end"][0]
@@ -215,4 +206,4 @@ def _summary(table: Table) -> Table:
         f"guaranteed for increasing, on every collection that one model fits: k·loss ≤ {paper:.3g}"
         f" by the paper's proof, {ours:g} by fl.upper_bound"
     )
-    return Table("Summary", columns, (guaranteed,), formats=formats)
+    return Table("Summary", columns, (guaranteed,), ".2g", formats)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,17 +10,20 @@ from typing import Any
 
 import click
 
-from forgetless._text import label, printable, readable_number
+from forgetless import io
+from forgetless._text import closest, label, readable_number
 from forgetless.cli import (
+    check_is_no_table,
     check_outputs,
+    check_roles,
     counted,
     examples,
+    load_model,
     print_json,
     print_lines,
     shortened,
+    table_for,
 )
-from forgetless.errors import FileError
-from forgetless.io import check_target
 
 _path = click.Path(path_type=Path)
 _task = click.option("--task", help="Column with the task, such as the month.")
@@ -88,44 +92,43 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     if changed is not None:
         print_lines(f"\nWhat changed\n{shortened(changed)}")
     print_lines(f"\n{shortened(page.columns_table(model))}\n")
-    _print_notes(model, notes)
-    print_lines(page.bottom_line(model))
+    print_lines(_answer(model, notes))
     print_lines(f"model: {out}" + (f"\nreport: {report}" if report else ""))
 
 
 def _begin(file: Path, options: dict[str, Any]) -> tuple[Any, Any]:
     """Return the model to learn with and the tasks of a file."""
     from forgetless.tables import TableModel
-    from forgetless.tables.batches import Batches, check_columns
+    from forgetless.tables.batches import Batches
     from forgetless.tables.read import TableFile
 
-    names = ("task", "target", "objective", "number", "drop")
-    task, target, objective, number, drop = (options[name] for name in names)
+    names = ("objective", "number", "drop", "classes")
+    given = {name: options[name] for name in names if options[name]}
+    roles = (options["task"], options["target"])
     if options["previous"] is None:
         table = TableFile(file)
-        for name, value in {"--task": task, "--target": target}.items():
-            if value is None:
-                columns = ", ".join(printable(column, 40) for column in table.columns()[:30])
-                raise click.UsageError(f"choose a column with {name}: {file.name} has {columns}")
-        check_columns(file.name, table.columns(), task, target, *number, *drop)
-        model = TableModel(objective or "next", number=number, drop=drop)
-        return model, Batches(table, task, target, options["classes"] or None)
-    for name in ("objective", "number", "drop", "classes"):
-        if options[name]:
-            raise click.UsageError(f"--{name} belongs to the first fit; leave it out with --from")
-    model = _load(options["previous"])
-    return model, _batches(model, file, task, target)
+        check_roles(file.name, table.columns(), *roles, *options["number"], *options["drop"])
+        classes = given.pop("classes", None)
+        return TableModel(**given), Batches(table, *roles, classes)
+    for name in given:
+        raise click.UsageError(f"--{name} belongs to the first fit; leave it out with --from")
+    model = load_model(options["previous"])
+    return model, _batches(model, file, *roles)
 
 
 def _batches(model: Any, file: Path, task: str | None, target: str | None) -> Any:
     """Return the tasks of another file, in columns as before unless others are named."""
     from forgetless.tables.batches import Batches
-    from forgetless.tables.read import TableFile
 
-    table = TableFile(file, model.encoder_.text_columns)
+    table = table_for(model, file)
     task = task or model.about_["task"]
     target = target or model.about_["target"]
-    return Batches(table, task, target, model.is_classifier)
+    try:
+        return Batches(table, task, target, model.is_classifier)
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; --task and --target name other columns, and forgetless predict needs neither"
+        ) from None
 
 
 def _notes(model: Any, again: list[str]) -> list[str]:
@@ -137,7 +140,7 @@ def _notes(model: Any, again: list[str]) -> list[str]:
             " Errors are known from the second task on"
         )
     if again:
-        shown = ", ".join(label(name) for name in again[:5])
+        shown = ", ".join(map(label, again[:5]))
         notes.append(f"Warning: learned before, and counts twice: {shown}")
     return notes
 
@@ -158,26 +161,21 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
     Of numbers "low" and "high" are the limits of 90 % intervals; of classes every probability is
     written. Columns are found by name, and those that the model does not know are ignored.
     """
-    from forgetless.tables.read import TableFile
-
     check_outputs({"MODEL": model, "FILE": file, "--out": out})
-    fitted = _load(model)
-    table = TableFile(file, fitted.encoder_.text_columns)
-    absent = ", ".join(sorted(fitted.encoder_.columns_.keys() - table.columns()))
-    if absent:
-        print_lines(f"Warning: taken for missing, as {file.name} lacks them: {absent}", err=True)
+    fitted = load_model(model)
+    parts = _predicted(fitted, table_for(fitted, file))
     if as_json:
-        found = list(_predicted(fitted, table))
+        found = list(parts)
         print_json({name: [each for part in found for each in part[name]] for name in found[0]})
         return
     if out is None:
-        _write(sys.stdout.buffer, _predicted(fitted, table))
+        _write(sys.stdout.buffer, parts)
         return
     temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         with open(temporary, "xb") as handle:
-            n = _write(handle, _predicted(fitted, table))
-        os.replace(temporary, check_target(out))
+            n = _write(handle, parts)
+        os.replace(temporary, io.check_target(out))
     finally:
         temporary.unlink(missing_ok=True)
     print_lines(f"{counted(n, 'prediction')}: {out}")
@@ -186,21 +184,38 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
 def _predicted(model: Any, table: Any) -> Iterator[dict[str, Any]]:
     """Yield the columns of predictions of a chunk of rows after the other."""
     from forgetless.tables.scores import WITHIN
+    from forgetless.tables.values import columns_of
 
-    for rows in table.chunks():
-        if not len(rows):
+    warned: set[str] = set()
+    for chunk in table.chunks():
+        if not len(chunk):
             continue
+        # Texts are factorized once for comparisons and predictions.
+        rows = columns_of(chunk)
+        _warn(model, rows, warned)
         if model.is_classifier:
             probabilities = model.predict_proba(rows)
             labels = model.classes_[probabilities.argmax(axis=1)]
-            columns = {"prediction": [_safe(each) for each in labels.tolist()]}
-            for name, values in zip(model.classes_.tolist(), probabilities.T, strict=True):
-                columns[_safe(f"probability {name}")] = values
-            yield columns
-            continue
-        found, deviations = model.predict(rows, return_std=True)
-        half = WITHIN * deviations
-        yield {"prediction": found, "low": found - half, "high": found + half}
+            names = [f"probability {name}" for name in model.classes_]
+            columns = dict(zip(names, probabilities.T, strict=True))
+            yield {"prediction": [_safe(each) for each in labels.tolist()], **columns}
+        else:
+            found, deviations = model.predict(rows, return_std=True)
+            half = WITHIN * deviations
+            yield {"prediction": found, "low": found - half, "high": found + half}
+
+
+def _warn(model: Any, rows: dict[str, Any], warned: set[str]) -> None:
+    """Warn of severe changes of columns that are not among those of which was warned before."""
+    from forgetless.tables.scores import of_changes
+
+    new = sorted(rows.keys() - model.encoder_.columns_)
+    for change in model.changes(rows):
+        if change.severe and change.column not in warned:
+            warned.add(change.column)
+            alarm = of_changes("", [change])
+            meant = "" if change.column in rows else closest(change.column, new)
+            print_lines(f"Warning: {alarm.text}. {alarm.remedy}; {meant}".rstrip("; "), err=True)
 
 
 def _write(handle: Any, parts: Iterator[dict[str, Any]]) -> int:
@@ -212,22 +227,16 @@ def _write(handle: Any, parts: Iterator[dict[str, Any]]) -> int:
         options = csv.WriteOptions(include_header=not n, quoting_style="needed")
         csv.write_csv(table(columns), handle, options)
         n += len(columns["prediction"])
-    if not n:
-        raise ValueError("the file has no rows")
     return n
+
+
+FORMULA = re.compile(r"[=@\t\r]|[+-](?!\d*\.?\d+([eE][+-]?\d+)?$)")
+"""How a text begins that spreadsheets execute; a number with a sign is none."""
 
 
 def _safe(cell: str) -> str:
     """Return text that spreadsheets do not take for a formula: behind an apostrophe."""
-    begins = cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{cell}" if begins and not _is_number(cell) else cell
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    return f"'{cell}" if FORMULA.match(cell) else cell
 
 
 @click.command(
@@ -247,7 +256,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     """
     from forgetless.tables import report as page
 
-    fitted = _load(model)
+    fitted = load_model(model)
     batches = _batches(fitted, file, task, target)
     fitted.history_ = [fitted.judged(X, y, name) for name, X, y in batches]
     tasks = page.tasks_table(fitted)
@@ -258,8 +267,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     if changed is not None:
         print_lines(f"What changed\n{shortened(changed)}\n")
     print_lines(shortened(tasks))
-    for line in [*batches.notes, page.bottom_line(fitted, file.name)]:
-        print_lines(line)
+    print_lines(_answer(fitted, batches.notes, file.name))
 
 
 @click.command(epilog=examples("forgetless show model.safetensors"))
@@ -270,69 +278,51 @@ def show(file: Path, as_json: bool) -> None:
 
     Nothing in it is executed. Exit code 1 if it is damaged or not a file of forgetless.
     """
-    from forgetless.io import load, read
     from forgetless.tables import report as page
 
-    document = read(file)
-    n_bytes = file.stat().st_size
-    about = {"kind": document.kind, "forgetless": document.written_by, "n_bytes": n_bytes}
-    content = load(file)
-    head = f"{document.kind}, written by forgetless {printable(document.written_by, 40)}"
-    head += f", {n_bytes:,} bytes"
-    if not hasattr(content, "encoder_"):
-        text = repr(content)
-        if as_json:
-            print_json({**about, "content": text})
-        else:
-            print_lines(f"{head}\n\n{text}")
-        return
-    effects = page.effects(content)
+    check_is_no_table(file)
+    document = io.read(file)
+    about = {
+        "kind": document.kind,
+        "forgetless": label(document.written_by),
+        "n_bytes": file.stat().st_size,
+    }
+    content = io.load(file)
+    head = "{kind}, written by forgetless {forgetless}, {n_bytes:,} bytes".format(**about)
+    if hasattr(content, "encoder_"):
+        effects = page.effects(content)
+        columns = page.columns_table(content)
+        about |= _facts(content) | {"columns": columns.values(), "effects": effects.values()}
+        names = [f"{name} {label(value)}" for name, value in content.about_.items()]
+        head += f"\n{', '.join(names)}\n{page.headline(content)}"
+        for table in (effects, columns, page.tasks_table(content)):
+            head += f"\n\n{shortened(table)}"
+        head += f"\n\n{_answer(content, [])}"
+    else:
+        about["content"] = repr(content)
+        head += f"\n\n{content!r}"
     if as_json:
-        tables = {"columns": page.columns_table(content).values(), "effects": effects.values()}
-        print_json(about | _facts(content) | tables)
-        return
-    names = [f"{name} {label(value)}" for name, value in content.about_.items()]
-    print_lines("\n".join([head, ", ".join(names), page.headline(content)]))
-    print_lines(f"\n{page.bottom_line(content)}\n\n{shortened(effects)}\n")
-    print_lines(f"{shortened(page.columns_table(content))}\n")
-    print_lines(shortened(page.tasks_table(content)))
-    _print_notes(content, [])
+        print_json(about)
+    else:
+        print_lines(head)
 
 
-def _load(path: Path) -> Any:
-    """Return a model of tables; an error that says what the file is instead."""
-    from forgetless.io import load
-    from forgetless.tables.read import KINDS
-
-    if path.suffix.lower() in {*KINDS, ".gz"}:
-        raise ValueError(
-            f"{path.name} is a table, and the first argument is the model that fit has written:"
-            " forgetless predict model.safetensors TABLE"
-        )
-    model = load(path)
-    if not hasattr(model, "encoder_"):
-        raise FileError(
-            f"{path.name} holds {type(model).__name__}, no model of tables; give a file that"
-            " forgetless fit has written"
-        )
-    return model
-
-
-def _print_notes(model: Any, notes: list[str]) -> None:
-    """Print notes on a file, on its columns and on errors, and the alarms."""
-    from forgetless.tables.report import warnings
+def _answer(model: Any, notes: list[str], what: str = "") -> str:
+    """Return lines for people: notes on a file, on its columns and on errors, the alarms, and last
+    how good predictions are.
+    """
+    from forgetless.tables import report
 
     alarms = [f"Alarm: {alarm.sentence()}" for alarm in model.alarms()]
-    for line in [*notes, *model.notes_, *alarms, *warnings(model)]:
-        print_lines(line)
+    answer = report.bottom_line(model, what)
+    return "\n".join([*notes, *model.notes_, *alarms, *report.warnings(model), answer])
 
 
 def _facts(model: Any) -> dict[str, Any]:
     """Return what a program wants to know, as plain values."""
-    from forgetless.tables.report import bottom_line
-    from forgetless.tables.scores import pooled
+    from forgetless.tables import report, scores
 
-    errors = pooled(model.history_)
+    errors = scores.pooled(model.history_)
     if errors and not model.is_classifier:
         names = {"error": "rmse", "mean": "rmse_of_the_mean", "ridge": "rmse_of_ridge"}
         errors |= {new: math.sqrt(errors.pop(old)) for old, new in names.items()}
@@ -342,7 +332,7 @@ def _facts(model: Any) -> dict[str, Any]:
         "rows": int(model.estimator_.rows_.n),
         "features": len(model.encoder_.order_),
         **errors,
-        "summary": bottom_line(model),
+        "summary": report.bottom_line(model),
         "alarms": [alarm._asdict() for alarm in model.alarms()],
         "notes": model.notes_,
     }

@@ -1,9 +1,9 @@
 """What a model of tables knows, as sentences and tables for the command line, and as a page that
 needs no other file, the answer first.
 
-``templates/tables.html`` has the order of the page and the drawing. Its figure is SVG inside the
-page and not a picture by matplotlib: its colours follow dark mode, its letters stay readable on a
-phone, and a pointer on a dot shows the task.
+``templates/tables.html`` has the order of the page and the drawing, with a dot for each of the last
+40 tasks. Its figure is SVG inside the page and not a picture by matplotlib: its colours follow dark
+mode, its letters stay readable on a phone, and a pointer on a dot shows the task.
 
 All numbers are errors of tasks before they were learned, from the records of the model
 (``scores.py``). Sentences say RMSEs, since they have the unit of the target, and fractions of the
@@ -20,18 +20,18 @@ import numpy as np
 import pandas as pd
 
 from forgetless._table import Noted, Table, render
-from forgetless._text import label, printable, readable_number, version
+from forgetless._text import label, readable_number, version
 from forgetless.io import replace_file
 from forgetless.tables.features import MISSING, PRESENT, Column
 from forgetless.tables.kinds import RARE_NAME, Category, Date
 from forgetless.tables.scores import level_note, pooled
 from forgetless.tables.stream import TableModel
 
-SHOWN = 40
-"""Tasks in the figure, the last ones."""
-
 LATE = 12
 """Tasks to whose errors the bottom line looks back."""
+
+MOST = 0.5
+"""Fraction of these tasks that must have no alarm, for the others to be left out."""
 
 CLASSES = 12
 """Classes in the table of predicted ones, the most frequent."""
@@ -42,6 +42,9 @@ CHANGES = 30
 USELESS = 0.01
 """A model that is not better than the mean by this fraction says so."""
 
+WIDE = 2.0
+"""Half width of 90 % intervals over the errors of 9 of 10 rows, above which they are too wide."""
+
 COVERED = 0.8
 """Rows in 90 % intervals, below which these are called too narrow."""
 
@@ -49,10 +52,21 @@ COVERED = 0.8
 def late_errors(model: TableModel) -> dict[str, float]:
     """Return the errors of the last tasks, all rows counting the same; none before the second, or
     of a target that never varies, where errors and intervals are what rounding leaves.
+
+    Tasks with an alarm are left out, and ``alarms`` is their number: squared errors of one month in
+    cents would outweigh those of all others in euros. If most tasks have one it is not they that
+    are unusual, and all count.
     """
     rows = model.estimator_.rows_
     rounding = 1e-9 * rows.target[0]
-    return {} if rows.squares[0] <= rows.n * rounding**2 else pooled(model.history_[-LATE:])
+    late = [record for record in model.history_ if record["error"] is not None][-LATE:]
+    if not late or rows.squares[0] <= rows.n * rounding**2:
+        return {}
+    alarmed = {alarm.task for alarm in model.alarms()}
+    calm = [record for record in late if record["task"] not in alarmed]
+    if len(calm) < MOST * len(late):
+        calm = late
+    return pooled(calm) | {"alarms": len(late) - len(calm)}
 
 
 def bottom_line(model: TableModel, what: str = "") -> str:
@@ -67,12 +81,14 @@ def bottom_line(model: TableModel, what: str = "") -> str:
     if not late:
         return "No error is known yet: every task from the second on is predicted before learned."
     what = what or f"Next {model.about_.get('task', 'task')}"
+    if late["alarms"]:
+        what += f", without tasks with an alarm ({late['alarms']})"
     return f"{what}: " + (_of_classes if model.is_classifier else _of_numbers)(model, late)
 
 
 def _of_numbers(model: TableModel, late: dict[str, float]) -> str:
     within = late["within"]
-    mean = abs(float(model.estimator_.rows_.target[0]))
+    mean = abs(model.estimator_.rows_.target[0])
     # Of a target around zero the mean is no measure.
     share = f" ({within / mean:.0%} of the mean of the target)" if mean > within else ""
     text = (
@@ -121,6 +137,11 @@ def warnings(model: TableModel) -> list[str]:
     covered = late.get("covered", 1.0)
     if covered < COVERED:
         lines.append(f"90 % intervals held {covered:.0%} of the rows: take them for too narrow")
+    # Intervals follow all errors so far: after a task with an alarm they are wide for some tasks.
+    last = model.history_[-1]
+    if "within" in late and last["interval"] > WIDE * max(late["within"], last["within"]):
+        width = readable_number(last["interval"], ".3g")
+        lines.append(f"90 % intervals are ± {width} after larger errors: take them for too wide")
     return lines
 
 
@@ -136,7 +157,7 @@ def changes_table(history: Any) -> Table | None:
         return None
     frame = pd.DataFrame(found, columns=["task", "column", "text", "severe"])
     # "mean 5, was 3" and "mean 6, was 3" are one line.
-    kind = frame["text"].str.split(",").str[0].str.replace(r"[^A-Za-z ]", "", regex=True)
+    kind = frame["text"].str.replace(",.*|[^A-Za-z ]", "", regex=True)
     alike = frame.assign(tasks=1).groupby(["column", kind], sort=False)
     first = dict.fromkeys(["column", "task", "text"], "first")
     lines = alike.agg({**first, "severe": "any", "tasks": "sum"})
@@ -170,7 +191,8 @@ def effects(model: TableModel) -> Table:
     most. Columns that say the same share an effect, and no effect is a cause.
     """
     names = np.array([name for name, _ in model.encoder_.order_], dtype=object)
-    coef = np.atleast_2d(model.to_sklearn().coef_)
+    # + 0.0 makes −0.0 a zero without a sign.
+    coef = np.atleast_2d(model.to_sklearn().coef_) + 0.0
     rows = model.estimator_.rows_
     lines: Any = []
     for name in dict.fromkeys(names):
@@ -221,7 +243,7 @@ def tasks_table(model: TableModel) -> Table:
         line = {"task": record["task"], "rows": record["rows"]}
         for title, (item, shown) in items.items():
             line[title] = None if record["error"] is None else shown(record[item])
-        lines.append({**line, "alarm": "alarm" if record["task"] in alarmed else ""})
+        lines.append({**line, "alarm": "alarm" * (record["task"] in alarmed)})
     return Table.of_rows("Tasks, predicted before they were learned", lines)
 
 
@@ -229,29 +251,29 @@ def _percent(share: float) -> Noted:
     return Noted(round(100.0 * share, 1), " %")
 
 
-def confusion_table(model: TableModel) -> Table | None:
-    """Return true classes by predicted ones, with the base rate of each; None for numbers."""
+def class_tables(model: TableModel) -> dict[str, Table]:
+    """Return the tables of a model of classes by name, nothing for numbers.
+
+    ``confusion`` has true classes by predicted ones, with the base rate of each; ``calibration``
+    how often the predicted class was right, by its probability.
+    """
     if not model.confusion_:
-        return None
-    shares = dict(zip(model.classes_.tolist(), model.estimator_.rows_.target, strict=True))
-    frequent = sorted(shares, key=lambda name: -shares[name])[:CLASSES]
+        return {}
+    shares = pd.Series(model.estimator_.rows_.target, model.classes_).nlargest(CLASSES)
     lines = []
-    for true in frequent:
-        line: Any = {"true class": true, "base rate": _percent(shares[true])}
-        lines.append(line | {label(each): model.confusion_[true, each] for each in frequent})
-    return Table.of_rows("Predicted classes", lines)
-
-
-def calibration_table(model: TableModel) -> Table | None:
-    """Return how often the predicted class was right, by its probability; None for numbers."""
-    if not model.confusion_:
-        return None
-    lines = [
-        {"rows": int(rows), "said": _percent(said / rows), "was right": _percent(right / rows)}
-        for rows, said, right in model.calibration_.T.tolist()
-        if rows
-    ]
-    return Table.of_rows("Calibration", lines)
+    for true, share in shares.items():
+        line: Any = {"true class": true, "base rate": _percent(share)}
+        lines.append(line | {label(each): model.confusion_[true, each] for each in shares.index})
+    rows, said, right = model.calibration_[:, model.calibration_[0] > 0]
+    calibration = {
+        "rows": rows.astype(int).tolist(),
+        "said": [*map(_percent, said / rows)],
+        "was right": [*map(_percent, right / rows)],
+    }
+    return {
+        "confusion": Table.of_rows("Predicted classes", lines),
+        "calibration": Table("Calibration", calibration),
+    }
 
 
 # --- the page ---
@@ -268,32 +290,19 @@ def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
     notes : list of str
         On the file that was learned last.
     """
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    about = model.about_
-    late = late_errors(model)
-    target = about.get("target", "target")
-    facts = [f"Target {label(target)}", label(about.get("file", "")), headline(model)]
-    facts += [f"forgetless {version()}", today]
-    # The figure has a dot for each of the last tasks, once two have errors.
-    drawn = [each for each in model.history_ if each["error"] is not None][-SHOWN:]
     page = render(
         "tables.html",
-        title=f"{printable(target, 60)} by {printable(about.get('task', 'task'), 60)}",
-        facts=" · ".join(fact for fact in facts if fact),
-        answer=bottom_line(model),
         model=model,
-        alarms=model.alarms(),
+        version=version(),
+        today=datetime.datetime.now(datetime.UTC).date(),
+        learned=headline(model),
+        answer=bottom_line(model),
         notes=[*notes, *warnings(model)],
-        drawn=drawn,
-        # Ridge may be far off, and is cut then.
-        largest=max((max(each["error"], each["mean"]) for each in drawn), default=0.0),
-        late=late,
-        interval=readable_number(late.get("interval", 0.0), ".3g"),
+        late=late_errors(model),
         changed=changes_table(model.history_),
         effects=effects(model),
-        confusion=confusion_table(model),
-        calibration=calibration_table(model),
         columns=columns_table(model),
         tasks=tasks_table(model),
+        **class_tables(model),
     )
     replace_file(path, page.encode())

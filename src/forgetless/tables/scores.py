@@ -5,9 +5,10 @@ all targets before (of the most frequent class), and those of ridge regression o
 The latter costs nothing but a product: the streaming estimator has the statistics of all rows, and
 its solution is what scikit-learn's ``Ridge`` would give when it is fitted again on all of them.
 
-An *alarm* is a task that a model predicted far worse, before it learned it, than the tasks before:
-a task to look at, not a cause. Gradual drift raises none: the errors by task show it.
-``benchmarks/alarms.py`` measures how often alarms are false and how many changes they find.
+An *alarm* is a task that a model predicted far worse, before it learned it, than the tasks before,
+or of which a column changed so much that the model cannot be right: a task to look at, not a cause.
+Gradual drift raises none: the errors by task show it. ``benchmarks/alarms.py`` measures how often
+alarms are false and how many changes they find.
 
 =============  ==================================================================================
 ``error``      mean squared error; of classes the fraction of wrong rows
@@ -62,8 +63,10 @@ def predictions(estimator: Any, features: Features) -> Found:
         labels = estimator.classes_[probabilities.argmax(axis=1)]
         return {"probabilities": probabilities, "labels": labels}
     fit = estimator.rows_.solve(estimator.alpha_)
-    models = {"predicted": linear(estimator), "ridge": Linear(fit.coef, fit.intercept)}
-    return {name: features.predict(model) for name, model in models.items()}
+    return {
+        "predicted": features.predict(linear(estimator)),
+        "ridge": features.predict(Linear(fit.coef, fit.intercept)),
+    }
 
 
 def of_numbers(found: Found, y: Array, mean: float) -> dict[str, float]:
@@ -98,7 +101,7 @@ def of_classes(found: Found, y: Any, shares: dict[str, float]) -> dict[str, floa
     # A class that comes for the first time has the place −1, where the probability is 0.
     places = pd.Index(list(shares)).get_indexer(y)
     probabilities = np.pad(found["probabilities"], ((0, 0), (0, 1)))
-    most = max(shares, key=lambda label: shares[label])
+    most = max(shares, key=shares.__getitem__)
     return {
         "error": float(np.mean(labels != y)),
         "spread": _standard_error(labels != y),
@@ -110,11 +113,12 @@ def of_classes(found: Found, y: Any, shares: dict[str, float]) -> dict[str, floa
 
 
 def _log_loss(probabilities: Array) -> float:
-    return float(-np.log(np.maximum(probabilities, LEAST)).mean())
+    # A logarithm of a probability is at most 0; its negative would print as "-0" where all are 1.
+    return abs(float(np.log(np.maximum(probabilities, LEAST)).mean()))
 
 
 def _standard_error(values: Any) -> float:
-    return float(np.std(values) / np.sqrt(len(values)))
+    return float(np.std(values) / len(values) ** 0.5)
 
 
 def pairs(found: Found, y: Any) -> Any:
@@ -134,12 +138,12 @@ def calibration(found: Found, y: Any) -> Array:
 
 def pooled(history: Sequence[Record]) -> dict[str, float]:
     """Return the means over rows of all errors of the tasks that have some; nothing if none has."""
-    known = [each for each in history if each["error"] is not None]
-    if not known:
+    known = pd.DataFrame([each for each in history if each["error"] is not None])
+    if known.empty:
         return {}
-    frame = pd.DataFrame(known).drop(columns=["task", "rows", "changes"])
-    means = np.average(frame, axis=0, weights=[each["rows"] for each in known])
-    return dict(zip(frame.columns, means.tolist(), strict=True))
+    errors = known.drop(columns=["task", "rows", "changes"])
+    sums = known["rows"] @ errors
+    return dict(sums / known["rows"].sum())
 
 
 def checked(plain: Record) -> Record:
@@ -173,10 +177,36 @@ error."""
 DEVIATIONS = 4.0
 """With more of them: robust standard deviations of the logarithms above their median."""
 
+WILD = 100.0
+"""Times the median error that are an alarm whatever the standard error: one wrong target among n
+has the error v²/n and the standard error v²/n too, so that no number of standard errors tells."""
+
+FEW_ROWS = 0.5
+"""A standard error that is a larger fraction of the error shows that fewer than four rows have
+nearly all of it: k equal ones give 1/√k."""
+
 BIASED = 0.3
 BIAS_ERRORS = 5.0
 """Mean residual that is shown as a note, in RMSEs and in standard errors: 27 % of real tasks have
 one, so that it is no alarm."""
+
+
+TOLD = 3
+"""Changes that an alarm tells."""
+
+AGAIN = "fit the corrected table, from a model that has not learned this task"
+"""How a task is unlearned: a model file is kept, and nothing is subtracted from it."""
+
+REMEDIES = {
+    "; unit": f"Convert the column to the unit of earlier tasks; if it is learned already, {AGAIN}",
+    "labels never": "Correct labels that are known ones in another spelling; new ones have no"
+    " effect until they are learned",
+    "is not in": "Add the column, or give it the name that it had",
+    "missing,": "Find out why values are missing; gaps that are to stay are learned as such",
+    "begins on": "Check the dates; if they are right, go on",
+    "": "Check where the column comes from; if it is right, start again from this task",
+}
+"""What to do about severe changes whose text, of ``changes.py``, has these words."""
 
 
 class Alarm(NamedTuple):
@@ -193,6 +223,8 @@ class Alarm(NamedTuple):
 
 def alarms(history: Sequence[Record], objective: str = "next") -> list[Alarm]:
     """Return the alarms of tasks that have been learned.
+
+    A severe change of a column explains an error, and is named instead of it.
 
     Parameters
     ----------
@@ -212,7 +244,7 @@ def alarms(history: Sequence[Record], objective: str = "next") -> list[Alarm]:
     for t, record in enumerate(history):
         severe = [each for each in record["changes"] if each[2]]
         if severe:
-            found.append(_of_columns(record["task"], severe))
+            found.append(of_changes(record["task"], severe))
         elif is_out_of_line(history[:t], record):
             found.append(_of_error(history[:t], record, objective))
     return found
@@ -224,17 +256,21 @@ def is_out_of_line(before: Sequence[Record], record: Record) -> bool:
     now = record["error"]
     if now is None or len(errors) < FEWEST:
         return False
-    if len(errors) < USUAL:
-        # The standard error of a mean of squares is itself uncertain with heavy tails.
-        return bool(now - ERRORS * record["spread"] > max(errors) and now > LARGER * max(errors))
-    logs = np.log(np.maximum(errors, 1e-300))
-    middle = float(np.median(logs))
-    # 1.4826 median deviations are a standard deviation of normal errors, √(2/n) that of a task of
-    # n rows whose squared errors are χ².
-    deviation = 1.4826 * float(np.median(np.abs(logs - middle)))
-    deviation = max(deviation, math.sqrt(2.0 / record["rows"]))
-    is_far = math.log(max(now, 1e-300)) > middle + DEVIATIONS * deviation
-    return is_far and now - ERRORS * record["spread"] > math.exp(middle)
+    usual = float(np.median(errors))
+    if now > WILD * usual and "loss" not in record:
+        return True
+    # The standard error of a mean of squares is itself uncertain with heavy tails.
+    base = max(errors)
+    limit = LARGER * base
+    if len(errors) >= USUAL:
+        base = usual
+        logs = np.log(np.maximum(errors, 1e-300))
+        # 1.4826 median deviations are a standard deviation of normal errors, √(2/n) that of a task
+        # of n rows whose squared errors are χ².
+        deviation = 1.4826 * np.median(np.abs(logs - np.median(logs)))
+        deviation = max(deviation, math.sqrt(2.0 / record["rows"]))
+        limit = usual * math.exp(DEVIATIONS * deviation)
+    return bool(now > limit and now - ERRORS * record["spread"] > base)
 
 
 def level_note(history: Sequence[Record]) -> str:
@@ -243,10 +279,10 @@ def level_note(history: Sequence[Record]) -> str:
     last = history[-1]
     if not errors or last.get("bias") is None:
         return ""
-    typical = math.sqrt(float(np.mean(errors)))
     bias = last["bias"]
-    error = math.sqrt(last["error"] / last["rows"])
-    if abs(bias) <= BIASED * typical or abs(bias) <= BIAS_ERRORS * error:
+    least = BIASED * np.mean(errors) ** 0.5
+    error = (last["error"] / last["rows"]) ** 0.5
+    if abs(bias) <= max(least, BIAS_ERRORS * error):
         return ""
     where = "low" if bias > 0 else "high"
     return f"{last['task']} was predicted too {where} by {abs(bias):.4g} on average"
@@ -257,22 +293,34 @@ def _errors(records: Sequence[Record]) -> list[float]:
     return known[-WINDOW:]
 
 
-def _of_columns(task: str, severe: Sequence[Any]) -> Alarm:
-    more = "" if len(severe) == 1 else f", and {len(severe) - 1} more columns changed"
-    column, text, _ = severe[0]
-    remedy = (
-        f"Check the unit and the source of {column}; if the table is right, go on, or start again"
-        " from this task"
-    )
-    return Alarm(task, f"{column} {text}{more}", remedy)
+def of_changes(task: str, severe: Sequence[Any]) -> Alarm:
+    """Return the alarm of a task with severe changes, each a column, a text and True.
+
+    The first ones are told, with what to do about the first kind in ``REMEDIES``.
+    """
+    text = "; ".join(f"{column} {change}" for column, change, _ in severe[:TOLD])
+    remedy = next(REMEDIES[words] for words in REMEDIES if words in text)
+    return Alarm(task, text, remedy)
 
 
 def _of_error(before: Sequence[Record], record: Record, objective: str) -> Alarm:
+    """Return the alarm of a task whose error is out of line, as a multiple of the median error.
+
+    Of numbers the multiple is that of RMSEs, which have the unit of the target.
+    """
     usual = np.median(_errors(before))
     times = record["error"] / max(usual, 1e-300)
-    if record.get("loss") is None:
+    if "loss" not in record:
         times = math.sqrt(times)
-    remedy = "Look at its rows; if what it shows is to stay, start again from this task"
+    text = f"the error is {times:.3g} times the usual one"
+    # A model that has learned a wrong task is wrong for the next ones too.
+    remedy = (
+        "If the task before has an alarm, mend that one first; else look at the rows of this one,"
+        " and if what they show is to stay, start again from it"
+    )
     if objective == "all":
         remedy += ", or fit with --objective next, which follows changes"
-    return Alarm(record["task"], f"the error is {times:.1f} times the usual one", remedy)
+    if record["spread"] > FEW_ROWS * record["error"]:
+        text += ", nearly all of it of a few rows"
+        remedy = f"Look for targets that are wrong, correct them, and {AGAIN}"
+    return Alarm(record["task"], text, remedy)
