@@ -64,6 +64,15 @@ CASES = [
         for said in ["chain of 137,846,528,820 states .* needs .* GiB, of which .* GiB may be used here; use simulate"]
     ),
     (lambda: fl.expect(TASKS, "increasing", 2**31), MemoryError, "2,147,483,648 strengths needs 16 GiB"),
+    *(
+        (
+            lambda value=value, verb=verb: verb(TASKS, 1.0, 3, average=value),
+            Exception,
+            "average must be .*use 2 for wei",
+        )
+        for value, error in [*((n, ValueError) for n in (-1, np.nan, np.inf, 33)), ("2", TypeError), (True, TypeError)]
+        for verb in (fl.expect, fl.simulate, fl.worst_case)
+    ),
     (lambda: fl.simulate(TASKS, {}, 4), ValueError, "schedule must hold at least one"),
     (lambda: fl.expect(TASKS, {"a": 1.0}, 4).sel(schedule="b"), KeyError, "'b' is not among the coordinates: 'a'"),
     (lambda: fl.TaskCollection(TASKS, noise=-1), ValueError, "noise must be nonnegative"),

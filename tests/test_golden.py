@@ -25,10 +25,6 @@ def test_a_changed_number_is_noticed(reference):
     assert list(values.differences(reference, {**reference, "ridge/new": [1.0]})) == ["ridge/new"]
 
 
-def test_no_parked_number_is_computed(reference):
-    assert set(values.read(values.PARKED)).isdisjoint(reference)
-
-
 def test_numbers_without_numba_are_the_same():
     done = subprocess.run(
         [sys.executable, "-m", "golden.values"],

@@ -28,8 +28,6 @@ SCHEDULES = {
     "gradient-descent": fl.GradientDescent(3, 0.02),
 }
 
-# Schedules for K steps only
-ONE_LENGTH = ("coefficients", "cyclic")
 
 # One of each kind: constant, changing coefficients, gradient steps
 FEW = ("constant", "increasing", "increasing-budget")
@@ -42,11 +40,6 @@ ORDERINGS = {
     "cyclic": fl.Cyclic(),
     "fixed-order": fl.FixedOrder([3, 0, 0, 1, 2, 3, 1, 0, 2, 2, 1, 3]),
 }
-
-
-def horizon(ordering):
-    """Return how many steps an ordering allows."""
-    return N_TASKS if ordering == "without-replacement" else K
 
 
 def tasks(noise=0.0):

@@ -17,8 +17,6 @@ from golden.compare import difference, tolerance
 PARTS = (laboratory, ensembles, bounds, advice, estimators, tables)
 
 PATH = Path(__file__).with_name("values.json")
-# Numbers of features that return later: no code computes them now; their lines then move back.
-PARKED = PATH.with_name("parked.json")
 
 
 def computed():

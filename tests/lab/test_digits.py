@@ -132,13 +132,3 @@ def test_a_comparison_says_where_no_digit_is_known():
     assert comparison.errors["seen_loss"] == 1.0
     assert "seen-task loss   not known to any digit" in repr(comparison)
     assert "not known" not in repr(fl.compare_bounds(tasks, fl.schedules.increasing(), 20))
-
-
-def test_errors_of_averages_decay_with_them():
-    """After many steps the average is a tiny part of the start, and its error of it."""
-    pairs = [(np.array([[1.0, 0.0]]), np.array([1.0])), (np.array([[0.6, 0.8]]), np.array([0.2]))]
-    k = 100
-    truth = many_digits.loss_of_draws(pairs, fl.Ridge(0.5), [0.5, 0.5], np.zeros(2), k, average=2)
-    found = fl.expect(fl.TaskCollection(pairs), fl.Ridge(0.5), k, average=2)
-    assert truth < 1e-6
-    assert abs(float(found.average_loss[0] / truth) - 1) <= max(found.errors.values()) < 1e-8

@@ -1,4 +1,4 @@
-"""Exact expectations against enumeration of every ordering, and against simulation."""
+"""Exact expectations: powers and steps, tiny and large numbers, tasks without information."""
 
 import numpy as np
 import pytest
@@ -9,26 +9,6 @@ from support.agreement import METRICS, agree, expected
 from support.collections import random_pairs
 
 BY_STEPS = ("average_loss", "task_losses")  # whose second metric needs steps
-
-
-@pytest.mark.parametrize("number", range(24))
-def test_equals_simulation_within_four_standard_errors(number):
-    rng = np.random.default_rng([5, number])
-    M, d = int(rng.integers(2, 7)), int(rng.integers(1, 8))
-    targets = None if number % 3 else 2
-    pairs = random_pairs(rng, M=M, d=d, rows=(1, 4), realizable=bool(number % 2), targets=targets)
-    tasks, k = fl.TaskCollection(pairs), int(rng.integers(3, 40))
-    laws = [fl.WithReplacement(), fl.WithReplacement(rng.dirichlet(np.ones(M))), fl.RandomReshuffling()]
-    ordering = laws[number % 3]
-    schedule = [fl.schedules.increasing(0.5), fl.Ridge(0.3), fl.schedules.fixed_budget(2)][number // 3 % 3]
-    tasks = tasks.shifted(rng.standard_normal(tasks.teacher().shape))
-    exact = fl.expect(tasks, schedule, k, ordering=ordering, metrics=METRICS)
-    trace = fl.simulate(tasks, schedule, k, ordering=ordering, n_trials=4000, seed=number, record="last")
-    for metric in METRICS:
-        values = getattr(trace, metric)[:, 0]
-        error = values.std() / np.sqrt(len(values))
-        assert abs(values.mean() - getattr(exact, metric)[0]) < 4 * error + 1e-12 * abs(values.mean()), metric
-
 
 TURN = np.array([[np.cos(0.7), np.sin(0.7)], [-np.sin(0.7), np.cos(0.7)]])
 OVERSHOT = [np.diag([1, 0.2]), np.diag([1, 0.2]) @ TURN, np.diag([1, 0.5]) @ TURN @ TURN]
@@ -124,3 +104,10 @@ def test_degenerate_collections():
     agree(found, expected(pairs, fl.Ridge(1.0), literal.all_orderings(2, 3), np.zeros(2)), METRICS)
     trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, record="last", metrics="weights")
     np.testing.assert_allclose(trace.weights[0, 0], [1.0, 1.0])
+
+
+def test_the_whole_curve_of_averages_is_one_pass(rng):
+    tasks = fl.TaskCollection(random_pairs(rng, realizable=False))
+    curve = fl.expect(tasks, fl.schedules.increasing(), 30, average=2, record="all")
+    grid = fl.expect(tasks, [fl.Ridge(0.1), fl.schedules.increasing()], 30, average=2, record=[3, 30])
+    np.testing.assert_allclose(grid.average_loss[1], curve.average_loss[[2, 29]], rtol=1e-12)
