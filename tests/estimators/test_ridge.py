@@ -50,25 +50,27 @@ def test_joint_ridge_is_recursive_least_squares():
         np.testing.assert_allclose(model.coef_, W, rtol=1e-8, atol=1e-12)
 
 
-def most_likely_strength(X, y):
-    """λ of the largest density of the targets, with the level and log σ flat: a Student density."""
+def most_likely_strength(X, y, intercept=True):
+    """λ of the largest density of the targets, with the level, if any, and log σ flat: a Student density."""
     n = len(y)
-    Z = StandardScaler().fit_transform(X)
-    basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]  # what is left of y without its mean
+    Z = StandardScaler().fit_transform(X) if intercept else X / np.sqrt(np.mean(X**2, axis=0))
+    basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1] if intercept else np.eye(n)  # y without its mean
     rest = basis.T @ y
 
     def minus_two_log(strength):
         K = basis.T @ (np.eye(n) + Z @ Z.T / strength) @ basis
-        return (n - 1) * np.log(rest @ np.linalg.solve(K, rest)) + np.linalg.slogdet(K)[1]
+        return len(rest) * np.log(rest @ np.linalg.solve(K, rest)) + np.linalg.slogdet(K)[1]
 
     return STRENGTHS[np.argmin([minus_two_log(strength) for strength in STRENGTHS])]
 
 
+@pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("n", [5, 12, 40])
-def test_the_strength_has_the_largest_evidence(n):
-    for seed in range(3):
+def test_the_strength_has_the_largest_evidence(n, intercept):
+    for seed in range(10):
         X, y = linear(n, 7, seed, noise=1.0)
-        assert fl.StreamingRidge().fit(X, y).alpha_ == most_likely_strength(X, y)
+        model = fl.StreamingRidge(fit_intercept=intercept).fit(X, y)
+        assert model.alpha_ == most_likely_strength(X, y, intercept)
 
 
 def test_golden_ridge():

@@ -293,8 +293,9 @@ class Mixture(NamedTuple):
         # After the first task leave-one-out errors tell the solution from the mean.
         rows = memory.rows
         error = rows.error_left_out(memory.fit).sum()
-        # The mean is left out of its own error as well: the leverage of a row is 1/n.
-        left = max(1.0 - 1.0 / rows.n, 0.05)
+        # The mean is left out of its own error as well: the leverage of a row is 1/n, and without
+        # an intercept 0 is predicted, which no row has a part in.
+        left = max(1.0 - rows.centered / rows.n, 0.05)
         mean = rows.squares.sum() / rows.n / left**2
         errors = np.array([error, error, error, mean])
         shares = _updated(PRIOR, errors, 2.0)

@@ -174,8 +174,7 @@ class Rows:
         """Return the rows with a matrix of second moments up to ``dense`` features, else
         vectors.
         """
-        is_matrix = len(self.mean) <= dense
-        gram = self.gram.dense() if is_matrix else self.gram.low_rank()
+        gram = self.gram.dense() if len(self.mean) <= dense else self.gram.low_rank()
         return replace(self, gram=gram)
 
     @property
@@ -208,7 +207,7 @@ class Rows:
         u = inverse_scale(scale)
         c = u[:, None] * self.cross
         system = self.gram.system(u)
-        evidence = Evidence(system, c, self.squares, self.n)
+        evidence = Evidence(system, c, self.squares, self.n - self.centered)
         if self.near:
             strength = evidence.downhill(grid, self.near)
             return self._fit(system.solve(c, strength), strength, scale)
@@ -228,8 +227,9 @@ class Rows:
         penalty = strength * dots(standardized, standardized)
         minimum = self.squares - dots(self.cross, coef)
         minimum = np.maximum(minimum, penalty)
-        # The mean of the posterior of σ², an inverse gamma law with n − 1 degrees of freedom.
-        noise = minimum / max(self.n - 3.0, 1.0)
+        # The mean of the posterior of σ², an inverse gamma law with n degrees of freedom, less the
+        # one that the level takes.
+        noise = minimum / max(self.n - self.centered - 2.0, 1.0)
         return Fit(
             coef,
             intercept,
@@ -306,24 +306,22 @@ class Rows:
 
     def mean_leverage(self, fit: Fit) -> float:
         """Return the mean over the rows of the weight that a target has in its own prediction."""
-        return (1.0 + self.freedom(fit)) / max(self.n, 1.0)
+        return (self.centered + self.freedom(fit)) / max(self.n, 1.0)
 
     def error_left_out(self, fit: Fit) -> Array:
         """Return the mean squared error to expect of rows left out (GCV), of shape (c,)."""
         left = 1.0 - min(self.mean_leverage(fit), 0.95)
-        in_sample = self.residual(fit) / self.n
         # Left out, a row has the residual r/(1 − h), h its leverage, here the mean one.
-        return in_sample / left**2
+        return self.residual(fit) / self.n / left**2
 
     def noise(self, fit: Fit) -> Array:
         """Return the variance of the noise, of shape (c,).
 
         The larger one of two estimates. The posterior of σ², whose mean is min/(n − 3) for one λ,
         is right for few rows, where residuals are nearly zero; residuals over n − 1 − freedom are
-        right where λ is too small for the weights.
+        right where λ is too small for the weights. Without an intercept n takes the place of n − 1.
         """
-        left = self.n - 1.0 - self.freedom(fit)
-        left = max(left, 0.05 * self.n)
+        left = max(self.n - self.centered - self.freedom(fit), 0.05 * self.n)
         return np.maximum(fit.noise, self.residual(fit) / left)
 
     def leverages(self, X: Floats, fit: Fit, origin: Any = 0.0) -> Array:

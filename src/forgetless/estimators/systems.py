@@ -2,12 +2,12 @@
 the largest evidence (MacKay 1992).
 
 With w ~ N(0, σ²/λ) in standardized units, and the level b and log σ flat, the density of the
-targets is
+targets of n rows is
 
     −2 log p(y | λ) = (n − 1) Σ_targets log(min_w ‖y − Xw‖² + λ‖w‖²) + c log det(I + XᵀX/λ)
 
-up to a constant. All of it follows from the second moments M = XᵀX of centred rows, from XᵀY and
-from Σ y².
+up to a constant; without a level, n takes the place of n − 1. All of it follows from the second
+moments M = XᵀX of centred rows, from XᵀY and from Σ y².
 """
 
 from dataclasses import dataclass
@@ -62,8 +62,7 @@ class Eigen:
 
     def freedom(self, strength: float) -> float:
         """Return tr M(M + λ)⁻¹, the degrees of freedom."""
-        kept = self.e / (self.e + strength)
-        return float(kept.sum())
+        return float(np.sum(self.e / (self.e + strength)))
 
     def leverages(self, Z: Floats, strength: float) -> Array:
         """Return zᵀ(M + λ)⁻¹z of rows z of Z (n, d)."""
@@ -153,7 +152,7 @@ class Evidence(NamedTuple):
     squares : array of shape (targets,)
         Σ y².
     n : float
-        Number of rows.
+        Degrees of freedom of a target: the number of rows, less one where there is a level.
     """
 
     system: System
@@ -169,9 +168,9 @@ class Evidence(NamedTuple):
         rounding = 1e-12 * self.squares + 1e-300
         minima = np.maximum(self.squares - energies, rounding)
         varies = self.squares > 0
-        # The level takes one of the n degrees of freedom of every target that varies.
+        # A target that does not vary says nothing of λ.
         logarithms = np.log(minima[:, varies]).sum(axis=1)
-        fit = max(self.n - 1.0, 1e-9) * logarithms
+        fit = max(self.n, 1e-9) * logarithms
         complexity = np.count_nonzero(varies) * determinants
         return fit + complexity, minima
 
@@ -190,7 +189,7 @@ class Evidence(NamedTuple):
         # the noise is averaged over the posterior of λ.
         posterior = np.exp(-0.5 * above)
         posterior /= posterior.sum()
-        noise = posterior @ minima / max(self.n - 3.0, 1.0)
+        noise = posterior @ minima / max(self.n - 2.0, 1.0)
         return float(grid[tied[-1]]), noise
 
     def downhill(self, grid: Floats, near: float) -> float:
