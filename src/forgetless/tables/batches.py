@@ -4,6 +4,9 @@ A file up to ``WHOLE`` bytes is read at once, and the rows of a task may lie any
 larger one is read in chunks, of which every task but the last is complete: the rows of the last one
 wait for the next chunk. So a larger file must have the rows of a task together, and an error names
 the line where one comes again. A task above ``LARGEST`` rows is learned in parts.
+
+So at most a chunk, the rows of a task that it does not complete, and ``LARGEST`` rows are in memory
+at a time, however large the file is.
 """
 
 import re
@@ -20,10 +23,12 @@ from forgetless.tables.read import TableFile
 from forgetless.tables.values import CODE, Columns, Values, columns_of, numbers_in, parts_of
 
 WHOLE = 2**27
-"""Bytes of a file whose tasks may lie anywhere in it; in a larger one each is in one piece."""
+"""Bytes of a file whose tasks may lie anywhere in it; in a larger one each is in one piece. As a
+data frame a text file takes two to three times its bytes."""
 
 LARGEST = 500_000
-"""Rows of a task that are learned at a time."""
+"""Rows of a task that are learned at a time; a task with more is several for the estimator, whose
+sums do not depend on how rows are cut."""
 
 MOST_CLASSES = 50
 """Classes of a target of text; more of them, or one for every other row of the first task, are a
@@ -31,7 +36,7 @@ mistake."""
 
 
 class Batches:
-    """The tasks of a file in the order in which they first appear.
+    r"""The tasks of a file in the order in which they first appear.
 
     Parameters
     ----------
@@ -45,7 +50,15 @@ class Batches:
     Attributes
     ----------
     notes : list of str
-        What a user should know of the file.
+        What a user should know of the file, complete after the last task.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "sales.csv"
+    >>> _ = path.write_text("month,size,sales\njan,1,10\njan,2,20\nfeb,3,30\n")
+    >>> [(label, y.tolist()) for label, X, y in Batches(TableFile(path), "month", "sales")]
+    [('jan', [10.0, 20.0]), ('feb', [30.0])]
     """
 
     def __init__(
@@ -64,16 +77,22 @@ class Batches:
         self.notes = list(file.notes)
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the label of a task, or of a part of a large one, with its features and targets."""
+        """Yield the label of a task, or of a part of a large one, with its features and targets.
+
+        The features are columns (``Values``), the targets floats, or classes as text. Rows without
+        a target are left out, with a note of how many.
+        """
         done: dict[str, None] = {}
         last = ""
         lost = 0
         for frame in self._frames():
+            # One task of a large table may have few rows, and the table many columns of text.
             # Texts are factorized once for many tasks.
             table = columns_of(frame)
             groups = self._groups(table[self.task], frame.index)
             for name, rows in track(groups.items(), "tasks", len(groups)):
                 lines = frame.index[rows]
+                # A task may go on in the next part of a file, but not come again after others.
                 if name in done and name != last:
                     raise ValueError(
                         f"{self.name}, {self.file.line_of(lines[0])}: the task {name!r} comes again"
@@ -93,8 +112,10 @@ class Batches:
             raise ValueError(f"{self.name} has no row with a value of the target {self.target!r}")
 
     def _frames(self) -> Iterator[pd.DataFrame]:
-        """Yield tables with all rows of their tasks: the last task of a chunk may go on in the
-        next.
+        """Yield tables with all rows of their tasks.
+
+        The last task of a chunk may go on in the next: its rows are kept, and put before those of
+        the next chunk, unless there are so many that they are learned as a part of the task.
         """
         if self.file.n_bytes <= WHOLE:
             yield pd.concat(list(self.file.chunks()))
@@ -105,6 +126,7 @@ class Batches:
             tasks = frame[self.task]
             # The first row of the last task.
             first = np.flatnonzero(np.append(True, tasks != tasks.iloc[-1]))[-1]
+            # Of a task that fills the memory the rows so far are a part of their own.
             if len(frame) - first >= LARGEST:
                 first = len(frame)
             rest = frame[first:]
@@ -114,7 +136,10 @@ class Batches:
             yield rest
 
     def _groups(self, tasks: Values, index: Any) -> dict[str, Any]:
-        """Return the rows of every task, in the order in which the tasks first appear."""
+        """Return the rows of every task, in the order in which the tasks first appear.
+
+        A row without a task has no place in the order, so that it is an error, not left out.
+        """
         codes, labels = tasks.coded
         gone = np.flatnonzero(codes < 0)
         if not len(labels):
@@ -124,12 +149,14 @@ class Batches:
                 f"{self.name}, {self.file.line_of(index[gone[0]])}: {len(gone)} rows have no value"
                 f" of the task {self.task!r}; name or remove them"
             )
+        # Codes count labels in the order of their first rows.
         groups = pd.Series(codes).groupby(codes).indices
         return {labels[code]: rows for code, rows in groups.items()}
 
     def _task(self, table: Columns, lines: Any) -> Any:
         """Return the features and targets of a task, without the rows that have no target."""
         target = table[self.target]
+        # The first rows decide for all later ones.
         if self.classes is None:
             self.classes = self._has_classes(target)
         if self.classes:
@@ -138,6 +165,7 @@ class Batches:
         else:
             y = self._numbers(target, lines)
             known = np.isfinite(y)
+        # What a row is predicted from is neither its task nor its target.
         X = {column: table[column] for column in table if column not in (self.task, self.target)}
         if not X:
             raise ValueError(
@@ -152,9 +180,12 @@ class Batches:
         """Return whether the first targets are classes: booleans, codes such as 07, or text that is
         mostly no number.
 
-        Text of which nearly every row has its own is a mistake, such as a column of names.
+        Decided once, by the first task or the first part of the file, and held for the others. Text
+        of which nearly every row has its own is a mistake, such as a column of names. Codes such as
+        07 name something, as they do in a column of features.
         """
         if target.is_number:
+            # Numbers are quantities, but true and false are not: 0 and 1 may be either.
             is_truth: bool = target.cells.dtype.kind == "b"
             if not is_truth and set(pd.unique(target.numbers[~target.missing])) == {0.0, 1.0}:
                 self.notes.append(
@@ -164,6 +195,7 @@ class Batches:
             return is_truth
         labels = target.coded[1]
         codes = [label for label in labels if re.fullmatch(CODE, label)]
+        # One code shows that the digits beside it are codes too.
         words = labels if codes else labels[target.words()]
         if len(words) <= 0.5 * len(labels):
             return False
@@ -177,10 +209,13 @@ class Batches:
         return True
 
     def _numbers(self, target: Values, lines: Any) -> Array:
-        """Return targets as numbers; ValueError with the line of the first that is none."""
+        """Return targets as numbers, NaN where nothing is written; ValueError with the line of the
+        first that is no number.
+        """
         y = target.numbers
         words = target.unread(y)
         if words:
+            # The first row of the task with this text.
             line = self.file.line_of(lines[target.written == words[0]][0])
             raise ValueError(
                 f"{self.name}, {line}: the target {self.target!r} must hold numbers, but holds"
@@ -189,7 +224,12 @@ class Batches:
         return y
 
     def _note_order(self, labels: list[str]) -> None:
-        """Note tasks that seem to come from the last to the first."""
+        """Note tasks that seem to come from the last to the first.
+
+        Tasks are never sorted: their order is what a model is judged on, and only the user knows
+        it. Labels that fall from row to row, as numbers or as text (2024-02, 2024-01), are the sign
+        of an export with the newest rows on top.
+        """
         numbers = numbers_in(np.array(labels, dtype=object))
         keys = pd.Index(numbers if np.isfinite(numbers).all() else labels)
         if len(keys) > 2 and keys.is_monotonic_decreasing:
@@ -200,7 +240,17 @@ class Batches:
 
 
 def check_columns(source: str, columns: Any, *names: Any) -> None:
-    """Raise ValueError unless a table has some columns; the message has similar names."""
+    """Raise ValueError unless a table has some columns.
+
+    Parameters
+    ----------
+    source : str
+        The name of the file, for the message.
+    columns : sequence
+        The columns of the table. The message lists them, and a similar name first.
+    names : str or None
+        What must be among them; the first two are those of task and target, which must differ.
+    """
     columns = [str(column) for column in columns]
     for name in names:
         if name is None or name in columns:

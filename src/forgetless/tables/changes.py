@@ -8,7 +8,8 @@ none was severe, in 40 of 40 streams with another unit or a new category one was
 are alarms (``scores.py``).
 
 One line a column is enough: gaps are looked at first, then cells that cannot be read, then what
-the values are.
+the values are. What is compared has been counted while learning (rows, gaps, means, squares,
+labels), so that the rows before are not needed, and a comparison takes one look at the new ones.
 """
 
 from typing import Any, NamedTuple
@@ -34,7 +35,8 @@ SPREAD = (2.0, 5.0)
 """Ratios of standard deviations."""
 
 TWICE = 0.05
-"""Fraction of rows that equal another row of the same task."""
+"""Fraction of rows that equal another row of the same task, targets included: a file that was
+appended to itself has 50 %."""
 
 ROWS = "(rows)"
 """Stands for a column in a change of all of a task."""
@@ -88,6 +90,7 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
     'mean 450, was 4.5 ± 2.29; unit × 100 (percent, cents)'
     """
     table = columns_of(X)
+    # A model predicts from the mean where a column is absent, which is an alarm.
     found: list[Any] = [
         Change(name, "is not in this table: taken for missing", True)
         for name in encoder.columns_
@@ -98,6 +101,7 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
             continue
         if name in encoder.columns_:
             found.append(_change(encoder.columns_[name], table[name]))
+        # A column without values begins with its first one.
         elif not table[name].missing.all():
             found.append(Change(name, "is new"))
     twice = _twice(table, y)
@@ -107,7 +111,11 @@ def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
 
 
 def _change(column: Column, values: Values) -> Change | None:
-    """Return the largest change of a known column, or None."""
+    """Return the largest change of a known column, or None.
+
+    ``gone`` also has the cells that cannot be read, so that "see note" in a third of the rows is a
+    change of the fraction of missing values.
+    """
     gone = column.gone(values)
     share = float(gone.mean())
     before = column.missing / max(column.rows, 1)
@@ -133,6 +141,8 @@ def _labels(column: Category, values: Values) -> Change | None:
         return None
     codes, labels = values.coded
     is_new = column.places_of(values) < 0
+    # Of rows rather than of labels: one row of a new label is no change. The last place is that
+    # of rows without a label, which are counted as missing.
     share = float(np.append(is_new, False)[codes].mean())
     if share <= UNKNOWN[0]:
         return None
@@ -143,7 +153,15 @@ def _labels(column: Category, values: Values) -> Change | None:
 
 
 def _numbers(column: Number, present: Any) -> Change | None:
-    """Return a change of mean or spread, with the ratio of units that would explain it."""
+    """Return a change of mean or spread, with the ratio of units that would explain it.
+
+    With the mean m and the deviation s of all rows before, and those of the task, m' and s',
+
+        shift = |m' − m| / s,        ratio = s' / s.
+
+    The shift is not divided by √n: with many rows any drift would be significant, and what matters
+    is whether the values are new to the model.
+    """
     deviation = (column.squares / max(column.count, 1)) ** 0.5
     # What the rows so far say of a constant is a matter of rounding.
     if len(present) < FEWEST or deviation <= 1e-9 * abs(column.mean):
@@ -160,7 +178,12 @@ def _numbers(column: Number, present: Any) -> Change | None:
 
 
 def _unit(change: float, ratio: float) -> str:
-    """Return the change of units that explains the ratios of means and of spreads, in words."""
+    """Return the change of units that explains the ratios of means and of spreads, in words.
+
+    Another unit multiplies both by the same factor. The spread of n rows is uncertain by the
+    fraction 1/√(2n), a quarter for ``FEWEST`` rows, so that a factor within 35 % of both ratios is
+    named, the nearest of several.
+    """
     fits = {}
     for factor, meaning in UNITS.items():
         for times, sign in ((factor, "×"), (1.0 / factor, "÷")):
@@ -175,6 +198,7 @@ def _dates(column: Any, present: Any) -> Change | None:
     """Return a change if dates lie before the first or far after the last one learned."""
     if not len(present):
         return None
+    # After a gap as long as the dates so far, and a year at least, a trend is not known to go on.
     far = float(present.min()) - column.high > max(column.high - column.low, 366.0 * DAY)
     if present.max() >= column.low and not far:
         return None

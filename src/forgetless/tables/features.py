@@ -14,8 +14,10 @@ of such rows need no matrix (n, d): with the numbers D (n, p) and the sparse ind
 
     X w + b = D w_D + S w_S + b,        XᵀX = [DᵀD, DᵀS; SᵀD, SᵀS],
 
-where SᵀD are sums of numbers by label and SᵀS counts of pairs of labels. On tasks of 84,000 rows
-with 60 features, of which 50 are indicators, this takes a fifth of the time of a matrix.
+where SᵀD are sums of numbers by label and SᵀS counts of pairs of labels. A row has one indicator a
+column, so that k columns of categories cost n k² additions instead of n q² multiplications. On
+tasks of 84,000 rows with 60 features, of which 50 are indicators, this takes a fifth of the time of
+a matrix.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +34,10 @@ from forgetless.estimators.rows import Rows
 from forgetless.tables.values import Values
 
 MISSING = " is missing"
+"""The part that is one where a column has no value."""
+
 PRESENT = " is present"
+"""The part that is one where a late column has a value."""
 
 MANY = 1000
 """Rows from which on their statistics are computed from labels and numbers, without a matrix."""
@@ -54,6 +59,14 @@ class Column(ABC):
     name : str
     is_late : bool
         Whether rows have been learned before the column began.
+
+    Attributes
+    ----------
+    parts : list of str
+        The features of the column, by what stands behind its name: "" is the number itself, "=Ulm"
+        the indicator of a label. New ones are appended.
+    rows, missing : int
+        Rows learned, and those of them without a value that can be read.
     """
 
     kind: ClassVar[str] = ""
@@ -72,15 +85,16 @@ class Column(ABC):
 
     def __post_init__(self) -> None:
         start = [PRESENT, *self.first] if self.is_late else self.first
+        # A column of a file has its parts.
         self.parts = self.parts or list(start)
 
     def grow(self, *parts: str) -> None:
-        """Add the parts that are not there yet."""
+        """Add the parts that are not there yet, behind the others."""
         self.parts += [part for part in parts if part not in self.parts]
 
     @abstractmethod
     def read(self, values: Values) -> Array:
-        """Return what the column holds, NaN where there is nothing that can be read."""
+        """Return what the column holds as floats (n,), NaN where nothing can be read."""
 
     @abstractmethod
     def update(self, values: Values, present: Array) -> None:
@@ -88,14 +102,23 @@ class Column(ABC):
 
     @abstractmethod
     def split(self, values: Values) -> Parts:
-        """Return the parts, without those that say where values are."""
+        """Return the parts of rows, without those that say where values are.
+
+        Rows without a value have what stands for a missing one: the mean of a number, no indicator
+        of a category.
+        """
 
     def shown_by(self, values: Values) -> str:
         """Return a note if a task shows of the column what the tasks before it could not."""
         return ""
 
     def gone(self, values: Values) -> Array:
-        """Return where a column has no value that can be read; ValueError if this is too often."""
+        """Return where a column has no value that can be read, (n,).
+
+        A few cells of another kind, such as "see note" among numbers, are missing values. More of
+        them than the fraction ``unread`` are an error: the column has changed its kind.
+        """
+        # Looked for by the comparison with earlier rows, by learning and by encoding.
         if self.kind not in values.memo:
             found = self.read(values)
             unread = values.unread(found)
@@ -109,17 +132,23 @@ class Column(ABC):
         return values.memo[self.kind]
 
     def learn(self, values: Values) -> None:
-        """Learn the column of a task."""
+        """Learn the column of a task; the first gap adds a feature, unless the column is late."""
         gone = self.gone(values)
         self.rows += len(gone)
         self.missing += int(gone.sum())
+        # A task without a value says nothing of the values.
         if not gone.all():
             self.update(values, self.read(values)[~gone])
         if gone.any() and not self.is_late:
             self.grow(MISSING)
 
     def encoded(self, values: Values) -> Parts:
-        """Return all parts."""
+        """Return all parts.
+
+        A late column was zero in the rows before it began, and is zero where it has no value, so
+        that both are alike for a model; only then its features could be added without looking at
+        those rows again.
+        """
         gone = self.gone(values)
         numbers, places = self.split(values)
         if self.is_late:
@@ -158,10 +187,17 @@ class Features(NamedTuple):
         return found
 
     def predict(self, model: Linear) -> Array:
-        """Return the predictions (n,) of a linear model, which holds features in a range."""
+        """Return the predictions (n,) of a linear model, which holds features in a range.
+
+        An indicator s is zero or one. With both held in the range, its share of a prediction is
+
+            w · held(s) = w · held(0) + s · w · (held(1) − held(0)),
+
+        a constant, and a step in the rows that have the label.
+        """
+        # Limits of all features, where the model has one for all.
         coef = model.coef[:, 0]
         low, high = (np.resize(limit, len(coef)) for limit in (model.low, model.high))
-        # An indicator is zero or one, both held in the range.
         zero = np.clip(0.0, low, high)
         # The last step is that of rows without a label.
         steps = np.append((np.clip(1.0, low, high) - zero) * coef, 0.0)
@@ -170,18 +206,26 @@ class Features(NamedTuple):
         return held @ coef[self.at] + self.ones @ steps + (zero @ coef + model.intercept)
 
     def rows(self, y: Array) -> Rows:
-        """Return the statistics of the rows with targets y (n,); there must be a number."""
+        """Return the statistics of the rows with targets y (n,); there must be a number.
+
+        All are sums around means. The mean of an indicator is the share p of its label, and with
+        the counts C = SᵀS
+
+            Σ (s − p)(s − p)ᵀ = C − n p pᵀ,        Σ (s − p)(x − x̄)ᵀ = Sᵀ(X − x̄),
+
+        where the last is a sum of centred numbers by label.
+        """
         own = Rows.of(self.numbers, y[:, None], dense=len(self.at))
         S = self.ones
         counts = (S.T @ S).toarray()[:-1, :-1]
         shares = counts.diagonal() / own.n
         sums = (S.T @ np.column_stack([self.numbers - own.mean, y - own.target]))[:-1]
-        # Around the means, which are shares of labels: Σ(s − s̄)(s − s̄)ᵀ = SᵀS − n s̄s̄ᵀ.
         gram = counts - own.n * np.outer(shares, shares)
         gram[self.at] = sums[:, :-1].T
         gram[:, self.at] = sums[:, :-1]
         gram[np.ix_(self.at, self.at)] = own.gram.dense().matrix
 
+        # Rows of numbers are zero in S, and are written over.
         def both(of_indicators: Array, of_numbers: Array) -> Array:
             found = 1.0 * of_indicators
             found[self.at] = of_numbers
@@ -192,6 +236,7 @@ class Features(NamedTuple):
             mean=both(shares, own.mean),
             gram=Dense(gram),
             cross=both(sums[:, -1:], own.cross),
+            # An indicator is never below one if all rows have the label, and zero if none has it.
             low=both(shares == 1.0, own.low),
             high=both(shares > 0.0, own.high),
         )
@@ -203,7 +248,18 @@ few = few_threads(lambda _, features, *__: gram_work(features.shape))
 
 @few
 def learn(estimator: Any, features: Features, y: Any, before: Any) -> None:
-    """Learn rows, by their statistics where there are many; ``before`` has predicted them."""
+    """Learn rows, by their statistics where there are many.
+
+    Parameters
+    ----------
+    estimator : StreamingRidge or StreamingRidgeClassifier
+        Which learns them.
+    features : Features of n rows
+    y : array of shape (n,)
+    before : the estimator that has predicted the task
+        Only where no feature leaves its range are squared errors those of a linear function, which
+        statistics give.
+    """
     n, d = features.shape
     # The first task has no predictions, and a new feature is outside of the range so far.
     is_known = getattr(before, "n_features_in_", 0) == d <= DENSE

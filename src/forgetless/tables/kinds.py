@@ -19,7 +19,7 @@ from forgetless.tables.features import Column, Parts
 from forgetless.tables.values import DAY, Values
 
 LARGEST = 1e140
-"""Numbers must be below it, since all are squared."""
+"""Numbers must be below it: their squares are added up, and a float ends at 1.8e308."""
 
 IDENTIFIERS = 10_000
 """Most values of a task among which identifiers are looked for."""
@@ -32,8 +32,10 @@ RECURRING = 0.9
 9 of 10 identifiers of 55 real tables, and no other column."""
 
 YEAR = 365.25 * DAY
+"""Seconds."""
+
 SEASON = 300.0 * DAY
-"""A yearly wave is learned from so many days on."""
+"""A yearly wave is learned from so many days on: from fewer a wave and a trend look alike."""
 
 _WEEKDAYS = [f" {day}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")]
 
@@ -59,16 +61,17 @@ COUNTED = 10
 
 @dataclass(eq=False)
 class Number(Column):
-    """A number, its running mean where it is missing.
+    """A number, its running mean where it is missing, which says nothing of the row.
 
     Attributes
     ----------
     count, mean, squares
-        Rows with a value, their mean, and the sum of squared deviations from it.
+        Rows with a value, their mean, and the sum of squared deviations from it, of all tasks.
     origin : float
         Is subtracted: the first mean of a late column, 0 of others.
     identifiers : list of float
-        The integers of the last task, where each occurs once.
+        The integers of the last task, where each occurs once: if they come again in the next,
+        they name units, such as the firms of a panel, and are no quantities.
     """
 
     kind = "number"
@@ -91,7 +94,9 @@ class Number(Column):
                 f"column {self.name!r} holds {largest:g}, too large to be squared; rescale or"
                 " correct it"
             )
-        # Means and squares of two sets of rows together (Chan, Golub and LeVeque).
+        # Means and squares of two sets of rows together (Chan, Golub and LeVeque): with n rows of
+        # mean a and m of mean b, M = (n a + m b) / (n + m), and the squares around M are those
+        # around a and b, and (b − a)² n m / (n + m).
         mean = float(present.mean())
         total = self.count + len(present)
         gap = mean - self.mean
@@ -133,10 +138,13 @@ def unique_integers(numbers: Array) -> list[float]:
 class Date(Column):
     """A trend, the weekday, and where the dates tell one the time of the day and of the year.
 
+    The trend is in years, so that its weight is a change in a year. A wave of length T is the pair
+    sin(2πt/T), cos(2πt/T): any wave of that length is a sum of the two.
+
     Attributes
     ----------
     origin, low, high : float
-        Where the trend is zero, the first and the last time, in seconds since 1970.
+        Where the trend is zero, and the first and the last time learned, in seconds since 1970.
     since : float
         The wave of the year is zero up to here: it was not known yet.
     count, mean
@@ -164,7 +172,8 @@ class Date(Column):
         self.count += len(present)
         self.mean += (mean - self.origin - self.mean) * len(present) / self.count
         if " year sin" not in self.parts:
-            # The wave was zero up to here.
+            # If this task begins the wave, it has been zero in all rows so far, and must stay so
+            # for their dates, whichever file they come from.
             self.since = self.high
         self.low = min(self.low, float(present.min()))
         self.high = max(self.high, float(present.max()))
@@ -185,7 +194,7 @@ class Date(Column):
                 is_off = gone | (times <= since)
                 found[f"{turn} sin"] = np.where(is_off, 0.0, np.sin(angle))
                 found[f"{turn} cos"] = np.where(is_off, 0.0, np.cos(angle))
-        # 1970-01-01 was a Thursday.
+        # Days are counted from Monday, and 1970-01-01 was a Thursday.
         weekday = np.floor(times / DAY + 3).astype(int) % len(_WEEKDAYS)
         places = np.where(gone, -1, self.parts.index(_WEEKDAYS[0]) + weekday)
         return {part: each[codes] for part, each in found.items()}, places[codes]
@@ -194,6 +203,9 @@ class Date(Column):
 @dataclass(eq=False)
 class Category(Column):
     """A feature for every label from its first row on, up to ``most``; the others share buckets.
+
+    A label beyond has the bucket of its hash modulo ``BUCKETS``. A label that has no feature when
+    a row is predicted is a row without a label, as if the weight of the label were zero.
 
     Labels are known by hashes with a key of the model. In a file those of fewer than ``RARE`` rows
     have no other name. Whoever has the file can still try names until a hash fits.
@@ -215,7 +227,8 @@ class Category(Column):
     counts : dict from hash to number of rows
         Also of labels that wait.
     frozen : float or None
-        Of identifiers that were learned as numbers: the value of that feature from then on.
+        Of identifiers that were learned as numbers: the value of that feature from then on, the
+        mean of the rows so far, so that it adds to the intercept only.
     """
 
     kind = "category"
@@ -253,6 +266,7 @@ class Category(Column):
 
     def update(self, values: Values, present: Array) -> None:
         codes, labels = values.coded
+        # Rows of every label; the place 0 is of those without one.
         rows = np.bincount(codes + 1)[1:].tolist()
         hashes = self._hashes(values)
         for label, code, count in zip(labels.tolist(), hashes, rows, strict=True):
@@ -266,6 +280,7 @@ class Category(Column):
                     continue
                 self.places[code] = len(self.parts)
                 self.parts.append("")
+            # In a file the name of a rare label is its hash: here it is known again.
             self.parts[self.places[code]] = f"={label}"
 
     def split(self, values: Values) -> Parts:

@@ -26,12 +26,16 @@ from forgetless.io import check_source
 from forgetless.tables.values import CODE
 
 CHUNK = 2**24
-"""Bytes of text that are read at a time."""
+"""Bytes of a file that are looked at at a time; twice as many are text of a chunk of rows."""
+
+ROWS = 500_000
+"""Rows of a chunk at most: short rows take more memory as numbers than as text."""
 
 SAMPLE = 2**16
 """Characters of the first lines that decide on the form."""
 
 DELIMITERS = ",;\t|"
+"""What may stand between values; of several that fit equally well the first."""
 
 KINDS = {
     ".csv": "csv",
@@ -42,6 +46,7 @@ KINDS = {
 }
 """Kinds of files by their last suffix."""
 
+# A comma in a number is decimal if a column has more of these than of those with a point.
 _DECIMAL_COMMA = r"[-+]?\d+,\d+"
 _DECIMAL_POINT = r"[-+]?\d+\.\d+"
 
@@ -90,8 +95,10 @@ class TableFile:
             self.n_bytes = 8 * about.num_rows * about.num_columns
 
     def chunks(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows in pieces of bounded size, numbered from 0 in their index; what nobody has
-        typed, such as a blank line, is no row.
+        """Yield the rows in pieces of bounded size, as data frames.
+
+        Rows are numbered from 0 in the index, also over pieces, from which ``line_of`` finds their
+        lines. What nobody has typed, such as a blank line, is no row, but has its number.
         """
         is_empty = True
         with self._errors():
@@ -110,7 +117,11 @@ class TableFile:
         return self.names or list(next(self.chunks()).columns)
 
     def line_of(self, row: int) -> str:
-        """Return where a row stands, as "line 12"; also where cells hold line breaks."""
+        """Return where a row stands, as "line 12", for a message.
+
+        The file is read again up to there: a cell in quotes may hold line breaks, so that the line
+        does not follow from the number of the row.
+        """
         if not self.form:
             return f"row {row + 1}"
         with self._open(self.form["encoding"]) as file:
@@ -121,6 +132,7 @@ class TableFile:
     # --- readers ---
 
     def _csv(self) -> Iterator[pd.DataFrame]:
+        """Yield chunks of text, in which pandas has found the columns of numbers."""
         with warnings.catch_warnings():
             # Rows that are longer than the header would be cut with a warning.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -137,6 +149,7 @@ class TableFile:
                 yield from chunks
 
     def _parquet(self) -> Iterator[pd.DataFrame]:
+        """Yield batches of rows with the types that the file says."""
         import pyarrow.parquet
 
         file = pyarrow.parquet.ParquetFile(self.path)
@@ -149,12 +162,18 @@ class TableFile:
             first += len(frame)
 
     def _excel(self) -> Iterator[pd.DataFrame]:
+        """Yield the first sheet, which no library reads in parts."""
         yield pd.read_excel(self.path, dtype=dict.fromkeys(self.text, "str"))
 
     # --- form ---
 
     def _sniff(self) -> None:
-        """Decide by the first lines how the file is written."""
+        """Decide by the first lines how the file is written.
+
+        In this order: the encoding, by all bytes; the delimiter, which makes rows as long as the
+        header; the names; then, with cells known, the columns of codes and the decimal comma, for
+        which every cell of the sample counts.
+        """
         name = self.path.name
         with self._errors():
             encoding = self._encoding()
@@ -182,9 +201,11 @@ class TableFile:
                 f"{name}, line 1: several columns are named {twice[0]!r}; give each a name of its"
                 " own"
             )
+        # All cells below each other, with the number of their column.
         cells = pd.Series(rows, dtype=object).explode().astype(str).str.strip()
         places = cells.groupby(level=0).cumcount()
         found = places[cells.str.fullmatch(CODE)].unique()
+        # A row may be longer than the header, of which pandas says the line.
         codes = [names[i] for i in found if i < len(names)]
         commas = cells.str.fullmatch(_DECIMAL_COMMA).sum()
         points = cells.str.fullmatch(_DECIMAL_POINT).sum()
@@ -194,11 +215,16 @@ class TableFile:
             "decimal": "," if commas > points and delimiter != "," else ".",
             # "category" would take digits for numbers, and 07 for 7, from pandas 3.1 on.
             "dtype": dict.fromkeys({*self.text, *codes} & {*names}, "str"),
-            "chunksize": max(2 * CHUNK * len(lines) // len(sample), 1000),
+            # As many rows as have the text of two blocks, if all are as long as the first ones.
+            "chunksize": min(2 * CHUNK * len(lines) // len(sample) + 1000, ROWS),
         }
 
     def _encoding(self) -> str:
-        """Return the encoding of all of the file, and count its bytes."""
+        """Return the encoding of all of the file, and count its bytes.
+
+        UTF-8 has a form that text in another encoding hardly ever has by chance: what decodes
+        without an error is UTF-8. The rest is cp1252, in which any byte stands for something.
+        """
         with self._bytes() as file:
             is_marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         encoding = "utf-16" if is_marked else "utf-8-sig"
@@ -207,6 +233,7 @@ class TableFile:
         with self._bytes() as file:
             while block := file.read(CHUNK):
                 self.n_bytes += len(block)
+                # pandas would have to hold such a line at once.
                 if len(block) == CHUNK and b"\n" not in block and b"\r" not in block:
                     raise ValueError(f"{self.path.name} has a line of more than {CHUNK:,} bytes")
                 try:
@@ -232,6 +259,7 @@ class TableFile:
     def _errors(self) -> Iterator[None]:
         """Say in which file and line what a parser has found is wrong, and what to do.
 
+        A sentence of pandas names neither the file nor a remedy:
         pandas says "Error tokenizing data. C error: Expected 3 fields in line 3, saw 4".
         """
         name = self.path.name
@@ -261,7 +289,8 @@ def _delimiter(lines: list[str]) -> str:
     """Return the delimiter that gives most lines as many fields as the header, and of several such
     the one that gives most fields.
 
-    A comma inside of numbers gives as many fields in some lines only.
+    A comma inside of numbers gives as many fields in some lines only. A delimiter that the header
+    lacks has no lines, so that a file of one column is read with a comma.
     """
 
     def score(delimiter: str) -> tuple[int, int]:

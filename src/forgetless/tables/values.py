@@ -82,8 +82,10 @@ class Values:
         if column.dtype == object:
             # True and False with gaps are booleans, and whole numbers with gaps are numbers.
             column = column.convert_dtypes()
+        # A length of time is a number of seconds.
         if column.dtype.kind == "m":
             column = column / pd.Timedelta(seconds=1)
+        # Cells are numbers, times, or codes of texts.
         self.texts: Array = None
         if column.dtype.kind in "biuf":
             self.cells: Array = column.values
@@ -96,6 +98,7 @@ class Values:
         """Return the cells of some rows, a slice or an array; texts are factorized no second
         time.
         """
+        # The texts are shared: some of them may be in no row of the part.
         part = Values.__new__(Values)
         part.cells = self.cells[rows]
         part.texts = self.texts
@@ -148,6 +151,7 @@ class Values:
         """Finite numbers, NaN elsewhere."""
         if not self.is_number:
             return np.append(self._numbers, np.nan)[self.coded[0]]
+        # What is infinite cannot be learned, as what is missing.
         numbers = np.asarray(self.cells, dtype=np.float64)
         return np.where(np.isinf(numbers), np.nan, numbers)
 
@@ -187,7 +191,11 @@ class Values:
 
     @property
     def kind(self) -> str:
-        """What the column seems to hold: "number", "date", "category", or "empty"."""
+        """What the column seems to hold: "number", "date", "category", or "empty".
+
+        Decided on the distinct texts, in this order: a code such as 07 makes all of them labels;
+        all must be dates for a date; nearly all must be numbers for a number; the rest are labels.
+        """
         if self.missing.all():
             return "empty"
         if self.is_number:
@@ -285,9 +293,10 @@ def numbers_in(labels: Array) -> Array:
     texts = pd.Series(labels, dtype=object).astype(str)
     core = texts.str.replace(r"[$€£¥%\s]", "", regex=True).str.replace("−", "-")
     core = core.str.replace(r"^\((.*)\)$", r"-\1", regex=True)
-    # "E5" and "1.5 kg" are labels.
+    # "E5" and "1.5 kg" are labels: what is no number as a whole stands for none.
     core = core[core.str.fullmatch(_NUMBER)]
     point = pd.to_numeric(core.str.replace(_THOUSANDS, "", regex=True), errors="coerce")
+    # 1.234,5 is no number with decimal points: the reading that fails less often is that of all.
     if point.isna().any():
         swapped = core.str.replace(_POINTS, "", regex=True).str.replace(",", ".")
         comma = pd.to_numeric(swapped, errors="coerce")
@@ -316,6 +325,7 @@ def times_in(labels: Array) -> Array:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # pandas says that it guesses
             found = seconds(pd.to_datetime(texts, errors="coerce", utc=True, **options))
+        # 03.04.2024 is a date in several formats, and 31.04.2024 beside it in one of them.
         if np.isnan(found).sum() < np.isnan(best).sum():
             best = found
         if not np.isnan(best).any():
