@@ -64,14 +64,16 @@ class Before(NamedTuple):
 class Streaming(BaseEstimator, ABC):  # type: ignore[misc]
     """Base of the estimators. Two threads must not learn at the same time."""
 
+    # What was learned, what is computed from it when it is read, and the number of tasks.
     _state: Any = None
     _cache: Any
     _n_seen: int = 0
-    _start: Any
+    # The shape of the target of one row, and the number of groups of ``fit``, where it was called.
     _y_shape: tuple[int, ...] = ()
     _n_groups: int | None = None
+    # Parameters that cannot change within a stream, and their values at the first task.
     _fixed: tuple[str, ...] = ()
-    """Parameters that cannot change within a stream; ``_start`` are their values."""
+    _start: Any
 
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Discard everything learned, then learn one task per group of rows.

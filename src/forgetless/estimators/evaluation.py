@@ -204,7 +204,9 @@ def evaluate_stream(
 
 
 class _HeldOut:
-    """Held-out rows of the tasks so far, and the errors on them just after their task."""
+    """Held-out rows of the tasks so far, ``parts`` and ``targets``, and ``learned``, the error of
+    each row just after its task.
+    """
 
     def __init__(self, model: Any) -> None:
         self.model = model

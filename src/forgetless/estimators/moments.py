@@ -31,6 +31,7 @@ LARGEST = 1e140
 """Largest number in X or y, since all are squared."""
 
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+"""Its multiples modulo 1 are spread evenly, and no two of them are equal."""
 
 _BLOCK = 2**18
 """Numbers of a block of rows to predict: 2 MB, about the second-level cache."""
@@ -179,8 +180,8 @@ class LowRank:
     def of(cls, A: Floats) -> "LowRank":
         """Return the second moments of rows A (n, d)."""
         n, d = A.shape
-        # More than 2d vectors are replaced by a triangle, AᵀA = RᵀR: below that the matrix is made
-        # at once by whoever solves.
+        # More than 2d vectors are replaced by the d rows of a triangle, AᵀA = RᵀR. With fewer of
+        # them the factorization is left out: ``system`` makes the d × d matrix anyway.
         vectors = np.linalg.qr(A, mode="r") if n > 2 * d else A
         return cls(np.ascontiguousarray(vectors), np.zeros(d))
 

@@ -30,6 +30,8 @@ class State(NamedTuple):
     waiting : tuple of (X, y)
         The last, small tasks: learned together, which gives the same sums at a tenth of the cost of
         single rows.
+    n_waiting : int
+        Their rows.
     """
 
     memory: Any
@@ -311,11 +313,13 @@ class StreamingRidge(StreamingRegressor, Remembering):
 
 
 def _noise(memory: Memory, before: Before) -> Array:
-    """Return the variance of the noise, (c,).
+    """Return the variance of the noise, (c,): that of all rows, or larger where late tasks were
+    predicted worse.
 
-    Tasks differ more than rows do: errors of late tasks before they were learned are larger.
+    Tasks differ more than rows do: errors of a task before it was learned are larger than those of
+    rows left out. Their mean over late tasks is a lower limit for the mean over targets.
     """
-    noise: Floats = memory.rows.noise(memory.fit)
+    noise = memory.rows.noise(memory.fit)
     if not before.recent_rows:
         return noise
     late = before.recent / before.recent_rows / len(noise)

@@ -108,7 +108,14 @@ class Scheme(StreamingRegressor):
             total = next_total(state.total, self.average, t)
             average = state.average + (last - state.average) / total
         strength = float(filter_.strength())
-        return SchemeState(last, average, total, radius, strength, before)
+        return SchemeState(
+            last,
+            average,
+            total,
+            radius,
+            strength,
+            before,
+        )
 
     @property
     def _needs_radius(self) -> bool:

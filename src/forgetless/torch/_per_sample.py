@@ -28,8 +28,9 @@ POSITIONAL = ""
 class Question(NamedTuple):
     """What is differentiated: ``value(outputs, target)`` of every sample, for several targets.
 
-    ``probes`` are pairs of tensors (target, weight) with one entry per sample. The answer is
-    Σ_probes Σ_samples weight · reduce(∂value/∂w).
+    ``probes`` are pairs of tensors (target, weight) with one entry per sample, such as a class and
+    its probability. The answer is Σ_probes Σ_samples weight · reduce(∂value/∂w), with ``reduce`` a
+    square or an absolute value.
     """
 
     value: Callable[[Any, Any], Any]

@@ -1,4 +1,9 @@
-"""``Continual``: mechanisms around the steps of whichever optimizer trains a model."""
+"""``Continual``: mechanisms around the steps of whichever optimizer trains a model.
+
+torch has hooks before and after the steps of all optimizers: where one steps parameters of the
+model, every mechanism is called before and after, in the order of ranks. Parameters are known by
+name, and are looked up again at the end of a task and when another optimizer comes.
+"""
 
 import contextlib
 import warnings
@@ -20,11 +25,10 @@ class Continual:
     """Train a network on one task after another: ``next_task(data)`` after every task.
 
     Your training loop stays as it is. Every optimizer of torch that steps parameters of the model
-    is followed, through hooks that torch offers for this, so that a new optimizer for every task,
-    those of trainers, parameter groups, accumulated gradients, autocast, clipping,
-    ``torch.compile`` and data parallelism need nothing. Only parameters that require gradients are
-    touched, such as adapters. New layers and layers that grow are followed; what is new is free in
-    its first task.
+    is followed, so that a new optimizer for every task, those of trainers, parameter groups,
+    accumulated gradients, autocast, clipping, ``torch.compile`` and data parallelism need nothing.
+    Only parameters that require gradients are touched, such as adapters. New layers and layers that
+    grow are followed; what is new is free in its first task.
 
     Parameters
     ----------
@@ -81,8 +85,10 @@ class Continual:
         self.mechanisms = _ordered(mechanisms)
         self.task = 1
         self.n_steps = 0
+        # During a step: 0 on its device if a GradScaler may skip it and does, 1 if not; else None.
         self.kept: Any = None
         self._only = optimizer
+        # Of the step under way: each group with its learning rate, and the optimizer.
         self._rates: list[Any] = []
         self._stepping: Any = None
         self._warned = False
@@ -179,8 +185,6 @@ class Continual:
         shown = [each for each in self.mechanisms if not callable(each)]
         return f"Continual(task {self.task}, {shown})"
 
-    # ------------------------------------------------------------------------ ends of tasks
-
     def _close(self, data: Any) -> None:
         self._look_up()
         weights = copies(self.params)
@@ -204,6 +208,7 @@ class Continual:
         # The parameter itself beside its name, so that it lives and its id stays its own.
         self._named = {id(p): (name, p) for name, p in self.model.named_parameters()}
         self.params = {name: p for name, p in self._named.values() if p.requires_grad}
+        # By optimizer the ids of its parameters when they were looked up.
         self._known: Any = weakref.WeakKeyDictionary()
         for mechanism in self.mechanisms:
             mechanism.follow(self.params)
@@ -248,8 +253,6 @@ class Continual:
                     stacklevel=3,
                 )
                 return
-
-    # -------------------------------------------------------------------------------- steps
 
     def _hook(self) -> None:
         """Ask torch for calls around the steps of all optimizers, while this object lives."""

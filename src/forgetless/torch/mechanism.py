@@ -24,13 +24,15 @@ class Mechanism:
     ``run`` is the :class:`~forgetless.torch.Continual` that calls: ``run.task`` is the number of
     the task, ``run.params`` are the trained parameters by name, ``run.groups(optimizer)`` those
     that a step changes. Gradients are off. Learning rates that are changed before a step are
-    restored after it; weights and attributes are restored where ``next_task`` fails.
+    restored after it; weights and attributes are restored where ``next_task`` fails. After a step
+    ``run.kept`` is None, or for fused optimizers under a ``GradScaler`` a tensor on their device: 0
+    if the step was skipped, else 1. On the processor nothing is called after a skipped step.
 
     Attributes
     ----------
     rank : int
-        The place in a step, whatever the order of the list: step sizes 0, merging 1, paths 2,
-        proximal terms 3, averages 4.
+        Mechanisms are called in the order of their ranks, whatever the order of the list: step
+        sizes 0, merging 1, paths 2, proximal terms 3, averages 4.
     state : tuple of str
         Names of attributes that are saved: numbers, and dictionaries of tensors by parameter name.
 

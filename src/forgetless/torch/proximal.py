@@ -41,6 +41,7 @@ Numbers = Mapping[str, Any]
 """What an optimizer keeps of a parameter, or the options of a group of parameters."""
 
 Metric = Callable[[Sequence[Numbers], Numbers], Any]
+"""(states of some parameters, their group) ↦ D: a number, or a new tensor for each state."""
 
 
 def sgd(_: Sequence[Numbers], group: Numbers) -> float:
@@ -86,8 +87,7 @@ METRICS: dict[Any, Metric] = {
     torch.optim.Adam: adam,
     torch.optim.AdamW: adam,
 }
-"""(states of some parameters, their group) ↦ D, by class of optimizer: a number, or a new tensor
-for each state. Add your own."""
+"""D by class of optimizer. Add your own."""
 
 
 class Proximal(Mechanism):
