@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent
 DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "tests/support/deep")]
 DEEP += [
     ROOT / f"tests/benchmarks/test_{name}.py"
-    for name in ("benchmark", "digits", "language", "protocol")
+    for name in ("benchmark", "digits", "protocol")
 ]
 
 TRAINERS = ("avalanche", "lightning", "transformers")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,13 +10,19 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
+from forgetless.ensembles import Gaussian, Rotated, teachers
+from forgetless.theory import surrogate
+from support.filters import Flow, Power
 
 X, y = np.eye(2), np.ones(2)
 TEXT = np.array([["red", 1.0], ["blue", 2.0]], dtype=object)
 TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
 NOISY, WALKING = fl.TaskCollection(TASKS, noise=0.5), fl.TaskCollection(TASKS, walk=1)
 MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
-s = fl.schedules
+THREE, COLUMN = fl.TaskCollection([(np.eye(3), np.ones(3))]), fl.TaskCollection([(X, np.ones((2, 1)))])
+OPPOSED = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])])
+s, made, CATALOGUE = fl.schedules, fl.theory.constructions, fl.theory.catalogue
+next_bound = partial(fl.upper_bound, k=3, quantity="next_loss")
 
 
 def _sized(size):
@@ -153,6 +160,117 @@ CASES = [
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), []), ValueError, "one task index per step"),
     (lambda: fl.metrics.seen_loss(TASKS, np.ones(2), [0.0, 1.0]), TypeError, "indices must be integers"),
     (lambda: fl.metrics.drift(TASKS, np.ones((3, 2)), [0]), ValueError, "one task index per step"),
+    (lambda: s.fixed()(2, 1.0), ValueError, "k must be at least 3"),
+    (lambda: s.fixed_budget()(2, 1.0), ValueError, "k must be at least 3"),
+    (lambda: s.cyclic(4)(4, 1.0), ValueError, "k must be at least 5"),
+    (lambda: s.cyclic(0), ValueError, "n_tasks must be at least 1"),
+    (lambda: s.fixed_budget(0), ValueError, "n_steps must be at least 1"),
+    (lambda: s.increasing_budget(0), ValueError, "n_steps"),
+    (lambda: s.increasing_budget(scale=1.0)(2, 1.0), ValueError, "at step 1 1/R².*use n_steps of at least 2"),
+    (lambda: s.increasing_budget((9, 1), scale=0.5)(2, 1.0), ValueError, "at step 2 1.33/R².*n_steps of at least 2"),
+    (lambda: s.increasing_budget(2, scale=0.1)(5, 1.0), ValueError, "at step 1 5/R².*use n_steps of at least 11"),
+    (lambda: s.increasing_budget((1, 1))(3, 1.0), ValueError, "n_steps has 2 values but k is 3"),
+    (lambda: s.increasing_budget(scale=0.0), ValueError, "scale must be positive"),
+    (lambda: s.increasing(scale=-1e-9), ValueError, "scale must be nonnegative"),
+    (lambda: s.end_ramp(length=1.0 + 1e-9), ValueError, "length must lie in"),
+    (lambda: s.end_ramp(length=0.0), ValueError, "length must be positive"),
+    (lambda: s.from_coefficients([1.0, 2.0])(3, 1.0), ValueError, "schedule gives 2 steps but k is 3"),
+    *(
+        (lambda kind=kind, options=options: kind(**options), ValueError, said)
+        for kind in (s.minimax, s.minimax_budget)
+        for options, said in [
+            ({"eta": 0}, "eta must be positive and finite, got 0"),
+            ({"eta": float("nan")}, "eta must be positive and finite, got nan"),
+            ({"eta": 1.01}, r"eta must lie in \(0, 1\], got 1.01; 1 is for labels"),
+            ({"noise": -1}, "noise must be nonnegative"),
+        ]
+    ),
+    (lambda: s.increasing()(0, 1.0), ValueError, "k must be at least 1"),
+    (lambda: s.increasing()(2.0, 1.0), TypeError, "k must be an integer"),
+    (lambda: s.increasing()(3, -1.0), ValueError, "radius must be nonnegative"),
+    (lambda: s.increasing(1.0, 2.0), TypeError, "too many positional arguments"),
+    (lambda: s.increasing("1"), TypeError, "scale must be a real number"),
+    (lambda: s.constant(1.0), TypeError, "filter must be a filter, got 1.0"),
+    (lambda: s.steady(fl.ensembles.Gaussian(5, 2), 0.3, distance=0.0), ValueError, "distance must be positive"),
+    (lambda: s.steady([1.0], noise=1.0), TypeError, "tasks must be a TaskCollection or an ensemble"),
+    (lambda: fl.upper_bound(fl.GradientDescent(2, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
+    (lambda: fl.upper_bound(fl.GradientDescent(1, 2.0), 9), ValueError, "one step of the same size below 2/R²"),
+    (lambda: fl.upper_bound(Power(2.0), 9), ValueError, "needs ξφ.R²./R² ≤ φ.ξ. ≤ φ.R²."),
+    (lambda: fl.upper_bound(Power(np.array([0.5, 0.3])), 2), ValueError, "got steps of Power that vary"),
+    (lambda: fl.upper_bound(s.increasing(), 9, quantity="drift"), ValueError, "quantity must be one of"),
+    (lambda: fl.upper_bound(s.increasing(), 9, radius=0.0), ValueError, "radius must be positive"),
+    (lambda: fl.upper_bound(fl.Ridge(1.0), 9, radius=1e-170), ValueError, "radius² and its inverse"),
+    (lambda: fl.upper_bound(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
+    (lambda: fl.upper_bound(fl.Ridge(1.0), 10**15), MemoryError, "an upper bound of 1,000,000,000,000,000 steps"),
+    (lambda: fl.upper_bound(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),
+    (lambda: fl.theory.two_task_loss(0.0, 1.0, 3), ValueError, "theta must lie in"),
+    (lambda: fl.theory.two_task_loss(1.0, -1.0, 3), ValueError, "coefficient must be"),
+    (lambda: fl.theory.two_task_loss(1.0, 1.0, -3), ValueError, "nonnegative integers"),
+    (lambda: fl.theory.two_task_loss(1.0, 1.0, 2.5), ValueError, "nonnegative integers"),
+    (lambda: made.two_tasks(0.0), ValueError, "theta must be positive"),
+    (lambda: made.two_tasks(4.0), ValueError, r"theta must lie in \(0, π\)"),
+    (lambda: made.unseen_task(1), ValueError, "k must be at least 2"),
+    (lambda: made.unseen_task(5, 2), ValueError, "sign must be"),
+    (lambda: made.orthonormal_rows(0), ValueError, "n_tasks must be at least 1"),
+    (lambda: made.rare_tasks(50, cosine=1.0), ValueError, "cosine must be below 1"),
+    (lambda: made.rare_tasks(50, weight=0.0), ValueError, "weight must be positive"),
+    (lambda: made.jump_chain(0, 10), ValueError, "levels must be 1 to 8, got 0"),
+    (lambda: made.jump_chain(9, 10), ValueError, "levels must be 1 to 8, got 9"),
+    (lambda: made.jump_chain(3, 0), ValueError, "k must be at least 1"),
+    (lambda: made.jump_chain(3, 10, factor=2.0), ValueError, r"factor must lie in \(0, 2\).*got 2.0"),
+    (lambda: made.jump_chain(3, 10, epsilon=1.0), ValueError, r"epsilon and ratio in \(0, 1\), got 1.0, 1.0 and 0.2"),
+    (lambda: CATALOGUE["increasing"].at(1), ValueError, "k must be at least 2"),
+    (lambda: CATALOGUE["increasing"].at(2.5), TypeError, "k must be an integer"),
+    (lambda: CATALOGUE["fixed coefficient"].at(5), TypeError, r"needs more than k .* its rate is e/\(2κ"),
+    (lambda: CATALOGUE["fixed coefficient"].at(5, scale=1.0), TypeError, "give kappa, scale or eta"),
+    (lambda: CATALOGUE["fixed coefficient"].at(5, kappa=2.0), ValueError, r"kappa must lie in \(0, 2\)"),
+    (lambda: CATALOGUE["one filter, every k"].at(5, kappa=0.0), ValueError, r"kappa must lie in \(0, 2\)"),
+    (lambda: CATALOGUE["nothing"], KeyError, "no bound is called"),
+    (lambda: surrogate(TASKS[0], fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
+    (lambda: surrogate(TASKS[0], fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
+    (lambda: surrogate(TASKS[0], 0.5, 1.0), TypeError, "filter must be a filter"),
+    (lambda: surrogate(TASKS[0], fl.Ridge(1.0), 1.0, radius=0.5), ValueError, "at least that of the"),
+    (lambda: Gaussian(5, 0), ValueError, "n_rows must be at least 1, got 0"),
+    (lambda: Gaussian(5, 2, -1.0), ValueError, "noise must be nonnegative"),
+    (lambda: teachers.exchangeable(similarity=1.5), ValueError, "similarity must lie in"),
+    (lambda: Gaussian(5, 2, 0.0, teachers.given(np.ones((2, 4)))), ValueError, "teachers have 4 features"),
+    (lambda: Gaussian(5, 2, 0.0, "one"), TypeError, "teachers must be one of"),
+    (lambda: teachers.given([[np.nan]]), ValueError, "vectors contains NaN or infinity"),
+    (lambda: Rotated([1.0, 2.0]), ValueError, "X must be a matrix"),
+    (lambda: Rotated([[np.nan]]), ValueError, "X contains NaN or infinity"),
+    (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="drift"), ValueError, "metrics must be"),
+    (lambda: fl.expect(Gaussian(5, 2), 1.0, 2), TypeError, "tasks must be a TaskCollection"),
+    (lambda: teachers.exchangeable(turns=[0, 1]), ValueError, "turns must be at least 1"),
+    (lambda: Gaussian(5, 2).expect(fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
+    (lambda: Gaussian(5, 2).expect(1.0, 0), ValueError, "k must be at least 1"),
+    (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="weights"), ValueError, "use simulate"),
+    (lambda: Gaussian(5, 2).optimal_schedule(2, objective="worst_case"), ValueError, "objective must be one of"),
+    (lambda: Gaussian(5, 2, 0.1, teachers.walk(1, 1)).optimal_schedule(2), ValueError, "has a closed form for one"),
+    (lambda: fl.schedules.steady(Gaussian(5, 2), 1e-170)(3, 1.0), ValueError, "ratios of squares"),
+    (lambda: Gaussian(5, 2, teachers=teachers.walk()).expect(1.0, 10**6), MemoryError, "1,000,002 teachers"),
+    (lambda: Gaussian(5, 2).simulate([1, 2], 4, n_trials=10**9, metrics="task_losses"), MemoryError, "238.4 GiB"),
+    (lambda: teachers.given("a"), TypeError, "vectors must hold real numbers"),
+    (lambda: Rotated("ab"), TypeError, "X must hold real numbers"),
+    (lambda: fl.oracle_bound(OPPOSED, 3, eta=1.0), ValueError, "eta must be at most 1, and below 1 where no model"),
+    (lambda: fl.oracle_bound(OPPOSED, 3, eta=1.5), ValueError, "eta must be at most 1, and below 1 where no model"),
+    (lambda: fl.oracle_bound(OPPOSED, 2, ordering="without-replacement"), ValueError, "below the number of tasks, 2"),
+    (lambda: fl.oracle_bound(OPPOSED, 3, ordering="cyclic"), ValueError, "ordering must be exchangeable"),
+    (lambda: fl.oracle_bound(OPPOSED, 3, scheme="both"), ValueError, "scheme must be one of budget, ridge"),
+    (lambda: next_bound(s.from_coefficients([1.0, 2.0, 1.5])), ValueError, "falls, got 2 at step 2 and 1.5 at step 3"),
+    (lambda: next_bound(fl.GradientDescent([2, 2, 2], [0.1, 0.2, 0.1])), ValueError, "size never rises, got 0.1 at"),
+    (lambda: next_bound(fl.GradientDescent([1, 2, 2], 0.1)), ValueError, "steps never rises, got 1 at step 1 and 2"),
+    (lambda: next_bound(fl.GradientDescent(1, 1.5)), ValueError, r"size reaches 1.5/R², .* needs at most 1/R²"),
+    (lambda: next_bound(Flow(np.array([1.0, 0.5, 0.2]))), ValueError, "got steps of Flow that vary"),
+    (lambda: next_bound(fl.Ridge(1.0), n_tasks=3, ordering="without-replacement"), ValueError, "at least 4, got 3"),
+    (lambda: next_bound(fl.Ridge(1.0), n_tasks=9), ValueError, "n_tasks is for ordering"),
+    (lambda: next_bound(fl.Ridge(1.0), ordering="cyclic"), ValueError, "ordering must be"),
+    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case; got 'best'"),
+    (lambda: fl.advise(TASKS, 5, also=[fl.Ridge(1.0)]), TypeError, "also must be a dict of schedules by name"),
+    (lambda: fl.advise(TASKS, 5, also={5: fl.Ridge(1.0)}), TypeError, "also must be a dict of schedules by name"),
+    (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
+    (lambda: fl.advise(TASKS, 5, objective=THREE), ValueError, r"must hold tasks .* shape \(2,\).*got \(3,\)"),
+    (lambda: fl.advise(TASKS, 5, objective=COLUMN), ValueError, r"got \(2, 1\); use the same"),
+    (lambda: fl.advise(TASKS, 5, ordering=Careless(ONCE)), TypeError, "no exact expectation"),
 ]
 
 

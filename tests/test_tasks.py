@@ -158,7 +158,8 @@ def test_residuals_do_not_depend_on_the_unit_of_the_targets(unit):
 
 def test_the_loss_of_a_task_sums_over_rows_and_targets():
     tasks = fl.TaskCollection([([[1.0, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 4.0]])])
-    assert fl.metrics.task_losses(tasks, [[0.0, 1.0], [3.0, 1.0]])[0] == pytest.approx(0.5 * (1 + 1 + 36 + 4))
+    w = [[0.0, 1.0], [3.0, 1.0]]
+    assert fl.metrics.task_losses(tasks, w)[0] == tasks[0].loss(w) == pytest.approx(0.5 * (1 + 1 + 36 + 4))
     with pytest.raises(ValueError, match=r"w must have shape \(\.\.\., 2, 2\)"):
         fl.metrics.task_losses(tasks, [0.0, 1.0])
 

@@ -40,18 +40,6 @@ def test_never_worse_than_the_best_constant(family, objective, rng):
     assert found.gap == pytest.approx(1 - found.loss / found.best_constant_loss)
 
 
-@pytest.mark.long
-def test_against_a_grid_over_all_coefficients(rng):
-    """Three steps on two tasks: no point of a grid of 25³ is better."""
-    tasks = fl.TaskCollection(random_pairs(rng, M=2, d=3, rows=(1, 2), realizable=False))
-    found = fl.optimal_schedule(tasks, 3)
-    axis = np.concatenate([[0.0], np.geomspace(1e-2, 1e2, 24)]) * tasks.radius**2
-    grid = np.stack(np.meshgrid(axis, axis, axis), axis=-1).reshape(-1, 3)
-    losses = fl.expect(tasks, [fl.Ridge(row) for row in grid], 3).average_loss[:, 0]
-    assert found.loss <= losses.min() * (1 + 1e-9)
-    assert found.loss >= 0.8 * losses.min()
-
-
 @pytest.mark.parametrize("objective", ["average_loss", "worst_case"])
 def test_stationarity_by_differences(objective, rng):
     """Where a coefficient is positive the loss does not change to first order; where it is 0 it does not fall."""

@@ -147,33 +147,3 @@ def test_a_best_scale_beyond_the_grid_is_followed(rng):
     advice = fl.advise(tasks, 20, objective=fl.TaskCollection([(X, -X @ w)]))
     still = 0.5 * np.sum((X @ w) ** 2)  # nothing learned at all is best here
     assert advice.options[0].loss < 1.01 * still
-
-
-# At the border ----------------------------------------------------------------------------------------------------
-
-X, y = np.eye(2), np.ones(2)
-TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
-THREE = fl.TaskCollection([(np.eye(3), np.ones(3))])
-COLUMN = fl.TaskCollection([(X, np.ones((2, 1)))])
-
-
-class Elsewhere(fl.orderings.Ordering):
-    def blocks(self, n_tasks, k, n_trials, rng):
-        yield np.zeros((n_trials, k), np.uint8)
-
-
-BAD = [
-    (lambda: fl.advise(TASKS, 5, objective="best"), ValueError, "seen_loss, worst_case; got 'best'"),
-    (lambda: fl.advise(TASKS, 5, also=[fl.Ridge(1.0)]), TypeError, "also must be a dict of schedules by name"),
-    (lambda: fl.advise(TASKS, 5, also={5: fl.Ridge(1.0)}), TypeError, "also must be a dict of schedules by name"),
-    (lambda: fl.advise(TASKS, 5, also={"constant": fl.Ridge(1.0)}), ValueError, "compared anyway, got constant"),
-    (lambda: fl.advise(TASKS, 5, objective=THREE), ValueError, r"must hold tasks .* shape \(2,\).*got \(3,\)"),
-    (lambda: fl.advise(TASKS, 5, objective=COLUMN), ValueError, r"got \(2, 1\); use the same"),
-    (lambda: fl.advise(TASKS, 5, ordering=Elsewhere()), TypeError, "no exact expectation"),
-]
-
-
-@pytest.mark.parametrize(("call", "error", "message"), BAD, ids=[case[2] for case in BAD])
-def test_bad_input_is_named(call, error, message):
-    with pytest.raises(error, match=message):
-        call()

@@ -167,34 +167,3 @@ def test_per_task_metrics_average_to_the_others():
     for name in ("task_losses", "task_distances"):
         apart = np.abs(trace.means(name) - result.values[name])
         assert np.all(apart < 4 * trace.standard_errors(name) + 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        (lambda: Gaussian(5, 0), ValueError, "n_rows must be at least 1, got 0"),
-        (lambda: Gaussian(5, 2, -1.0), ValueError, "noise must be nonnegative"),
-        (lambda: teachers.exchangeable(similarity=1.5), ValueError, "similarity must lie in"),
-        (lambda: Gaussian(5, 2, 0.0, teachers.given(np.ones((2, 4)))), ValueError, "teachers have 4 features"),
-        (lambda: Gaussian(5, 2, 0.0, "one"), TypeError, "teachers must be one of"),
-        (lambda: teachers.given([[np.nan]]), ValueError, "vectors contains NaN or infinity"),
-        (lambda: Rotated([1.0, 2.0]), ValueError, "X must be a matrix"),
-        (lambda: Rotated([[np.nan]]), ValueError, "X contains NaN or infinity"),
-        (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="drift"), ValueError, "metrics must be"),
-        (lambda: fl.expect(Gaussian(5, 2), 1.0, 2), TypeError, "tasks must be a TaskCollection"),
-        (lambda: teachers.exchangeable(turns=[0, 1]), ValueError, "turns must be at least 1"),
-        (lambda: Gaussian(5, 2).expect(fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
-        (lambda: Gaussian(5, 2).expect(1.0, 0), ValueError, "k must be at least 1"),
-        (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="weights"), ValueError, "use simulate"),
-        (lambda: Gaussian(5, 2).optimal_schedule(2, objective="worst_case"), ValueError, "objective must be one of"),
-        (lambda: Gaussian(5, 2, 0.1, teachers.walk(1, 1)).optimal_schedule(2), ValueError, "has a closed form for one"),
-        (lambda: fl.schedules.steady(Gaussian(5, 2), 1e-170)(3, 1.0), ValueError, "ratios of squares"),
-        (lambda: Gaussian(5, 2, teachers=teachers.walk()).expect(1.0, 10**6), MemoryError, "1,000,002 teachers"),
-        (lambda: Gaussian(5, 2).simulate([1, 2], 4, n_trials=10**9, metrics="task_losses"), MemoryError, "238.4 GiB"),
-        (lambda: teachers.given("a"), TypeError, "vectors must hold real numbers"),
-        (lambda: Rotated("ab"), TypeError, "X must hold real numbers"),
-    ],
-)
-def test_bad_input(call, error, text):
-    with pytest.raises(error, match=text):
-        call()

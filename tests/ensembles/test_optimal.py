@@ -87,19 +87,6 @@ def test_steady_on_a_collection():
     )
 
 
-def test_schedules_beside_the_optimal_one():
-    """The row n = 20, σ² = 1, k = 20 of the table of the docs."""
-    ensemble = Gaussian(100, 20, 1.0)
-    best = ensemble.optimal_schedule(20)
-    assert best.start == "closed form"
-    losses = ensemble.expect({"best": best, "none": "none", "paper": "increasing", "constant": best.best_constant}, 20)
-    excess = losses.average_loss[:, 0] - 10.0  # ½nσ², which no schedule avoids
-    assert excess[0] + 10.0 == pytest.approx(best.loss, rel=1e-12)
-    assert excess[1:] / excess[0] == pytest.approx([4.7, 2.46, 1.05], abs=0.01)
-    assert excess[3] + 10.0 == pytest.approx(best.best_constant_loss, rel=1e-12)
-    assert [best.coefficients[0], best.coefficients[-1]] == pytest.approx([100, 356.5], rel=1e-3)
-
-
 @pytest.mark.parametrize("noise", [0.0, 1e-12, 0.3])
 @pytest.mark.parametrize("n", [4, 5, 6])
 @pytest.mark.parametrize("law", [teachers.walk(1.0, 0.2), teachers.one()])

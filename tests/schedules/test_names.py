@@ -72,21 +72,3 @@ def test_a_name_stands_for_the_defaults(text):
 def test_mistakes_name_what_is_allowed(text, said):
     with pytest.raises(ValueError, match=said):
         s.resolve(text, 4, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "said"),
-    [
-        (lambda: s.increasing()(0, 1.0), ValueError, "k must be at least 1"),
-        (lambda: s.increasing()(2.0, 1.0), TypeError, "k must be an integer"),
-        (lambda: s.increasing()(3, -1.0), ValueError, "radius must be nonnegative"),
-        (lambda: s.increasing(1.0, 2.0), TypeError, "too many positional arguments"),
-        (lambda: s.increasing("1"), TypeError, "scale must be a real number"),
-        (lambda: s.constant(1.0), TypeError, "filter must be a filter, got 1.0"),
-        (lambda: s.steady(fl.ensembles.Gaussian(5, 2), 0.3, distance=0.0), ValueError, "distance must be positive"),
-        (lambda: s.steady([1.0], noise=1.0), TypeError, "tasks must be a TaskCollection or an ensemble"),
-    ],
-)
-def test_bad_arguments(call, error, said):
-    with pytest.raises(error, match=said):
-        call()

@@ -71,31 +71,6 @@ def test_step_sizes_by_hand():
     assert s.increasing_budget()(2, 0.0).step_size[0] == pytest.approx(3 / 13)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: s.fixed()(2, 1.0), "k must be at least 3"),
-        (lambda: s.fixed_budget()(2, 1.0), "k must be at least 3"),
-        (lambda: s.cyclic(4)(4, 1.0), "k must be at least 5"),
-        (lambda: s.cyclic(0), "n_tasks must be at least 1"),
-        (lambda: s.fixed_budget(0), "n_steps must be at least 1"),
-        (lambda: s.increasing_budget(0), "n_steps"),
-        (lambda: s.increasing_budget(scale=1.0)(2, 1.0), "at step 1 1/R².*use n_steps of at least 2"),
-        (lambda: s.increasing_budget((9, 1), scale=0.5)(2, 1.0), "at step 2 1.33/R².*use n_steps of at least 2"),
-        (lambda: s.increasing_budget(2, scale=0.1)(5, 1.0), "at step 1 5/R².*use n_steps of at least 11"),
-        (lambda: s.increasing_budget((1, 1))(3, 1.0), "n_steps has 2 values but k is 3"),
-        (lambda: s.increasing_budget(scale=0.0), "scale must be positive"),
-        (lambda: s.increasing(scale=-1e-9), "scale must be nonnegative"),
-        (lambda: s.end_ramp(length=1.0 + 1e-9), "length must lie in"),
-        (lambda: s.end_ramp(length=0.0), "length must be positive"),
-        (lambda: s.from_coefficients([1.0, 2.0])(3, 1.0), "schedule gives 2 steps but k is 3"),
-    ],
-)
-def test_what_presets_refuse(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 @given(st.integers(1, 300), st.floats(1e-3, 1e3), st.floats(0.05, 1.0), st.integers(1, 9))
 def test_the_factor_at_the_radius_decays_linearly_to_zero(k, radius, eta, n_steps):
     """κ_t = η(k+1−t)/(k+1) for explicit L2 and for every budget of steps."""
@@ -116,18 +91,3 @@ def test_noise_divides_eta(kind):
     """η/(1 + σ√(k + 1)) with σ = 0.3 and k = 24."""
     noisy, plain = (kind(**options)(24, 2.0) for options in ({"eta": 0.8, "noise": 0.3}, {"eta": 0.8 / 2.5}))
     np.testing.assert_allclose(noisy.table(4.0), plain.table(4.0), rtol=1e-14)
-
-
-@pytest.mark.parametrize("kind", [s.minimax, s.minimax_budget])
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"eta": 0}, "eta must be positive and finite, got 0"),
-        ({"eta": float("nan")}, "eta must be positive and finite, got nan"),
-        ({"eta": 1.01}, r"eta must lie in \(0, 1\], got 1.01; 1 is for labels"),
-        ({"noise": -1}, "noise must be nonnegative"),
-    ],
-)
-def test_bad_arguments_are_named(kind, options, said):
-    with pytest.raises(ValueError, match=said):
-        kind(**options)

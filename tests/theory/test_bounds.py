@@ -101,18 +101,3 @@ def test_names_are_different_and_the_table_has_them_all():
     assert len({bound.name for bound in CATALOGUE}) == len(CATALOGUE)
     assert len(CATALOGUE.table()) == len(CATALOGUE)
     assert "unregularized, every k" in repr(CATALOGUE)
-
-
-def test_bad_numbers_are_refused_with_the_domain():
-    increasing, general = CATALOGUE["increasing"], CATALOGUE["fixed coefficient"]
-    for call, error, message in [
-        (lambda: increasing.at(1), ValueError, "k must be at least 2"),
-        (lambda: increasing.at(2.5), TypeError, "k must be an integer"),
-        (lambda: general.at(5), TypeError, r"fixed coefficient needs more than k .* its rate is e/\(2κ"),
-        (lambda: general.at(5, scale=1.0), TypeError, "give kappa, scale or eta"),
-        (lambda: general.at(5, kappa=2.0), ValueError, r"kappa must lie in \(0, 2\)"),
-        (lambda: CATALOGUE["one filter, every k"].at(5, kappa=0.0), ValueError, r"kappa must lie in \(0, 2\)"),
-        (lambda: CATALOGUE["nothing"], KeyError, "no bound is called"),
-    ]:
-        with pytest.raises(error, match=message):
-            call()

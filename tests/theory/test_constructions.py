@@ -75,17 +75,3 @@ def test_the_seen_task_claim_is_below_the_exact_loss_for_any_number_of_steps(k, 
             fl.theory.constructions.seen_task_probability(k) * fl.theory.constructions.seen_task_loss(k)
         )
     assert claim > 0 or n == 1
-
-
-def test_bad_constructions():
-    for call, error, message in [
-        (lambda: fl.theory.constructions.two_tasks(0.0), ValueError, "theta must be positive"),
-        (lambda: fl.theory.constructions.two_tasks(4.0), ValueError, r"theta must lie in \(0, π\)"),
-        (lambda: fl.theory.constructions.unseen_task(1), ValueError, "k must be at least 2"),
-        (lambda: fl.theory.constructions.unseen_task(5, 2), ValueError, "sign must be"),
-        (lambda: fl.theory.constructions.orthonormal_rows(0), ValueError, "n_tasks must be at least 1"),
-        (lambda: fl.theory.constructions.rare_tasks(50, cosine=1.0), ValueError, "cosine must be below 1"),
-        (lambda: fl.theory.constructions.rare_tasks(50, weight=0.0), ValueError, "weight must be positive"),
-    ]:
-        with pytest.raises(error, match=message):
-            call()

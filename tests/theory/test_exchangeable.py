@@ -5,7 +5,6 @@ import pytest
 
 import forgetless as fl
 from support.exchangeable import matrices, mean_forms, worst
-from support.filters import Flow
 
 s = fl.schedules
 KINDS = {"ridge": s.minimax(), "one step": s.minimax_budget(), "five steps": s.minimax_budget(5)}
@@ -96,24 +95,3 @@ def test_closed_forms():
         value = next_bound(fl.Ridge(1 / shares - 1), k).value
         assert value == pytest.approx(1 / (2 * eta * (2 - eta) * 17), rel=1e-5)
         assert next_bound(s.minimax(eta), k).value <= 1 / (2 * eta * 17)
-
-
-# --- what is rejected ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("schedule", "options", "message"),
-    [
-        (s.from_coefficients([1.0, 2.0, 1.5]), {}, "coefficient never falls, got 2 at step 2 and 1.5 at step 3"),
-        (fl.GradientDescent([2, 2, 2], [0.1, 0.2, 0.1]), {}, "step size never rises, got 0.1 at step 1 and 0.2 at"),
-        (fl.GradientDescent([1, 2, 2], 0.1), {}, "number of gradient steps never rises, got 1 at step 1 and 2"),
-        (fl.GradientDescent(1, 1.5), {}, r"step size reaches 1.5/R², and the bound needs at most 1/R²"),
-        (Flow(np.array([1.0, 0.5, 0.2])), {}, "got steps of Flow that vary"),
-        (fl.Ridge(1.0), {"n_tasks": 3, "ordering": "without-replacement"}, "n_tasks must be at least 4, got 3"),
-        (fl.Ridge(1.0), {"n_tasks": 9}, "n_tasks is for ordering"),
-        (fl.Ridge(1.0), {"ordering": "cyclic"}, "ordering must be"),
-    ],
-)
-def test_bad_arguments(schedule, options, message):
-    with pytest.raises(ValueError, match=message):
-        next_bound(schedule, 3, **options)

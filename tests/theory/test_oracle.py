@@ -103,18 +103,3 @@ def test_it_is_compared_where_labels_are_noisy(rng):
     assert checks["oracle"].ratio >= 1
     plain = fl.compare_bounds(tasks, s.minimax_budget(), 20)
     assert "fl.oracle_bound" in repr(plain)
-
-
-@pytest.mark.parametrize(
-    ("k", "options", "said"),
-    [
-        (3, {"eta": 1.0}, "eta must be at most 1, and below 1 where no model fits all tasks"),
-        (3, {"eta": 1.5}, "eta must be at most 1, and below 1 where no model fits all tasks"),
-        (2, {"ordering": "without-replacement"}, "with replacement, or without and k below the number of tasks, 2"),
-        (3, {"ordering": "cyclic"}, "ordering must be exchangeable"),
-        (3, {"scheme": "both"}, "scheme must be one of budget, ridge"),
-    ],
-)
-def test_bad_arguments(k, options, said):
-    with pytest.raises(ValueError, match=said):
-        fl.oracle_bound(fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])]), k, **options)

@@ -73,17 +73,3 @@ def test_optima_near_the_drop_and_near_zero():
     coefficient, _ = fl.theory.two_task_optimum(0.0014566789790271784, 936633)
     assert coefficient == pytest.approx(0.00636, abs=2e-5)
     assert fl.theory.two_task_loss(1e-9, 7.45e-9, 1) == pytest.approx(diagonal(1e-9, 7.45e-9, 1), rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((0.0, 1.0, 3), "theta must lie in"),
-        ((1.0, -1.0, 3), "coefficient must be"),
-        ((1.0, 1.0, -3), "nonnegative integers"),
-        ((1.0, 1.0, 2.5), "nonnegative integers"),
-    ],
-)
-def test_bad_arguments(arguments, said):
-    with pytest.raises(ValueError, match=said):
-        fl.theory.two_task_loss(*arguments)

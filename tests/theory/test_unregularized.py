@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from support import literal
-from support.campaigns import seed_for
-from support.one_filter import random_collection, right_side
+from support.one_filter import right_side
 
 CATALOGUE = fl.theory.catalogue
 SEVENTHS = fl.Ridge(3 / 7)  # φ(R²) = 0.7 at R = 1
@@ -75,38 +73,6 @@ def test_the_maximum_is_enclosed(kappa):
         assert largest <= b[k] <= largest * Fraction(2001, 2000)
 
 
-# --- collections ---
-
-
-FILTERS = (fl.Projection(), SEVENTHS, fl.Ridge(4.0), fl.GradientDescent(1, 1.5), fl.GradientDescent(3, 0.4))
-STEPS = np.array([1, 2, 3, 4, 6, 10, 20, 50, 200])
-
-
-def curve(p, H, filter_, k):
-    """Return the worst k·loss over teachers of norm 1, after 1..k steps."""
-    kept = np.eye(H.shape[1]) - literal.applied(filter_, H)
-    form = np.einsum("m,mij->ij", p, H)
-    worst = np.empty(k)
-    for t in range(k):
-        form = np.einsum("m,mij->ij", p, kept @ form @ kept)
-        worst[t] = (t + 1) * np.linalg.eigvalsh(form)[-1] / 2
-    return worst
-
-
-@pytest.mark.parametrize("tries", [60, pytest.param(4000, marks=pytest.mark.long)])
-def test_no_collection_is_above_the_bounds(tries):
-    """The worst teacher after up to 200 steps, the loss weighted as the draws."""
-    rng = np.random.default_rng([83, seed_for(tries)])
-    proved = [constants(filter_, STEPS) for filter_ in FILTERS]
-    largest = np.zeros(len(FILTERS))
-    for number in range(tries):
-        p, H = random_collection(rng)
-        for i, filter_ in enumerate(FILTERS if number % 4 == 0 else FILTERS[:1]):
-            largest[i] = max(largest[i], np.max(curve(p, H, filter_, STEPS[-1])[STEPS - 1] / proved[i]))
-    assert max(largest) <= 1 + 1e-9
-    assert largest[0] > 0.6
-
-
 # --- jump chains ---
 
 
@@ -159,16 +125,3 @@ def test_claims_of_jump_chains_are_exact_losses(schedule):
     for k in (1, 12):
         found = fl.expect(tasks, schedule, k, ordering=ordering, metrics="next_loss").next_loss[0]
         assert chain.claim(schedule, k) == pytest.approx(found, rel=1e-11)
-
-
-def test_bad_jump_chains():
-    made = fl.theory.constructions
-    for call, message in [
-        (lambda: made.jump_chain(0, 10), "levels must be 1 to 8, got 0"),
-        (lambda: made.jump_chain(9, 10), "levels must be 1 to 8, got 9"),
-        (lambda: made.jump_chain(3, 0), "k must be at least 1"),
-        (lambda: made.jump_chain(3, 10, factor=2.0), r"factor must lie in \(0, 2\).*got 2.0"),
-        (lambda: made.jump_chain(3, 10, epsilon=1.0), r"epsilon and ratio in \(0, 1\), got 1.0, 1.0 and 0.2"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            call()

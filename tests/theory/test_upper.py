@@ -7,7 +7,7 @@ import forgetless as fl
 from support import literal
 from support.campaigns import seed_for
 from support.collections import random_pairs
-from support.filters import Flow, Power
+from support.filters import Flow
 
 s = fl.schedules
 
@@ -132,23 +132,3 @@ def test_digits_shown_are_rounded_upwards():
     for k in range(3, 40):
         found = fl.upper_bound(s.fixed(), k)
         assert float(repr(found).split("≤ ")[1].split()[0]) >= found.value
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: fl.upper_bound(fl.GradientDescent(2, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
-        (lambda: fl.upper_bound(fl.GradientDescent(1, 2.0), 9), ValueError, "one step of the same size below 2/R²"),
-        (lambda: fl.upper_bound(Power(2.0), 9), ValueError, "needs ξφ.R²./R² ≤ φ.ξ. ≤ φ.R²."),
-        (lambda: fl.upper_bound(Power(np.array([0.5, 0.3])), 2), ValueError, "got steps of Power that vary"),
-        (lambda: fl.upper_bound(s.increasing(), 9, quantity="drift"), ValueError, "quantity must be one of"),
-        (lambda: fl.upper_bound(s.increasing(), 9, radius=0.0), ValueError, "radius must be positive"),
-        (lambda: fl.upper_bound(fl.Ridge(1.0), 9, radius=1e-170), ValueError, "radius² and its inverse"),
-        (lambda: fl.upper_bound(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
-        (lambda: fl.upper_bound(fl.Ridge(1.0), 10**15), MemoryError, "an upper bound of 1,000,000,000,000,000 steps"),
-        (lambda: fl.upper_bound(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),
-    ],
-)
-def test_what_has_no_bound_is_refused_by_name(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
