@@ -9,10 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent
 DEEP = [ROOT / folder for folder in ("src/forgetless/torch", "tests/deep", "tests/support/deep")]
-DEEP += [
-    ROOT / f"tests/benchmarks/test_{name}.py"
-    for name in ("benchmark", "digits", "protocol")
-]
+DEEP += [ROOT / f"tests/benchmarks/test_{name}.py" for name in ("benchmark", "digits", "protocol")]
 
 TRAINERS = ("avalanche", "lightning", "transformers")
 """Packages with an environment of their own; each has one file of tests."""
