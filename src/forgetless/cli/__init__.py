@@ -6,6 +6,10 @@ computes is a function of the library, and what it prints is the result's own ta
 
 Exit codes: 0 ok, 1 failure, 2 wrong usage, 130 interrupted. Results go to standard output, messages
 and errors to standard error. Nothing that comes from a file reaches the terminal unescaped.
+
+The way of ``forgetless predict m.safetensors t.csv``: ``run`` → ``main`` → click, which asks
+``_Commands`` for "predict" → ``predict`` in ``tables`` → ``load_model`` and ``table_for`` below →
+``TableModel.predict`` → CSV on standard output. An error on the way ends in ``main``.
 """
 
 import errno
@@ -13,6 +17,7 @@ import gc
 import io
 import json
 import os
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +49,7 @@ class _Commands(click.Group):
     """A group whose help text lists its commands by heading, and which imports them one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names in the order of the help text."""
+        """Return all names in the order of the help text; click would sort them."""
         return [name for lines in GROUPS.values() for name in lines]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -58,6 +63,7 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help texts of all commands, for which none of them is imported."""
+        # click's own version asks every command for its text, which imports it.
         for heading, lines in GROUPS.items():
             with formatter.section(heading):
                 formatter.write_dl(list(lines.items()))
@@ -113,6 +119,7 @@ def _message(error: BaseException) -> str:
 
     An error of the operating system without a file is one of standard output, such as a full disk.
     """
+    # Messages of other packages have line breaks.
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError) and not text:
         return "there is not enough memory; use fewer rows or columns at a time"
@@ -133,6 +140,11 @@ def print_json(value: Any) -> None:
     """Print JSON, with null for NaN and infinities.
 
     JSON has no other word for them, and one NaN would make a whole line unreadable to others.
+
+    Examples
+    --------
+    >>> print_json({"error": [0.5, float("nan")]})
+    {"error": [0.5, null]}
     """
     # The parser asks what stands for each of them: nothing does.
     plain = json.loads(json.dumps(value), parse_constant=lambda _: None)
@@ -140,7 +152,14 @@ def print_json(value: Any) -> None:
 
 
 def shortened(table: Any) -> str:
-    """Return a table as text, of a long one the first lines and the number of the others."""
+    r"""Return a table as text, of a long one the first lines and the number of the others.
+
+    Examples
+    --------
+    >>> from forgetless._table import Table
+    >>> shortened(Table("Squares", {"n": list(range(40))})).split("\n")[-2:]
+    ['29', 'and 10 more']
+    """
     lines = table.text().split("\n")
     # Besides the head.
     rest = len(lines) - 1 - SHOWN
@@ -150,7 +169,13 @@ def shortened(table: Any) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number with its noun: "1 task", "1,200 tasks"."""
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "task"), counted(1200, "task")
+    ('1 task', '1,200 tasks')
+    """
     plural = "s" * (n != 1)
     return f"{n:,} {noun}{plural}"
 
@@ -178,6 +203,7 @@ def check_outputs(paths: dict[str, Path | None]) -> None:
             raise click.UsageError(
                 f"{name} and {seen[place]} are the same file, {path}; give another name"
             )
+        # Arguments and --from are read, and a missing one has its own message.
         if name.startswith("--") and name != "--from":
             try:
                 check_target(path)
@@ -202,6 +228,7 @@ def check_roles(source: str, columns: Any, task: Any, target: Any, *others: str)
     """
     from forgetless.tables.batches import check_columns
 
+    # What is missing is said with what there is, so that the next try succeeds.
     for name, value in {"--task": task, "--target": target}.items():
         if value is None:
             shown = ", ".join(printable(column, 40) for column in columns[:30])
@@ -210,7 +237,11 @@ def check_roles(source: str, columns: Any, task: Any, target: Any, *others: str)
 
 
 def check_is_no_table(path: Path) -> None:
-    """Raise ValueError if a file that should be one of forgetless is a table by its name."""
+    """Raise ValueError if a file that should be one of forgetless is a table by its name.
+
+    A table in the place of a model is the most frequent mistake; read as a model it would be called
+    damaged.
+    """
     from forgetless.tables.read import KINDS
 
     if path.suffix.lower() in {*KINDS, ".gz"}:
@@ -222,7 +253,15 @@ def check_is_no_table(path: Path) -> None:
 
 
 def load_model(path: Path) -> Any:
-    """Return a model of tables; an error that says what the file is instead."""
+    """Return a model of tables; an error that says what the file is instead.
+
+    Raises
+    ------
+    ValueError
+        For a table.
+    FileError
+        For what is damaged, or holds something else that forgetless has written.
+    """
     from forgetless.errors import FileError
     from forgetless.io import load
 
@@ -241,11 +280,22 @@ def table_for(model: Any, file: Path) -> Any:
 
     A column that is absent is taken for missing values, so that a model would predict the rows of
     any table.
+
+    Parameters
+    ----------
+    model : TableModel
+    file : Path
+        CSV, Parquet or Excel. Columns of text are read as they are written: 07 is not 7.
+
+    Returns
+    -------
+    TableFile
     """
     from forgetless.tables.read import TableFile
 
     table = TableFile(file, model.encoder_.text_columns)
     needed = model.encoder_.columns_
+    # One column is enough: a table may well have lost some, which predict and alarms say.
     if needed.keys().isdisjoint(table.columns()):
         shown = ", ".join(list(needed)[:30])
         raise ValueError(
@@ -253,6 +303,23 @@ def table_for(model: Any, file: Path) -> Any:
             f" {shown}; give the model of this table, or rename its columns"
         )
     return table
+
+
+FORMULA = re.compile(r"[=@\t\r]|[+-](?!\d*\.?\d+([eE][+-]?\d+)?$)")
+"""How a text begins that spreadsheets execute; a number with a sign is none."""
+
+
+def plain_cell(text: str) -> str:
+    """Return text that spreadsheets do not take for a formula: behind an apostrophe.
+
+    Classes come from anybody's table, and predictions of them are opened in spreadsheets.
+
+    Examples
+    --------
+    >>> [plain_cell(text) for text in ("high", "=1+1", "-1.5", "-A1")]
+    ['high', "'=1+1", '-1.5', "'-A1"]
+    """
+    return f"'{text}" if FORMULA.match(text) else text
 
 
 def examples(*commands: str) -> Any:

@@ -3,6 +3,17 @@
 ``--schedule`` takes a name with numbers, in the order of the parameters of the function of that
 name: ``increasing:0.5`` is ``fl.schedules.increasing(0.5)``, and ``end-ramp:1/8,2`` has a fraction.
 The help text is made from these functions, so that it cannot say anything else than they do.
+
+===================  ==============================================================================
+``none``             no regularization: the closest solution of every task (``fl.Projection``)
+``ridge:2``          one coefficient for all steps (``fl.Ridge``)
+``fixed``            one strength R²(ln k − 1) for all k steps, from the paper
+``increasing:0.5``   strengths that grow up to step k, in units of 0.5 R²
+``end-ramp:1/8,2``   none, then in the last eighth of the steps growing ones, in units of 2 R²
+``cyclic``           one strength for tasks in a fixed cyclic order, as many as FILE has
+===================  ==============================================================================
+
+Names of functions have underscores, and those of the command hyphens; both are understood.
 """
 
 import inspect
@@ -30,8 +41,24 @@ SCHEDULES: dict[str, Any] = {
 def schedule_of(text: str, n_tasks: int | None = None) -> Any:
     """Return the schedule of a name with numbers, such as "increasing:0.5" or "end-ramp:1/8,2".
 
-    "cyclic" without a number is that of ``n_tasks``. BadParameter names what there is, and what was
-    probably meant.
+    Parameters
+    ----------
+    text : str
+        The name, and behind a colon numbers with commas in between.
+    n_tasks : int, optional
+        "cyclic" without a number is that of so many tasks.
+
+    Raises
+    ------
+    click.BadParameter
+        It names what there is, and what was probably meant.
+
+    Examples
+    --------
+    >>> schedule_of("ridge:2")
+    Ridge(coefficient=2.0)
+    >>> schedule_of("cyclic", 3) == schedules.cyclic(3)
+    True
     """
     name, _, rest = text.partition(":")
     name = name.replace("_", "-")
@@ -39,17 +66,25 @@ def schedule_of(text: str, n_tasks: int | None = None) -> Any:
         # Of an unknown name the library says what was probably meant.
         if name not in SCHEDULES:
             return as_schedule(name)
+        # "fixed" without a colon has no numbers, not one that is empty.
         numbers = [_number(each) for each in rest.split(",") if rest]
         if name == "cyclic" and not numbers and n_tasks is not None:
             numbers = [n_tasks]
         return SCHEDULES[name](*numbers)
+    # Too many numbers, text that is none, 1/0, and 1e400 in this order.
     except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
         message = f"schedule {text!r} is not one of {usage()} ({error})"
         raise click.BadParameter(message, param_hint="--schedule") from None
 
 
 def _number(text: str) -> float:
-    """Return a whole number as an int, any other or a fraction such as 13/3 as a float."""
+    """Return a whole number as an int, any other or a fraction such as 13/3 as a float.
+
+    Examples
+    --------
+    >>> [_number(text) for text in ("3", "0.5", "1/8", "2e-1")]
+    [3, 0.5, 0.125, 0.2]
+    """
     # Numbers of gradient steps must be whole ones.
     if text.strip().isdecimal():
         return int(text)
@@ -59,7 +94,12 @@ def _number(text: str) -> float:
 def usage() -> str:
     """Return all names with their numbers: in brackets what may be left out.
 
-    Of one schedule that is "minimax-budget[:N_STEPS[,ETA[,NOISE]]]".
+    Examples
+    --------
+    >>> usage().split(", ")[:2]
+    ['none', 'ridge:COEFFICIENT']
+    >>> "minimax-budget[:N_STEPS[,ETA[,NOISE]]]" in usage()
+    True
     """
     texts = []
     for name, make in SCHEDULES.items():
@@ -70,6 +110,7 @@ def usage() -> str:
             parameter = parameters.pop()
             sign = "," if parameters else ":"
             text = f"{sign}{parameter.name.upper()}{text}"
+            # Whoever leaves a number out leaves out all that follow.
             if parameter.default is not parameter.empty:
                 text = f"[{text}]"
         texts.append(f"{name}{text}")
@@ -118,6 +159,7 @@ def explore(
                 raise click.UsageError(f"{name} needs a FILE with tasks")
         path = write_page(k=k, out=out, show=browser)
     else:
+        # Without --schedule the page begins with one of its own.
         tasks, source = _tasks(file, task, target)
         chosen = schedule and schedule_of(schedule, tasks.n_tasks)
         path = write_page(tasks, chosen, k, out=out, show=browser, source=source)
@@ -128,9 +170,25 @@ def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
     """Return the tasks of a file, and the code that returns them.
 
     The page writes this code into its export, so that the notebook of a reader has the same tasks.
+
+    Parameters
+    ----------
+    file : Path
+        Tasks that ``TaskCollection.save`` has written (.safetensors), or a table.
+    task, target : str or None
+        Columns of a table.
+
+    Returns
+    -------
+    tasks : TaskCollection
+        Of a table its features are those of ``TableEncoder``, learned from all rows at once: the
+        laboratory asks about forgetting, and not about columns that come later.
+    source : str
+        Lines of Python that need ``fl`` and bind ``tasks``.
     """
     import forgetless as fl
 
+    # What TaskCollection.save has written needs no columns.
     if file.suffix == ".safetensors":
         tasks = fl.load(file)
         if not isinstance(tasks, fl.TaskCollection):
@@ -138,6 +196,7 @@ def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
         return tasks, f"tasks = fl.load({str(file)!r})"
     table = fl.tables.read_table(file)
     check_roles(file.name, table.columns, task, target)
+    # repr writes the names of strangers as literals, which cannot run.
     X = fl.tables.TableEncoder().fit_transform(table.drop(columns=[task, target]))
     source = (
         f"table = fl.tables.read_table({str(file)!r})\n"
@@ -147,6 +206,7 @@ def _tasks(file: Path, task: str | None, target: str | None) -> tuple[Any, str]:
     return fl.TaskCollection.from_arrays(X, table[target], table[task]), source
 
 
+# The parts of ``reproduce``: "figure" and "table" are the paper's, the others later results.
 PARTS = ("all", "figure", "table", "rates", "unregularized", "reduction")
 
 
@@ -168,14 +228,17 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
     """
     from forgetless.reproduce import figures
 
+    # A part has a folder of its own: it must not replace the report of everything.
     everything = part == "all"
     folder = figures.check_folder(out or Path("results" if everything else f"results-{part}"))
     sections = figures.sections(figures.PARTS if everything else [part])
     written = figures.write(sections, folder)
     facts = {each.table.title: each.table.facts for each in sections if each.table.facts}
+    # Files are written either way; JSON is what a program wants to know besides.
     if as_json:
         print_json({"report": str(written), "facts": facts})
         return
+    # Of all tables one is short enough for a terminal.
     for section in sections:
         if section.name == "table":
             summary = _summary(section.table)
@@ -188,10 +251,23 @@ def reproduce(part: str, out: Path | None, as_json: bool) -> None:
 def _summary(table: Table) -> Table:
     """Return the measured slopes and constants of the main schedules, one line per family.
 
-    The fact below it says what is guaranteed for every collection, by the paper and here.
+    A worst-case loss C·k^s has the slope s = d log loss / d log k, fitted to the last steps, and
+    k·loss at the last step k is C where s = −1, the rate of the paper for increasing strengths. The
+    fact below it says what is guaranteed for every collection, by the paper and here.
+
+    Parameters
+    ----------
+    table : Table
+        The paper's table as computed here: a row for every family of collections and schedule.
+
+    Returns
+    -------
+    Table
+        Two columns for each of no regularization, the fixed and the increasing schedule.
     """
     columns = {"worst-case loss, exact": list(dict.fromkeys(table.columns["family"]))}
     formats: dict[str, str] = {}
+    # A line break in a name is one in the head of the table.
     for name in ("none", "fixed", "increasing"):
         row = table.where(schedule=name).columns
         slope = f"{name}\nslope in k"

@@ -1,8 +1,12 @@
-"""The commands on tables: ``fit``, ``predict``, ``evaluate`` and ``show``."""
+"""The commands on tables: ``fit``, ``predict``, ``evaluate`` and ``show``.
+
+Each is a function whose docstring is its help text. Files are read by ``tables.read`` in parts and
+split into tasks by ``tables.batches``; ``TableModel`` learns them; tables and sentences of the
+answer are those of ``tables.report``, the same as on its page.
+"""
 
 import math
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +23,7 @@ from forgetless.cli import (
     counted,
     examples,
     load_model,
+    plain_cell,
     print_json,
     print_lines,
     shortened,
@@ -68,17 +73,21 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     from forgetless.tables import report as page
 
     previous = options["previous"]
+    # --out may replace the model of --from, so that these two are not compared.
     check_outputs({"FILE": file, "--out": out, "--report": report})
-    check_outputs({"--from": previous, "--report": report})  # --out may replace that of --from
+    check_outputs({"--from": previous, "--report": report})
     model, batches = _begin(file, options)
     known = getattr(model, "n_tasks_", 0)
     before = {record["task"] for record in getattr(model, "history_", [])}
     for name, X, y in batches:
         model.partial_fit(X, y, name)
+    # The next fit finds task and target by these names.
     model.about_ = {"task": batches.task, "target": batches.target, "file": file.name}
+    # The history has the last tasks only, so that it is counted from its end.
     new = model.history_[known - model.n_tasks_ :]
     again = sorted(before & {record["task"] for record in new})
     notes = [*batches.notes, *_notes(model, again)]
+    # Written before anything is printed: a full pipe must not cost the model.
     model.save(out)
     if report is not None:
         page.write(model, report, notes)
@@ -97,7 +106,11 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
 
 
 def _begin(file: Path, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the model to learn with and the tasks of a file."""
+    """Return the model to learn with and the tasks of a file.
+
+    ``options`` are those of ``fit``; choices about columns belong to the first fit, since the model
+    keeps them.
+    """
     from forgetless.tables import TableModel
     from forgetless.tables.batches import Batches
     from forgetless.tables.read import TableFile
@@ -105,10 +118,10 @@ def _begin(file: Path, options: dict[str, Any]) -> tuple[Any, Any]:
     names = ("objective", "number", "drop", "classes")
     given = {name: options[name] for name in names if options[name]}
     roles = (options["task"], options["target"])
-    if options["previous"] is None:
+    if options["previous"] is None:  # the first fit
         table = TableFile(file)
         check_roles(file.name, table.columns(), *roles, *options["number"], *options["drop"])
-        classes = given.pop("classes", None)
+        classes = given.pop("classes", None)  # of the file; the model learns what comes
         return TableModel(**given), Batches(table, *roles, classes)
     for name in given:
         raise click.UsageError(f"--{name} belongs to the first fit; leave it out with --from")
@@ -140,7 +153,7 @@ def _notes(model: Any, again: list[str]) -> list[str]:
             " Errors are known from the second task on"
         )
     if again:
-        shown = ", ".join(map(label, again[:5]))
+        shown = ", ".join(map(label, again[:5]))  # a whole file may have been learned twice
         notes.append(f"Warning: learned before, and counts twice: {shown}")
     return notes
 
@@ -171,6 +184,7 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
     if out is None:
         _write(sys.stdout.buffer, parts)
         return
+    # Whoever reads the file meanwhile sees the old one, or all of the new one.
     temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
     try:
         with open(temporary, "xb") as handle:
@@ -182,13 +196,16 @@ def predict(model: Path, file: Path, out: Path | None, as_json: bool) -> None:
 
 
 def _predicted(model: Any, table: Any) -> Iterator[dict[str, Any]]:
-    """Yield the columns of predictions of a chunk of rows after the other."""
+    """Yield the columns of predictions of a chunk of rows after the other.
+
+    What is wrong with a column is said once, for the first chunk that shows it.
+    """
     from forgetless.tables.scores import WITHIN
     from forgetless.tables.values import columns_of
 
     warned: set[str] = set()
     for chunk in table.chunks():
-        if not len(chunk):
+        if not len(chunk):  # blank lines only
             continue
         # Texts are factorized once for comparisons and predictions.
         rows = columns_of(chunk)
@@ -198,21 +215,25 @@ def _predicted(model: Any, table: Any) -> Iterator[dict[str, Any]]:
             labels = model.classes_[probabilities.argmax(axis=1)]
             names = [f"probability {name}" for name in model.classes_]
             columns = dict(zip(names, probabilities.T, strict=True))
-            yield {"prediction": [_safe(each) for each in labels.tolist()], **columns}
+            yield {"prediction": [plain_cell(each) for each in labels.tolist()], **columns}
         else:
             found, deviations = model.predict(rows, return_std=True)
-            half = WITHIN * deviations
+            half = WITHIN * deviations  # 90 % of normal errors
             yield {"prediction": found, "low": found - half, "high": found + half}
 
 
 def _warn(model: Any, rows: dict[str, Any], warned: set[str]) -> None:
-    """Warn of severe changes of columns that are not among those of which was warned before."""
+    """Warn of severe changes, in the words of alarms, and add their columns to ``warned``.
+
+    Columns in ``warned`` are left out. A column that is absent may have another name, which can
+    only be one that the model does not know.
+    """
     from forgetless.tables.scores import of_changes
 
     new = sorted(rows.keys() - model.encoder_.columns_)
     for change in model.changes(rows):
         if change.severe and change.column not in warned:
-            warned.add(change.column)
+            warned.add(change.column)  # the next chunks would say the same
             alarm = of_changes("", [change])
             meant = "" if change.column in rows else closest(change.column, new)
             print_lines(f"Warning: {alarm.text}. {alarm.remedy}; {meant}".rstrip("; "), err=True)
@@ -228,15 +249,6 @@ def _write(handle: Any, parts: Iterator[dict[str, Any]]) -> int:
         csv.write_csv(table(columns), handle, options)
         n += len(columns["prediction"])
     return n
-
-
-FORMULA = re.compile(r"[=@\t\r]|[+-](?!\d*\.?\d+([eE][+-]?\d+)?$)")
-"""How a text begins that spreadsheets execute; a number with a sign is none."""
-
-
-def _safe(cell: str) -> str:
-    """Return text that spreadsheets do not take for a formula: behind an apostrophe."""
-    return f"'{cell}" if FORMULA.match(cell) else cell
 
 
 @click.command(
@@ -289,7 +301,7 @@ def show(file: Path, as_json: bool) -> None:
     }
     content = io.load(file)
     head = "{kind}, written by forgetless {forgetless}, {n_bytes:,} bytes".format(**about)
-    if hasattr(content, "encoder_"):
+    if hasattr(content, "encoder_"):  # a model of tables
         effects = page.effects(content)
         columns = page.columns_table(content)
         about |= _facts(content) | {"columns": columns.values(), "effects": effects.values()}
@@ -309,7 +321,7 @@ def show(file: Path, as_json: bool) -> None:
 
 def _answer(model: Any, notes: list[str], what: str = "") -> str:
     """Return lines for people: notes on a file, on its columns and on errors, the alarms, and last
-    how good predictions are.
+    how good predictions are, ``what`` for which tasks.
     """
     from forgetless.tables import report
 
@@ -322,7 +334,7 @@ def _facts(model: Any) -> dict[str, Any]:
     """Return what a program wants to know, as plain values."""
     from forgetless.tables import report, scores
 
-    errors = scores.pooled(model.history_)
+    errors = scores.pooled(model.history_)  # of squares, whose roots have the unit of the target
     if errors and not model.is_classifier:
         names = {"error": "rmse", "mean": "rmse_of_the_mean", "ridge": "rmse_of_ridge"}
         errors |= {new: math.sqrt(errors.pop(old)) for old, new in names.items()}

@@ -58,6 +58,7 @@ def late_errors(model: TableModel) -> dict[str, float]:
     are unusual, and all count.
     """
     rows = model.estimator_.rows_
+    # Targets are the same up to rounding if their variance is that of their last digits.
     rounding = 1e-9 * rows.target[0]
     late = [record for record in model.history_ if record["error"] is not None][-LATE:]
     if not late or rows.squares[0] <= rows.n * rounding**2:
@@ -73,7 +74,19 @@ def bottom_line(model: TableModel, what: str = "") -> str:
     """Return one sentence or two on the next task: how far off predictions will be, and how much
     better than the mean and than ridge regression retrained on all rows.
 
-    ``what`` says of which tasks the errors are, if not of those learned last.
+    Parameters
+    ----------
+    model : TableModel
+    what : str, optional
+        Of which tasks the errors are, such as the name of a file; of the tasks learned last, which
+        tell of the next one, if omitted.
+
+    Examples
+    --------
+    >>> X = {"x": list(range(20))}
+    >>> model = TableModel().partial_fit(X, [2.0 * x for x in range(20)])
+    >>> bottom_line(model)
+    'No error is known yet: every task from the second on is predicted before learned.'
     """
     late = late_errors(model)
     if not late and model.n_tasks_ > 1:
@@ -87,6 +100,7 @@ def bottom_line(model: TableModel, what: str = "") -> str:
 
 
 def _of_numbers(model: TableModel, late: dict[str, float]) -> str:
+    """Return the sentences on a target of numbers, with warning if columns are of no use."""
     within = late["within"]
     mean = abs(model.estimator_.rows_.target[0])
     # Of a target around zero the mean is no measure.
@@ -96,13 +110,17 @@ def _of_numbers(model: TableModel, late: dict[str, float]) -> str:
         f" {_compared(late, 'mean')}that of the mean and {_compared(late, 'ridge')}that of"
         " retraining ridge."
     )
+    # Records have squares, and USELESS is a fraction of their roots.
     if late["error"] > (1.0 - USELESS) ** 2 * late["mean"]:
         text += " The columns hardly tell the target: look at what changed, or add columns."
     return text
 
 
 def _compared(late: dict[str, float], other: str) -> str:
-    """Return how the root of the error compares with that of another."""
+    """Return how the root of the error compares with that of another, "mean" or "ridge".
+
+    Less than half a percent is no difference: it would be shown as 0%.
+    """
     gain = 1.0 - math.sqrt(late["error"] / max(late[other], 1e-300))
     if late[other] <= 0.0 or abs(gain) < 0.005:
         return "as large as "
@@ -110,6 +128,11 @@ def _compared(late: dict[str, float], other: str) -> str:
 
 
 def _of_classes(model: TableModel, late: dict[str, float]) -> str:
+    """Return the sentences on a target of classes, beside what their shares alone would give.
+
+    There is no word of retraining: ridge regression on one-hot targets of all rows so far is what
+    the model computes.
+    """
     most = model.classes_[model.estimator_.rows_.target.argmax()]
     text = (
         f"{late['error']:.1%} of the rows in the wrong class; always {label(most)!r} would be wrong"
@@ -117,6 +140,7 @@ def _of_classes(model: TableModel, late: dict[str, float]) -> str:
         f" {late['base_loss']:.3f}."
     )
     last = model.history_[-1]
+    # Fractions of wrong rows look well where one class is nearly all of them.
     if last.get("predicted") == 1:
         text += f" Warning: one class is predicted for every row of {last['task']}."
     return text
@@ -130,14 +154,17 @@ def headline(model: TableModel) -> str:
 
 
 def warnings(model: TableModel) -> list[str]:
-    """Return notes on the errors, as sentences: a level that changed, intervals that are narrow."""
+    """Return notes on the errors, as sentences: a level that changed, intervals that are too narrow
+    or too wide.
+    """
     late = late_errors(model)
     level = level_note(model.history_)
     lines = [level] if level and late else []
     covered = late.get("covered", 1.0)
     if covered < COVERED:
         lines.append(f"90 % intervals held {covered:.0%} of the rows: take them for too narrow")
-    # Intervals follow all errors so far: after a task with an alarm they are wide for some tasks.
+    # Intervals follow all errors so far: after a task with an alarm they are wide for some tasks,
+    # unless the last errors are as large as they say.
     last = model.history_[-1]
     if "within" in late and last["interval"] > WIDE * max(late["within"], last["within"]):
         width = readable_number(last["interval"], ".3g")
@@ -151,6 +178,11 @@ def changes_table(history: Any) -> Table | None:
 
     A column that drifts changes in many tasks: the line has the first of them, what was said of
     it, and the number of tasks.
+
+    Parameters
+    ----------
+    history : list of records
+        Of all tasks of a model, or of those that were learned or judged now.
     """
     found = [(record["task"], *change) for record in history for change in record["changes"]]
     if not found:
@@ -169,7 +201,7 @@ def changes_table(history: Any) -> Table | None:
 
 
 def columns_table(model: TableModel) -> Table:
-    """Return the columns: kind, features, missing values, what was learned of them."""
+    """Return the columns: kind, features, missing values; its facts are how they were read."""
     rows = [
         {
             "column": name,
@@ -208,13 +240,17 @@ def effects(model: TableModel) -> Table:
 
 
 def _how(column: Column, weights: list[float]) -> str:
-    """Return the direction of a column: its labels of lowest and highest weight, or its slope."""
+    """Return the direction of a column: its labels of lowest and highest weight, or its slope.
+
+    Labels of fewer than five rows have no name in a file, and are left out.
+    """
     weighted = dict(zip(column.parts, weights, strict=True))
     if isinstance(column, Category):
         labels = [part for part in weighted if part[:1] == "=" and not part.startswith(RARE_NAME)]
         ends = sorted(labels, key=lambda part: weighted[part])[:: max(len(labels) - 1, 1)]
         shown = [f"{label(part[1:])} {weighted[part]:+.3g}" for part in ends]
         return " … ".join(shown) if len(shown) > 1 else ""
+    # A trend is in years, a number in its own unit.
     part, unit = (" trend", "year") if isinstance(column, Date) else ("", "unit")
     slope = f"{weighted[part]:+.3g} a {unit}"
     gaps = [part for part in (MISSING, PRESENT) if part in weighted]
@@ -222,7 +258,11 @@ def _how(column: Column, weights: list[float]) -> str:
 
 
 def tasks_table(model: TableModel) -> Table:
-    """Return the errors of every task before it was learned."""
+    """Return the errors of every task before it was learned, "alarm" behind those that have one.
+
+    Of numbers they are roots of mean squares, in the unit of the target; of classes fractions of
+    the rows. The first task has none: nothing was known before it.
+    """
     items: Any = {
         "RMSE": ("error", math.sqrt),
         "of the mean": ("mean", math.sqrt),
@@ -248,6 +288,7 @@ def tasks_table(model: TableModel) -> Table:
 
 
 def _percent(share: float) -> Noted:
+    """Return a fraction as a cell, such as "12.5 %"."""
     return Noted(round(100.0 * share, 1), " %")
 
 
@@ -264,6 +305,7 @@ def class_tables(model: TableModel) -> dict[str, Table]:
     for true, share in shares.items():
         line: Any = {"true class": true, "base rate": _percent(share)}
         lines.append(line | {label(each): model.confusion_[true, each] for each in shares.index})
+    # Probabilities that were never said have no rows.
     rows, said, right = model.calibration_[:, model.calibration_[0] > 0]
     calibration = {
         "rows": rows.astype(int).tolist(),
@@ -280,7 +322,7 @@ def class_tables(model: TableModel) -> dict[str, Table]:
 
 
 def write(model: TableModel, path: str | Path, notes: list[str]) -> None:
-    """Write the report of a model.
+    """Write the report of a model: what the functions above return, in ``templates/tables.html``.
 
     Parameters
     ----------

@@ -62,6 +62,7 @@ def predictions(estimator: Any, features: Features) -> Found:
         probabilities = estimator.predict_proba(features.toarray())
         labels = estimator.classes_[probabilities.argmax(axis=1)]
         return {"probabilities": probabilities, "labels": labels}
+    # With the strength that the estimator has chosen, so that the memory is the only difference.
     fit = estimator.rows_.solve(estimator.alpha_)
     return {
         "predicted": features.predict(linear(estimator)),
@@ -113,11 +114,13 @@ def of_classes(found: Found, y: Any, shares: dict[str, float]) -> dict[str, floa
 
 
 def _log_loss(probabilities: Array) -> float:
+    """Return the log-loss of the probabilities of the true classes."""
     # A logarithm of a probability is at most 0; its negative would print as "-0" where all are 1.
     return abs(float(np.log(np.maximum(probabilities, LEAST)).mean()))
 
 
 def _standard_error(values: Any) -> float:
+    """Return the standard error of the mean of values."""
     return float(np.std(values) / len(values) ** 0.5)
 
 
@@ -133,11 +136,13 @@ def calibration(found: Found, y: Any) -> Array:
     largest = found["probabilities"].max(axis=1)
     # Booleans would not be added up.
     weights = (np.ones(len(y)), largest, 1.0 * (found["labels"] == y))
-    return np.array([np.histogram(largest, BINS, (0.0, 1.0), weights=each)[0] for each in weights])
+    sums = [np.histogram(largest, BINS, (0.0, 1.0), weights=each)[0] for each in weights]
+    return np.array(sums)
 
 
 def pooled(history: Sequence[Record]) -> dict[str, float]:
     """Return the means over rows of all errors of the tasks that have some; nothing if none has."""
+    # A mean of means of tasks, weighted by rows, is the mean of all rows.
     known = pd.DataFrame([each for each in history if each["error"] is not None])
     if known.empty:
         return {}
@@ -150,6 +155,7 @@ def checked(plain: Record) -> Record:
     """Return the record of a task; ValueError unless its items are what reports expect."""
     for name in plain.keys() - {"task", "changes"}:
         value = plain[name]
+        # True is an int for isinstance.
         if value is not None and not (type(value) in (int, float) and np.isfinite(value)):
             raise ValueError(f"{name} of a task is not a number")
     if not isinstance(plain["task"], str) or plain["rows"] < 1:
@@ -257,6 +263,7 @@ def is_out_of_line(before: Sequence[Record], record: Record) -> bool:
     if now is None or len(errors) < FEWEST:
         return False
     usual = float(np.median(errors))
+    # A fraction of wrong rows may well be a hundred times that of a model that is nearly perfect.
     if now > WILD * usual and "loss" not in record:
         return True
     # The standard error of a mean of squares is itself uncertain with heavy tails.
@@ -280,6 +287,7 @@ def level_note(history: Sequence[Record]) -> str:
     if not errors or last.get("bias") is None:
         return ""
     bias = last["bias"]
+    # A mean of n residuals has the standard error √(error/n).
     least = BIASED * np.mean(errors) ** 0.5
     error = (last["error"] / last["rows"]) ** 0.5
     if abs(bias) <= max(least, BIAS_ERRORS * error):
@@ -289,6 +297,7 @@ def level_note(history: Sequence[Record]) -> str:
 
 
 def _errors(records: Sequence[Record]) -> list[float]:
+    """Return the errors of the last records that have some."""
     known = [record["error"] for record in records if record["error"] is not None]
     return known[-WINDOW:]
 
