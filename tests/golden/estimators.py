@@ -6,7 +6,6 @@ with scikit-learn's Ridge at the λ of the largest density of the targets.
 """
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 
 import forgetless as fl
@@ -33,8 +32,6 @@ def numbers():
     """Yield all of them."""
     yield from regressors()
     yield from classifiers()
-    yield from inputs_of_tasks()
-    yield from streams()
 
 
 def weights(model):
@@ -78,56 +75,3 @@ def classified(name, model):
         model.partial_fit(X, np.digitize(y, [0.0, 2.0]), classes=[0, 1, 2])
     yield name, weights(model)
     yield f"{name}/proba", model.predict_proba(X)
-
-
-def inputs_of_tasks():
-    """Yield weights for tasks in other forms: weighted, sparse, in groups, widened."""
-    models = {"ridge/alpha": SCHEMES["alpha"], "rows/default": fl.StreamingRidge()}
-    for name, like in models.items():
-        for kind, learn in LEARN.items():
-            model = clone(like)
-            for X, y in stream():
-                learn(model, X, y)
-            yield f"{name}/{kind}", weights(model)
-        pairs = list(stream())
-        groups = np.repeat(np.arange(len(pairs)), len(pairs[0][1]))
-        X = np.vstack([each for each, _ in pairs])
-        y = np.concatenate([each for _, each in pairs])
-        model = clone(like).fit(X, y, groups=groups)
-        yield f"{name}/groups", weights(model)
-        yield f"{name}/predict", model.predict(X[:3])
-
-
-def _weighted(model, X, y):
-    model.partial_fit(X, y, sample_weight=np.linspace(0.5, 2.0, len(y)))
-
-
-def _sparse(model, X, y):
-    model.partial_fit(sparse.csr_array(np.where(X > 0, X, 0.0)), y)
-
-
-def _two_targets(model, X, y):
-    model.partial_fit(X, np.stack([y, y**2], axis=1))
-
-
-def _widened(model, X, y):
-    # The sixth feature comes with the second task.
-    if not hasattr(model, "coef_"):
-        model.partial_fit(X[:, :5], y)
-        model.widen(1)
-        return
-    model.partial_fit(X, y)
-
-
-LEARN = {"weights": _weighted, "sparse": _sparse, "two-targets": _two_targets, "widened": _widened}
-
-
-def streams():
-    """Yield the errors of ``evaluate_stream``, on held-out rows and before learning."""
-    models = {"default": fl.StreamingRidge(), "alpha": fl.ContinualRidge(alpha=0.5, fit_intercept=True)}
-    for name, model in models.items():
-        result = fl.evaluate_stream(model, stream(n_rows=12), holdout=0.25, seed=3)
-        yield f"evaluate_stream/{name}/errors", result.errors
-        yield f"evaluate_stream/{name}/change", result.change
-        yield f"evaluate_stream/{name}/before", result.before
-        yield f"evaluate_stream/{name}/constant", [*result.mean_before, *result.constant]
