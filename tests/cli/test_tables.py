@@ -46,6 +46,7 @@ def test_the_first_hour(folder, capsys):
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert found["tasks_of_file"]["task"] == ["12"]
+    assert found["summary"].startswith("december.csv: 9 of 10 rows")
     assert found["rmse"] < 0.5 * found["rmse_of_the_mean"]
     code, out, err = run(capsys, "predict", "m.safetensors", "december.csv", "--out", "p.csv")
     assert (code, out, err) == (0, "40 predictions: p.csv\n", "")

@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
         # click's own text, which quotes arguments, is escaped like everything else.
         text = io.StringIO()
         error.show(text)
-        print_lines(text.getvalue().rstrip("\n"), err=True)
+        print_lines(text.getvalue().rstrip(), err=True)
         return 2 if isinstance(error, click.UsageError) else 1
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
@@ -111,7 +111,8 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print_lines(f"Error: {printable(_message(error), 2000)}", err=True)
         return 1
-    return code if isinstance(code, int) else 0
+    # A command returns nothing, and --help its exit code.
+    return int(code or 0)
 
 
 def _message(error: BaseException) -> str:
@@ -176,8 +177,7 @@ def counted(n: int, noun: str) -> str:
     >>> counted(1, "task"), counted(1200, "task")
     ('1 task', '1,200 tasks')
     """
-    plural = "s" * (n != 1)
-    return f"{n:,} {noun}{plural}"
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def check_outputs(paths: dict[str, Path | None]) -> None:

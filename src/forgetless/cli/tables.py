@@ -1,8 +1,7 @@
 """The commands on tables: ``fit``, ``predict``, ``evaluate`` and ``show``.
 
-Each is a function whose docstring is its help text. Files are read by ``tables.read`` in parts and
-split into tasks by ``tables.batches``; ``TableModel`` learns them; tables and sentences of the
-answer are those of ``tables.report``, the same as on its page.
+A docstring is a help text. ``tables.read`` and ``tables.batches`` read files and split them into
+tasks, ``TableModel`` learns them, and what is printed is that of the page of ``tables.report``.
 """
 
 import math
@@ -274,7 +273,8 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
     tasks = page.tasks_table(fitted)
     changed = page.changes_table(fitted.history_)
     if as_json:
-        print_json({"tasks_of_file": tasks.values(), **_facts(fitted)})
+        facts = _facts(fitted) | {"summary": page.bottom_line(fitted, file.name)}
+        print_json({"tasks_of_file": tasks.values()} | facts)
         return
     if changed is not None:
         print_lines(f"What changed\n{shortened(changed)}\n")
@@ -320,8 +320,8 @@ def show(file: Path, as_json: bool) -> None:
 
 
 def _answer(model: Any, notes: list[str], what: str = "") -> str:
-    """Return lines for people: notes on a file, on its columns and on errors, the alarms, and last
-    how good predictions are, ``what`` for which tasks.
+    """Return lines for people: notes on a file, its columns and errors, the alarms, and last how
+    good predictions of ``what`` are.
     """
     from forgetless.tables import report
 
