@@ -261,6 +261,9 @@ def test_heads_that_grow(importance):
     with torch.no_grad():
         net[2].weight[:3], net[2].bias[:3] = old.weight, old.bias
     net.append(nn.Linear(5, 5))
+    with continual.evaluation():  # the average of the old entries, also before a step
+        assert not torch.equal(net[2].weight[:3], old.weight)
+    continual.load_state_dict(continual.state_dict())
     optimizer = OPTIMIZERS["sgd"](net.parameters())
     new, added = net[2].weight[3:].detach().clone(), net[3].weight.detach().clone()
     train(net, optimizer, batches(5, classes=5, seed=1))

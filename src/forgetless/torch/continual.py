@@ -127,6 +127,7 @@ class Continual:
         Without these two they are the weights of training. Statistics of normalization layers are
         not averaged.
         """
+        self._look_up()
         with torch.no_grad():
             shown: Tensors = {}
             # In the order of ranks: beside merging, an average is what is shown.
@@ -141,6 +142,7 @@ class Continual:
 
     def state_dict(self) -> dict[str, Any]:
         """Return numbers and tensors by parameter name; a resumed run is equal bit for bit."""
+        self._look_up()
         return {
             "task": self.task,
             "n_steps": self.n_steps,
@@ -201,10 +203,11 @@ class Continual:
             raise
         self.task += 1
         self.n_steps = 0
-        self._known.clear()  # layers may be frozen, thawed, added or grown between tasks
 
     def _look_up(self) -> None:
-        """Look up the parameters, and let the mechanisms follow them."""
+        """Look up the parameters, and let the mechanisms follow them: layers may be frozen, thawed,
+        added or grown between tasks.
+        """
         # The parameter itself beside its name, so that it lives and its id stays its own.
         self._named = {id(p): (name, p) for name, p in self.model.named_parameters()}
         self.params = {name: p for name, p in self._named.values() if p.requires_grad}
@@ -216,7 +219,7 @@ class Continual:
     def _check(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Raise ValueError unless saved states are of these mechanisms and of this model."""
         # Of every mechanism its class, and the names of what it saves.
-        own = [(each["kind"], {*each}) for each in (m.state_dict() for m in self.mechanisms)]
+        own = [(type(each).__name__, {*each.state, "kind"}) for each in self.mechanisms]
         saved = [(each["kind"], {*each}) for each in states]
         if saved != own:
             raise ValueError(

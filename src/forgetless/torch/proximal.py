@@ -266,8 +266,7 @@ class Proximal(Mechanism):
                     f"importance {name_of(self.importance)} is 0 everywhere after the first task,"
                     " so that nothing would be held; is the network trained on these data?"
                 )
-            n_weights = sum(value.numel() for value in values.values())
-            self.unit = total / n_weights
+            self.unit = total / sum(value.numel() for value in values.values())
         return {name: value / self.unit for name, value in values.items()}
 
     def _metric_of(self, optimizer: Any) -> Metric:
