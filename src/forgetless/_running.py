@@ -1,4 +1,5 @@
-"""Long work: one progress bar, one policy for the threads of BLAS, and work on several threads.
+"""Long work: one progress bar, one policy for the threads of BLAS, work on several threads, and
+imports that wait.
 
 ``for item in track(items, "steps"):`` is a plain loop in a notebook, a log file or a test. On a
 terminal a bar by rich appears after two seconds and disappears at the end. ``fl.progress(False)``
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -221,3 +223,17 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
 def _pool(_process: int) -> ThreadPoolExecutor:
     """Return the threads of a process, cached since starting them takes longer than many a call."""
     return ThreadPoolExecutor(max(1, n_threads() - 1), thread_name_prefix=_NAME)
+
+
+class Later(ModuleType):
+    """A module that is imported when something in it is first asked for, once it stands in
+    ``sys.modules`` under its name.
+
+    ``importlib.util.LazyLoader`` does not wait: ``import scipy.stats`` in another module asks for
+    ``__spec__``, which loads what it makes.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        # From here on an ordinary module, in whose place nothing has to be put.
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        return getattr(importlib.reload(self), name)

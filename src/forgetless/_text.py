@@ -2,7 +2,6 @@
 for terminals, figures and pages.
 """
 
-import math
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -62,8 +61,7 @@ def error_text(error: BaseException) -> str:
     >>> error_text(ValueError("no  such" + chr(10) + "file " + chr(0xD800)))
     'ValueError: no such file \\ud800'
     """
-    message = " ".join(str(error).split())
-    return printable(f"{type(error).__name__}: {message}", 2000)
+    return printable(f"{type(error).__name__}: {' '.join(str(error).split())}", 2000)
 
 
 def label(text: object) -> str:
@@ -115,7 +113,7 @@ def readable_number(value: Any, number: str = ".4g") -> str:
     else:
         text = format(value, number)
     whole = text.lstrip("-").isdigit() or "e+" in text
-    if not whole or not 10_000 <= math.fabs(value) < 1e9:
+    if not whole or not 10_000 <= abs(value) < 1e9:
         return text
     return f"{float(text):,.0f}".replace(",", " ")
 

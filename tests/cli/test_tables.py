@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 
 import html5lib
 import numpy as np
@@ -279,3 +281,16 @@ def test_a_file_larger_than_128_mb_is_read_in_parts(folder, capsys):
     code, out, err = run(capsys, "fit", "large.csv.gz", *FIT, "--out", "n")
     assert (code, out) == (1, "")
     assert "large.csv.gz, line 626002: the task 'b' comes again after others" in err
+
+
+def test_a_fit_imports_nothing_that_takes_long_and_is_not_needed(folder):
+    """What waits is whole when it is asked for."""
+    code = (
+        "import sys\nfrom forgetless import cli\ntry:\n    cli.run()\nexcept SystemExit:\n    loaded = {*sys.modules}\n"
+        "import scipy.stats\nfrom scipy.stats import norm\nimport scipy.stats._stats_py\n"
+        "print([each for each in ('matplotlib', 'jinja2', 'scipy.stats._stats_py') if each in loaded])\n"
+        "print(norm.cdf(0.0), scipy.stats.norm is norm, type(sys.modules['scipy.stats']).__name__)"
+    )
+    words = (sys.executable, "-c", code, "fit", "sales.csv", *FIT, "--out", "m.safetensors")
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-2:] == ["[]", "0.5 True module"]

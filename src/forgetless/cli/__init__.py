@@ -25,6 +25,7 @@ from typing import Any
 
 import click
 
+from forgetless._running import Later
 from forgetless._text import printable
 
 GROUPS = {
@@ -339,4 +340,6 @@ def run() -> None:
     # The imports of a command make some 300,000 objects that stay: looking for garbage among them
     # takes an eighth of their time.
     gc.set_threshold(500_000)
+    # scikit-learn imports it, which takes a third of a second, for functions that no command calls.
+    sys.modules["scipy.stats"] = Later("scipy.stats")
     sys.exit(main())

@@ -179,11 +179,13 @@ class Features(NamedTuple):
     at: Array
     ones: Any
 
-    def toarray(self) -> Array:
-        """Return the features as a matrix (n, d)."""
+    def toarray(self, step: int = 1) -> Array:
+        """Return the features as a matrix (n, d), or those of every ``step``-th row from the first
+        one on.
+        """
         # Columns are written, compared and added up one by one, so each is in one piece.
-        found = self.ones.toarray(order="F")[:, :-1]
-        found[:, self.at] = self.numbers
+        found = self.ones[::step].toarray(order="F")[:, :-1]
+        found[:, self.at] = self.numbers[::step]
         return found
 
     def predict(self, model: Linear) -> Array:
