@@ -20,6 +20,7 @@ TASKS = fl.TaskCollection([(X, y), (2 * X, y)])
 NOISY, WALKING = fl.TaskCollection(TASKS, noise=0.5), fl.TaskCollection(TASKS, walk=1)
 MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
 THREE, COLUMN = fl.TaskCollection([(np.eye(3), np.ones(3))]), fl.TaskCollection([(X, np.ones((2, 1)))])
+EXACT = fl.expect(TASKS, {"none": "none", "λ = 1": 1.0}, 9, metrics=("average_loss", "task_losses"), record=[0, 3, 9])
 OPPOSED = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])])
 s, made, CATALOGUE = fl.schedules, fl.theory.constructions, fl.theory.catalogue
 next_bound = partial(fl.upper_bound, k=3, quantity="next_loss")
@@ -271,6 +272,25 @@ CASES = [
     (lambda: fl.advise(TASKS, 5, objective=THREE), ValueError, r"must hold tasks .* shape \(2,\).*got \(3,\)"),
     (lambda: fl.advise(TASKS, 5, objective=COLUMN), ValueError, r"got \(2, 1\); use the same"),
     (lambda: fl.advise(TASKS, 5, ordering=Careless(ONCE)), TypeError, "no exact expectation"),
+    (lambda: fl.expect(TASKS, s.increasing, 4), TypeError, r"is increasing itself; .*: increasing\(…\)"),
+    (lambda: fl.expect(TASKS, fl.Projection, 4), TypeError, r"calling it: Projection\(…\)"),
+    (lambda: fl.expect(TASKS, np.ones(3), 4), TypeError, r"from_coefficients\(array\)"),
+    (lambda: fl.expect(TASKS, True, 4), TypeError, "got True"),
+    (lambda: fl.expect(TASKS, {1: 1.0}, 4), TypeError, "schedule must have strings for labels, got 1"),
+    (lambda: fl.expect(TASKS, lambda k, c: s.increasing(), 4), TypeError, "must return a filter.*returns a schedule"),
+    (lambda: s.resolve("incresing", 4, 1.0), ValueError, "did you mean 'increasing'"),
+    (lambda: s.resolve("zigzag", 4, 1.0), ValueError, "there is no schedule 'zigzag'; use none, fixed, increasing"),
+    (lambda: s.resolve("increasing:0.5", 4, 1.0), ValueError, "there is no schedule 'increasing:0.5'"),
+    (lambda: s.resolve("steady", 4, 1.0), ValueError, "or a function of fl.schedules with arguments"),
+    (lambda: s.resolve("cyclic", 4, 1.0), ValueError, r"needs a number of tasks; use fl.schedules.cyclic\(M\)"),
+    (lambda: EXACT.sel(step=4), KeyError, "step=4 is not among the coordinates: 0, 3, 9"),
+    (lambda: EXACT.sel(trial=0), KeyError, "none; axes are"),
+    (lambda: EXACT.loss, AttributeError, "curves have no 'loss'; did you mean .average_loss. or .task_losses.?"),
+    (lambda: EXACT.averageloss, AttributeError, "did you mean .average_loss."),
+    (lambda: fl.worst_case(TASKS, 1.0, 2).loss, AttributeError, "they have worst_case, teacher"),
+    (lambda: EXACT.drift, AttributeError, r"drift was not computed; pass metrics=\('drift', …\)"),
+    (lambda: fl.FixedOrder([0, 2, 5]).sample(3, 3), ValueError, r"indices must lie in 0\.\.2, got 5;"),
+    (lambda: fl.FixedOrder([1, -1, 2]).sample(3, 3), ValueError, r"indices must lie in 0\.\.2, got -1;"),
 ]
 
 

@@ -122,12 +122,6 @@ def test_moves_are_sorted_and_complete():
         Moves([0], [0, 0], [0, 1], [0.5, 0.5])
 
 
-@pytest.mark.parametrize(("indices", "bad"), [([0, 2, 5], 5), ([1, -1, 2], -1)])
-def test_the_index_that_is_no_task_is_named(indices, bad):
-    with pytest.raises(ValueError, match=rf"indices must lie in 0\.\.2, got {bad};"):
-        fl.FixedOrder(indices).sample(3, 3, seed=0)
-
-
 def documented_ordering():
     """The ordering of extending.md, which remembers its last task."""
     page = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()

@@ -10,7 +10,7 @@ from scipy import stats
 
 from deep import language, report, rivals, suite
 from deep.__main__ import main
-from deep.methods import COMBINATIONS, GRIDS, METHODS, SINGLES
+from deep.methods import GRIDS, METHODS
 from deep.protocol import best, candidates, choices, counted
 from support.deep.pools import idx_files
 
@@ -69,23 +69,6 @@ def test_intervals_include_the_noise_of_tuning():
     assert 0.1 < share < 0.9
     record["report"]["a"]["others"]["4"] = base.tolist()
     assert rivals.difference(record, "a", "b")["low_tuning"] > 0
-
-
-def test_the_decision_is_between_methods_chosen_by_tuning():
-    rng = np.random.default_rng(0)
-    record = {"stream": "x", "tuning": {}, "report": {}}
-    for i, name in enumerate((*SINGLES, *COMBINATIONS)):
-        record["tuning"][name] = {"tried": [[1.0, [0.01 * i] * 3]], "edge": False}
-        scores = (0.01 * i + 0.001 * rng.random(6)).tolist()
-        record["report"][name] = {"score": scores, "others": {"1": scores}}
-    table = rivals.decision([record])
-    assert table.columns["single"] == [SINGLES[-1]]
-    assert table.columns["combination"] == [COMBINATIONS[-1]]
-    assert table.facts[0].endswith("on 1 of 1")
-    below = rivals.robustness([record]).columns
-    assert below["method"][0] == COMBINATIONS[-1]
-    assert below["largest"][0] == 0.0
-    assert rivals.standing([record]).facts == (f"x: best without old data {COMBINATIONS[-1]}",)
 
 
 def test_every_method_gets_as_many_points():

@@ -35,7 +35,6 @@ def numbers():
     """Yield all of them."""
     for name, ensemble in ENSEMBLES.items():
         yield from metrics(name, ensemble)
-        yield from optimal(name, ensemble)
     yield from metrics("gaussian-square", fl.ensembles.Gaussian(n_features=4, n_rows=4))
     for name, teachers in TEACHERS.items():
         yield f"teachers/{name}", teachers.distances(K)
@@ -55,11 +54,3 @@ def metrics(name, ensemble):
             yield f"ensembles/expect/{name}/{schedule}/{metric}", getattr(exact, metric)
             yield f"ensembles/simulate/{name}/{schedule}/{metric}", getattr(trace, metric)
         yield f"ensembles/weights/{name}/{schedule}", trace.weights
-
-
-def optimal(name, ensemble):
-    """Yield the loss of the optimal schedule, where it has a closed form."""
-    objectives = ("next_loss", "distance") if name.endswith("walk") else ("average_loss", "next_loss", "distance")
-    for objective in objectives:
-        best = ensemble.optimal_schedule(K, objective=objective)
-        yield f"optimal_schedule/{name}/{objective}", best.loss

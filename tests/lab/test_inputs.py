@@ -74,22 +74,6 @@ def test_what_is_meant(given, meant):
     assert as_schedule(given) == meant
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (fl.schedules.increasing, r"schedule is increasing itself; .* calling it: increasing\(…\)"),
-        (fl.Projection, r"calling it: Projection\(…\)"),
-        (np.ones(3), r"from_coefficients\(array\)"),
-        (True, "got True"),
-        ({1: 1.0}, "schedule must have strings for labels, got 1"),
-        (lambda scale, more: fl.schedules.increasing(), "schedule must return a filter.*that returns a schedule"),
-    ],
-)
-def test_mistakes_get_a_cure(given, said):
-    with pytest.raises(TypeError, match=said):
-        fl.expect(TASKS, given, 4)
-
-
 def test_names_in_every_verb():
     by_name = fl.expect(TASKS, "cyclic", 9, ordering="cyclic")  # which knows the number of tasks
     plain = fl.expect(TASKS, fl.schedules.cyclic(4), 9, ordering=fl.Cyclic())

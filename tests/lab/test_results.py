@@ -33,29 +33,6 @@ def test_one_coordinate_drops_its_axis_and_a_list_keeps_it():
     assert one.errors == EXACT.errors
 
 
-@pytest.mark.parametrize(
-    ("where", "said"),
-    [({"step": 4}, "step=4 is not among the coordinates: 0, 3, 9"), ({"trial": 0}, "none; axes are")],
-)
-def test_unknown_coordinates_are_refused_with_those_that_there_are(where, said):
-    with pytest.raises(KeyError, match=said):
-        EXACT.sel(**where)
-
-
-@pytest.mark.parametrize(
-    ("curves", "name", "said"),
-    [
-        (EXACT, "loss", "curves have no 'loss'; did you mean .average_loss. or .task_losses.?"),
-        (EXACT, "averageloss", "did you mean .average_loss."),
-        (fl.worst_case(TASKS, 1.0, 2), "loss", "they have worst_case, teacher"),
-        (EXACT, "drift", r"drift was not computed; pass metrics=\('drift', …\)"),
-    ],
-)
-def test_close_names_are_offered(curves, name, said):
-    with pytest.raises(AttributeError, match=said):
-        getattr(curves, name)
-
-
 def test_metrics_are_attributes_that_complete():
     assert {"average_loss", "weights", "sel"} <= set(dir(RUNS))
     assert "average_loss" in repr(RUNS)

@@ -57,18 +57,3 @@ def test_a_name_stands_for_the_defaults(text):
     one, three = (made(8, radius) for radius in (1.0, 3.0))
     np.testing.assert_allclose(three.strength(), 9.0 * np.asarray(one.strength()), rtol=1e-12)
     assert s.resolve("none", 4, 1.0) == fl.Projection()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("incresing", "did you mean 'increasing'"),
-        ("zigzag", "there is no schedule 'zigzag'; use none, fixed, increasing"),
-        ("increasing:0.5", "there is no schedule 'increasing:0.5'"),
-        ("steady", "or a function of fl.schedules with arguments"),
-        ("cyclic", r"needs a number of tasks; use fl.schedules.cyclic\(M\)"),
-    ],
-)
-def test_mistakes_name_what_is_allowed(text, said):
-    with pytest.raises(ValueError, match=said):
-        s.resolve(text, 4, 1.0)
