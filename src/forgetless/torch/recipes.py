@@ -148,7 +148,8 @@ def search(
     best: flt.Continual(model, [flt.Proximal(1.0)])
     """
     trials: list[Any] = [[*beside]]
-    trials += [[Proximal(strength, importance), *beside] for strength in strengths]
+    # Numbers of NumPy would be printed as np.float64(…).
+    trials += [[Proximal(float(strength), importance), *beside] for strength in strengths]
     scores = {}
     for mechanisms in track(trials, "training runs"):
         # Mechanisms are printed as the code that makes them.
