@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
         text = io.StringIO()
         error.show(text)
         print_lines(text.getvalue().rstrip(), err=True)
-        return 2 if isinstance(error, click.UsageError) else 1
+        return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return 130
