@@ -36,7 +36,9 @@ def test_curves_are_drawn_as_they_are_with_their_labels():
     np.testing.assert_allclose(lines(ax)["rising"][1:], trace.sel(schedule="rising").drift.mean(axis=0)[1:])
     band = ax.collections[1].get_paths()[0].vertices[:, 1]
     assert np.nanmax(band) == pytest.approx(np.quantile(trace.sel(schedule="rising").drift, 0.9, axis=0).max())
-    assert "drift" in ax.get_ylabel()
+    assert ax.get_ylabel() == "mean drift"
+    assert found.plot().get_ylabel() == "expected average loss"
+    assert fl.simulate(TASKS, 2.0, 9, seed=0).plot("seen_loss").get_ylabel() == "seen-task loss"
     worst = fl.worst_case(TASKS, NAMED, 32, record=[8, 16, 32])
     np.testing.assert_allclose(lines(worst.plot())["rising"], worst.worst_case[1])
 
@@ -83,9 +85,15 @@ def test_comparisons_are_drawn_at_their_values():
     )
 
 
-def test_the_coefficients_of_the_best_schedule_are_drawn():
-    found = fl.optimal_schedule(TASKS, 8)
+def test_the_best_schedule_and_the_losses_of_every_scale_are_drawn():
+    found, advice = fl.optimal_schedule(TASKS, 8), fl.advise(TASKS, 9)
     assert tuple(lines(found.plot())["optimal"]) == found.coefficients
+    drawn = lines(advice.plot())
+    for option in advice.options:
+        if len(option.scales) > 1:
+            np.testing.assert_array_equal(drawn[option.shape], option.losses)
+    low, high = advice.plot().get_ylim()
+    assert 0.5 * advice.options[0].loss < low < advice.options[0].loss < high <= 30 * advice.options[0].loss
 
 
 def shown_numbers(found):

@@ -95,8 +95,21 @@ def test_filters_are_looked_at_where_the_tasks_are(power, between):
     assert holds("one filter, every k", Power(power, 0.8), 3)
 
 
+@pytest.mark.parametrize("scale", [1.0, 3.0])
 @pytest.mark.parametrize("k", [1, 25])
-def test_contradictions_are_overlooked_up_to_a_thousandth_of_the_distance_over_root_k(k):
+def test_contradictions_are_overlooked_up_to_a_thousandth_of_the_distance_over_root_k(k, scale):
+    """Of two tasks, which move the weights by e/k at every step, and of two rows of one task, which each miss by e."""
     for part, close in ((0.95, True), (1.05, False)):
-        e = part * 1e-3 / math.sqrt(k) / k * 2  # moves by k·e/2
-        assert holds("trivial", "none", k, [([[1.0]], [1.0]), ([[1.0]], [1.0 + e])]) is close
+        e = part * 1e-3 / math.sqrt(k)
+        two = [([[scale]], [scale]), ([[scale]], [scale * (1 + 2 * e / k)])]
+        one = [([[scale], [scale]], [scale * (1 - e), scale * (1 + e)])]
+        assert holds("trivial", "none", k, two) is close
+        assert holds("trivial", "none", k, one) is close
+
+
+@pytest.mark.parametrize(("off", "exact"), [(5e-10, True), (-5e-10, True), (-5e-9, False)])
+def test_an_eta_of_nearly_one_is_one(off, exact):
+    """Labels that one model fits have the bound of η = 1; below it that of the oracle bound holds too."""
+    shares = (1 + off) * np.arange(5, 0, -1) / 6
+    assert holds("minimax", fl.Ridge(1 / shares - 1), 5)
+    assert holds("oracle", fl.Ridge(1 / shares - 1), 5) is not exact
