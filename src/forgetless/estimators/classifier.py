@@ -165,7 +165,9 @@ def _best(scores: Floats, n_classes: int) -> Any:
 
 
 class ClassState(NamedTuple):
-    """Everything learned; ``before`` has the weights of rows that were predicted wrongly."""
+    """Everything learned: classes, all rows with one-hot targets and their solution, what T is
+    fitted to, and the weights of rows that were predicted wrongly before they were learned.
+    """
 
     classes: Array
     memory: Memory

@@ -40,8 +40,17 @@ SMALLEST = 1e-5
 
 
 class LogisticState(NamedTuple):
-    """Everything learned: classes, statistics of plain rows, least squares rows and solution of
-    each class against the rest, and the weights of rows that were predicted wrongly.
+    """Everything learned.
+
+    Attributes
+    ----------
+    classes : array of shape (k,)
+    plain : Rows
+        Statistics of the rows as they came, for ranges and standard deviations of the columns.
+    parts : tuple of Memory
+        Least squares rows and solution of each class against the rest; of two classes the second.
+    before : Before
+        Weights of rows that were predicted wrongly before they were learned.
     """
 
     classes: Array
@@ -53,7 +62,9 @@ class LogisticState(NamedTuple):
 class StreamingLogistic(StreamingClassifier):
     """Logistic regression on a stream of tasks, for classes that are known from the start.
 
-    Which question: it is for *all* tasks seen; nothing is forgotten for the *next* one.
+    Which question: it is for *all* tasks seen; nothing is forgotten for the *next* one. The first
+    task must have rows of all classes, or declare them by ``partial_fit(X, y, classes=…)``; for
+    ``fit`` with groups all of them must be in the first group.
 
     Better than :class:`StreamingRidgeClassifier` where norms of rows vary much (4.4 against 16.6 %
     of errors with log-norms of deviation 1) or two classes are nearly separable (1.5 against 4.2 %

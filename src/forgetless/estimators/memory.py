@@ -136,6 +136,7 @@ class Memory(NamedTuple):
         """
         rows, fit = self
         has_strength = options.strength in (None, fit.strength)
+        # Vectors were cut off for the λ of their solution, which they keep until rows have grown.
         is_chosen = fit.n_chosen == rows.n or not isinstance(rows.gram, Dense)
         if has_strength and fit.n == rows.n and is_chosen:
             return self

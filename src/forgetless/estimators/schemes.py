@@ -61,7 +61,7 @@ class Scheme(StreamingRegressor):
 
     @abstractmethod
     def _constant(self, radius: float) -> Filter:
-        """Return the filter of every task where there is no schedule."""
+        """Return the filter of every task where there is no schedule; ``radius`` is R so far."""
 
     def _learned(self, X: Any, y: Floats, weight: Any) -> SchemeState:
         X = self._extended(X)
