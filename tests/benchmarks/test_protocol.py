@@ -11,7 +11,7 @@ from scipy import stats
 from deep import language, report, rivals, suite
 from deep.__main__ import main
 from deep.methods import GRIDS, METHODS
-from deep.protocol import best, candidates, choices, counted
+from deep.protocol import best, counted
 from support.deep.pools import idx_files
 
 
@@ -46,29 +46,6 @@ def test_plans_are_those_of_the_schedules():
     assert both.strengths == plan("EWC linear").strengths
     assert both.rates == plan("lr cosine", 0.3).rates
     assert both.horizon == 2.0
-
-
-def test_intervals_include_the_noise_of_tuning():
-    """Two values that tuning seeds choose about equally often, with far scores: the second interval is wider."""
-    rng = np.random.default_rng(0)
-    base = 0.5 + 0.01 * rng.random(8)
-    other = (base - 0.1).tolist()
-    tried = [[1.0, [0.52, 0.48, 0.52, 0.49]], [4.0, [0.49, 0.51, 0.5, 0.5]]]
-    report_ = {"score": base.tolist(), "others": {"1": base.tolist(), "4": other}}
-    plain = {"score": (base - 0.02 - 0.002 * rng.random(8)).tolist()}
-    record = {
-        "tuning": {"a": {"tried": tried}, "b": {"tried": [[1.0, [0.5, 0.5, 0.5, 0.5]]]}},
-        "report": {"a": report_, "b": plain | {"others": {"1": plain["score"]}}},
-    }
-    assert candidates(record, "a", 2) == [1.0, 4.0]
-    row = rivals.difference(record, "a", "b")
-    test = stats.ttest_rel(report_["score"], plain["score"])
-    assert (row["low"], row["high"]) == pytest.approx([100 * each for each in test.confidence_interval()])
-    assert row["low"] > 0 > row["low_tuning"]
-    share = np.mean(choices(record, "a") == 4.0)
-    assert 0.1 < share < 0.9
-    record["report"]["a"]["others"]["4"] = base.tolist()
-    assert rivals.difference(record, "a", "b")["low_tuning"] > 0
 
 
 def test_every_method_gets_as_many_points():

@@ -4,7 +4,6 @@ import os
 import stat
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -94,11 +93,3 @@ def test_paths_that_are_refused(tmp_path):
             io.replace_file(path, NEW)
     with pytest.raises(NotADirectoryError, match="file is a file; give a folder"):
         io.check_folder(tmp_path / "file" / "more")
-
-
-def test_savers_at_once_leave_one_whole_file(tmp_path):
-    contents = [bytes([65 + i]) * 20_000 for i in range(4)]
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda content: io.replace_file(tmp_path / "m", content), contents * 25))
-    assert (tmp_path / "m").read_bytes() in contents
-    assert names(tmp_path) == ["m"]

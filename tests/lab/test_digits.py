@@ -163,17 +163,17 @@ def test_worst_cases_state_their_error(number):
 
 
 @pytest.mark.parametrize(("strength", "second"), [(1e5, 3.0), (1e6, 1.3), (1e6, 1.0)])
-@pytest.mark.parametrize("k", [60_000, 10**6])
 @pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.RandomReshuffling()], ids=repr)
-def test_many_steps_have_errors(k, ordering, strength, second):
+def test_many_steps_have_errors(ordering, strength, second):
     """One weight, slow filters, contradictory tasks: errors of some thousand steps are followed, the others summed."""
     tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[0.5]], [0.5 * second])])
-    found = fl.expect(tasks, fl.Ridge(strength), k, ordering=ordering, record=[10, 7001, k])
+    steps = [10, 7001, 10**6]
+    found = fl.expect(tasks, fl.Ridge(strength), steps[-1], ordering=ordering, record=steps)
     with mpmath.workdps(60):
         kept = [1 - mpmath.mpf(x) ** 2 / (mpmath.mpf(x) ** 2 + mpmath.mpf(strength)) for x in (1.0, 0.5)]
         targets = [mpmath.mpf(1), 2 * mpmath.mpf(0.5 * second)]
         epochs = isinstance(ordering, fl.RandomReshuffling)
-        truths = [moments_after(kept, targets, step, epochs) for step in (10, 7001, k)]
+        truths = [moments_after(kept, targets, step, epochs) for step in steps]
         for value, truth in zip(found.average_loss, truths, strict=True):
             assert abs(mpmath.mpf(float(value)) - truth) <= found.errors["average_loss"] * truth
     assert found.errors["average_loss"] < 1e-6
