@@ -58,7 +58,7 @@ def coverage(shape, n_tasks, seed=0, **options):
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
-@pytest.mark.parametrize("shape", [(5, 10), (10, 10), (30, 5), (8, 3), (15, 12)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 12), (5, 10), (10, 10), (30, 5), (8, 3), (15, 12)], ids=str)
 @pytest.mark.parametrize("n_tasks", [1, 2, 5])
 def test_intervals_cover_also_after_one_task(shape, n_tasks, adaptive):
     assert coverage(shape, n_tasks, adaptive=adaptive) >= 0.9
