@@ -279,7 +279,7 @@ def steady(
     among all spectral filters and for every number of steps (a scalar Kalman filter; derived here,
     not published: docs/laboratory.md). Without a walk λ_t increases, for standard Gaussian rows by
     about nλ/(λ + n + d) a task, which tends to n. With a walk it tends to the λ with a(λ)/λ =
-    q²/(dσ²), about (σ/q)√(nd) for these rows, from below or from above.
+    q²/(dσ²), from below or from above; for these rows λ(λ + n + d) is then about ndσ²/q².
 
     Examples
     --------
