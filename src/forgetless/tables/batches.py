@@ -70,6 +70,7 @@ class Batches:
     ) -> None:
         self.file = file
         self.name = file.path.name
+        # Before a row is read.
         check_columns(self.name, file.columns(), task, target)
         self.task = task
         self.target = target
@@ -118,6 +119,7 @@ class Batches:
         the next chunk, unless there are so many that they are learned as a part of the task.
         """
         if self.file.n_bytes <= WHOLE:
+            # All at once, so that rows of a task come together wherever they stand.
             yield pd.concat(list(self.file.chunks()))
             return
         rest: Any = None
@@ -129,6 +131,7 @@ class Batches:
             # Of a task that fills the memory the rows so far are a part of their own.
             if len(frame) - first >= LARGEST:
                 first = len(frame)
+            # Rows keep their numbers in the file, by which messages find their lines.
             rest = frame[first:]
             if first:
                 yield frame[:first]
@@ -172,6 +175,7 @@ class Batches:
                 f"{self.name} has no column besides {self.task!r} and {self.target!r}: nothing to"
                 " predict from"
             )
+        # Taking all rows would copy the columns.
         if not known.all():
             X = parts_of(X, known)
         return X, y[known]
@@ -216,10 +220,10 @@ class Batches:
         words = target.unread(y)
         if words:
             # The first row of the task with this text.
-            line = self.file.line_of(lines[target.written == words[0]][0])
+            first = lines[target.written == words[0]][0]
             raise ValueError(
-                f"{self.name}, {line}: the target {self.target!r} must hold numbers, but holds"
-                f" {words[0]!r:.60}; correct it, or choose another --target"
+                f"{self.name}, {self.file.line_of(first)}: the target {self.target!r} must hold"
+                f" numbers, but holds {words[0]!r:.60}; correct it, or choose another --target"
             )
         return y
 
@@ -239,7 +243,11 @@ class Batches:
             )
 
 
-def check_columns(source: str, columns: Any, *names: Any) -> None:
+def check_columns(
+    source: str,
+    columns: Any,
+    *names: Any,
+) -> None:
     """Raise ValueError unless a table has some columns.
 
     Parameters

@@ -69,7 +69,11 @@ class Change(NamedTuple):
     severe: bool = False
 
 
-def changes(encoder: TableEncoder, X: Any, y: Any = None) -> list[Change]:
+def changes(
+    encoder: TableEncoder,
+    X: Any,
+    y: Any = None,
+) -> list[Change]:
     """Return what a task has that the rows learned have not, severe changes first.
 
     Call it before the task is learned.
@@ -120,17 +124,23 @@ def _change(column: Column, values: Values) -> Change | None:
     share = float(gone.mean())
     before = column.missing / max(column.rows, 1)
     if abs(share - before) > MISSING[0]:
-        text = f"{share:.0%} missing, was {before:.0%}"
-        return Change(column.name, text, abs(share - before) > MISSING[1])
+        return Change(
+            column.name,
+            f"{share:.0%} missing, was {before:.0%}",
+            abs(share - before) > MISSING[1],
+        )
     found = column.read(values)
     present = found[~gone]
     unread = values.unread(found)
+    # A few cells that cannot be read: ``gone`` has raised an error if there are more.
     if unread:
         text = f"{len(unread)} cells are no {column.kind}s, such as {unread[0]!r:.40}"
         return Change(column.name, text)
     if isinstance(column, Category):
         return _labels(column, values)
-    return _numbers(column, present) if isinstance(column, Number) else _dates(column, present)
+    if isinstance(column, Number):
+        return _numbers(column, present)
+    return _dates(column, present)
 
 
 def _labels(column: Category, values: Values) -> Change | None:
@@ -172,9 +182,11 @@ def _numbers(column: Number, present: Any) -> Change | None:
     if shift <= SHIFTED[0] and ratio <= SPREAD[0]:
         return None
     text = f"mean {mean:.4g}, was {column.mean:.4g} ± {deviation:.3g}"
+    # Either may be severe: a constant of a task has no spread, whatever its mean is.
     severe = shift > SHIFTED[1] or ratio > SPREAD[1]
     # No unit explains a mean that was 0.
-    return Change(column.name, text + _unit(mean / (column.mean or np.inf), ratio), severe)
+    unit = _unit(mean / (column.mean or np.inf), ratio)
+    return Change(column.name, text + unit, severe)
 
 
 def _unit(change: float, ratio: float) -> str:
@@ -186,7 +198,10 @@ def _unit(change: float, ratio: float) -> str:
     """
     fits = {}
     for factor, meaning in UNITS.items():
-        for times, sign in ((factor, "×"), (1.0 / factor, "÷")):
+        for times, sign in (
+            (factor, "×"),
+            (1.0 / factor, "÷"),
+        ):
             off = max(abs(np.log(ratio / times)), abs(change / times - 1.0))
             fits[off] = f"; unit {sign} {factor:g}{meaning}"
     # Inches and pounds are 15 % apart: both may fit.
@@ -199,7 +214,8 @@ def _dates(column: Any, present: Any) -> Change | None:
     if not len(present):
         return None
     # After a gap as long as the dates so far, and a year at least, a trend is not known to go on.
-    far = float(present.min()) - column.high > max(column.high - column.low, 366.0 * DAY)
+    length = max(column.high - column.low, 366.0 * DAY)
+    far = float(present.min()) - column.high > length
     if present.max() >= column.low and not far:
         return None
     times = (present.min(), column.low, column.high)

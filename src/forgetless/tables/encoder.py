@@ -149,17 +149,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 known.waits = True
             else:
                 self.columns_[name] = Category.of_identifiers(known, most, self.key_)
-        declared = dict.fromkeys(self.number, "number") | dict.fromkeys(self.date, "date")
+        declared = dict.fromkeys(self.number, "number")
+        declared |= dict.fromkeys(self.date, "date")
         declared |= dict.fromkeys([*self.categorical, *self._shown], "category")
         for name in [each for each in table if each not in {*self.columns_, *self.drop}]:
             kind = table[name].kind
+            # What a column without values holds is known when it has some.
             if kind == "empty":
                 continue
             kind = declared.get(name, kind)
             options: Any = {}
             if kind == "category":
                 waits = isinstance(self._shown.get(name), Category)
-                options = {"most": most, "key": self.key_, "waits": waits}
+                options = {
+                    "most": most,
+                    "key": self.key_,
+                    "waits": waits,
+                }
             self.columns_[name] = KINDS[kind](name, is_late, **options)
 
     def shown_by(self, table: Columns) -> dict[str, str]:
@@ -198,15 +204,26 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             found, one = column.encoded(column_of(table, name))
             # The last place is that of rows without a label.
             at = np.array([*places[name], d])
-            numbers |= {at[column.parts.index(part)]: each for part, each in found.items()}
+            for part, each in found.items():
+                numbers[at[column.parts.index(part)]] = each
             if one is not None:
                 ones.append(at[one])
         # One row an array, and transposed: every column is in one piece.
         columns = np.array([*numbers.values()], dtype=float).reshape(-1, n).T
+        # Every row has one cell of each of k columns, so that where rows begin is known.
         k = len(ones)
-        cells = (np.ones(n * k), np.array(ones, dtype=int).T.ravel(), np.arange(n + 1) * k)
+        cells = (
+            np.ones(n * k),
+            np.array(ones, dtype=int).T.ravel(),
+            np.arange(n + 1) * k,
+        )
         indicators = sparse.csr_array(cells, shape=(n, d + 1))
-        return Features((n, d), columns, np.array([*numbers], dtype=int), indicators)
+        return Features(
+            (n, d),
+            columns,
+            np.array([*numbers], dtype=int),
+            indicators,
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features, "column", "column=label" or "column trend"."""
@@ -225,10 +242,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the encoder as JSON values, with hashes in place of rare labels: whoever reads the
         file does not read the name of a customer of two rows.
         """
-        columns = []
-        for column in self.columns_.values():
-            state = column.hidden() if isinstance(column, Category) else vars(column)
-            columns.append({"kind": column.kind, "state": state})
+        columns = [
+            {"kind": column.kind, "state": column.state()} for column in self.columns_.values()
+        ]
         return {
             "parameters": {name: list(getattr(self, name)) for name in CHOICES},
             "most": self.max_categories,
@@ -262,4 +278,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 def column_of(table: Columns, name: str) -> Values:
     """Return a column; missing values where the table has none of that name."""
-    return table[name] if name in table else Values(np.full(rows_of(table), np.nan))
+    if name in table:
+        return table[name]
+    return Values(np.full(rows_of(table), np.nan))

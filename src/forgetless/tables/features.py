@@ -112,6 +112,10 @@ class Column(ABC):
         """Return a note if a task shows of the column what the tasks before it could not."""
         return ""
 
+    def state(self) -> dict[str, Any]:
+        """Return what a file holds of the column, as JSON values."""
+        return vars(self)
+
     def gone(self, values: Values) -> Array:
         """Return where a column has no value that can be read, (n,).
 
@@ -199,13 +203,16 @@ class Features(NamedTuple):
         """
         # Limits of all features, where the model has one for all.
         coef = model.coef[:, 0]
-        low, high = (np.resize(limit, len(coef)) for limit in (model.low, model.high))
+        low = np.resize(model.low, len(coef))
+        high = np.resize(model.high, len(coef))
         zero = np.clip(0.0, low, high)
         # The last step is that of rows without a label.
-        steps = np.append((np.clip(1.0, low, high) - zero) * coef, 0.0)
+        one = np.clip(1.0, low, high)
+        steps = np.append((one - zero) * coef, 0.0)
         zero[self.at] = 0.0
         held = np.clip(self.numbers, low[self.at], high[self.at])
-        return held @ coef[self.at] + self.ones @ steps + (zero @ coef + model.intercept)
+        constant = zero @ coef + model.intercept
+        return held @ coef[self.at] + self.ones @ steps + constant
 
     def rows(self, y: Array) -> Rows:
         """Return the statistics of the rows with targets y (n,); there must be a number.
@@ -217,11 +224,13 @@ class Features(NamedTuple):
 
         where the last is a sum of centred numbers by label.
         """
+        # Those of the numbers, as of any matrix.
         own = Rows.of(self.numbers, y[:, None], dense=len(self.at))
         S = self.ones
         counts = (S.T @ S).toarray()[:-1, :-1]
         shares = counts.diagonal() / own.n
-        sums = (S.T @ np.column_stack([self.numbers - own.mean, y - own.target]))[:-1]
+        centred = np.column_stack([self.numbers - own.mean, y - own.target])
+        sums = (S.T @ centred)[:-1]
         gram = counts - own.n * np.outer(shares, shares)
         gram[self.at] = sums[:, :-1].T
         gram[:, self.at] = sums[:, :-1]
@@ -249,7 +258,12 @@ few = few_threads(lambda _, features, *__: gram_work(features.shape))
 
 
 @few
-def learn(estimator: Any, features: Features, y: Any, before: Any) -> None:
+def learn(
+    estimator: Any,
+    features: Features,
+    y: Any,
+    before: Any,
+) -> None:
     """Learn rows, by their statistics where there are many.
 
     Parameters
@@ -271,6 +285,7 @@ def learn(estimator: Any, features: Features, y: Any, before: Any) -> None:
         if linear(before).allows(rows.low, rows.high):
             estimator.partial_fit_rows(rows)
             return
+    # Few rows, classes, or features that leave their range: with the matrix.
     estimator.partial_fit(features.toarray(), y)
 
 

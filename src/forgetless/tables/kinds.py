@@ -37,7 +37,15 @@ YEAR = 365.25 * DAY
 SEASON = 300.0 * DAY
 """A yearly wave is learned from so many days on: from fewer a wave and a trend look alike."""
 
-_WEEKDAYS = [f" {day}" for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")]
+_WEEKDAYS = [
+    " Mon",
+    " Tue",
+    " Wed",
+    " Thu",
+    " Fri",
+    " Sat",
+    " Sun",
+]
 
 BUCKETS = 32
 """Features that the categories beyond the most share."""
@@ -107,10 +115,12 @@ class Number(Column):
             # A late column is centred on its first task, since it was zero in the rows before.
             self.origin = self.mean
         self.count = total
+        # Of this task alone: they are compared with those of the next.
         self.identifiers = unique_integers(present)
 
     def split(self, values: Values) -> Parts:
-        return {"": np.where(self.gone(values), self.mean, values.numbers) - self.origin}, None
+        numbers = np.where(self.gone(values), self.mean, values.numbers)
+        return {"": numbers - self.origin}, None
 
     def shown_by(self, values: Values) -> str:
         if not self.identifiers or not values.is_number:
@@ -128,10 +138,12 @@ class Number(Column):
 def unique_integers(numbers: Array) -> list[float]:
     """Return the integers of a task in which each occurs once; nothing for other numbers."""
     # Most numbers are no integers, and sorting takes ten times as long as looking.
-    if not UNITS <= len(numbers) <= IDENTIFIERS or (np.floor(numbers) != numbers).any():
+    if not UNITS <= len(numbers) <= IDENTIFIERS or (numbers % 1 != 0).any():
         return []
     distinct = np.unique(numbers)
-    return distinct.tolist() if len(distinct) == len(numbers) else []
+    if len(distinct) < len(numbers):
+        return []
+    return list(map(float, distinct))
 
 
 @dataclass(eq=False)
@@ -188,7 +200,10 @@ class Date(Column):
         gone = np.isnan(times)
         found = {" trend": np.where(gone, self.mean, times - self.origin) / YEAR}
         times = np.where(gone, 0.0, times)
-        for turn, length, since in ((" hour", DAY, -np.inf), (" year", YEAR, self.since)):
+        for turn, length, since in (
+            (" hour", DAY, -np.inf),
+            (" year", YEAR, self.since),
+        ):
             if f"{turn} sin" in self.parts:
                 angle = 2.0 * np.pi * (times % length) / length
                 is_off = gone | (times <= since)
@@ -241,7 +256,12 @@ class Category(Column):
     frozen: float | None = None
 
     @classmethod
-    def of_identifiers(cls, number: Any, most: int, key: str) -> "Category":
+    def of_identifiers(
+        cls,
+        number: Any,
+        most: int,
+        key: str,
+    ) -> "Category":
         """Return the column of identifiers that were learned as numbers: their feature stays in its
         place, and is constant from now on.
         """
@@ -284,7 +304,9 @@ class Category(Column):
             self.parts[self.places[code]] = f"={label}"
 
     def split(self, values: Values) -> Parts:
-        numbers = {} if self.frozen is None else {"": np.full(len(values), self.frozen)}
+        numbers = {}
+        if self.frozen is not None:
+            numbers[""] = np.full(len(values), self.frozen)
         # The last place is that of rows without a value.
         return numbers, np.append(self.places_of(values), -1)[values.coded[0]]
 
@@ -295,7 +317,7 @@ class Category(Column):
         if self.has_buckets:
             first = self.parts.index("#0")
             pairs = zip(places, hashes, strict=True)
-            places = [place if place >= 0 else first + code % BUCKETS for place, code in pairs]
+            places = [first + code % BUCKETS if place < 0 else place for place, code in pairs]
         return np.array(places, dtype=int)
 
     def _hashes(self, values: Values) -> Any:
@@ -308,14 +330,15 @@ class Category(Column):
 
     def shown_by(self, values: Values) -> str:
         new = set(self._hashes(values)) - self.counts.keys()
+        # Of all rows with a label, these ones included.
         rows = self.rows - self.missing + int((~values.missing).sum())
         is_own = len(self.counts) + len(new) > NAMES * rows >= NAMES * NAMED_ROWS
         if not is_own or self.waits:
             return ""
         return f"{self.name}: nearly every row has its own text; one counts from its second row on"
 
-    def hidden(self) -> dict[str, Any]:
-        """Return the state with hashes in place of rare labels."""
+    def state(self) -> dict[str, Any]:
+        # With hashes in place of rare labels.
         parts = list(self.parts)
         for code, place in self.places.items():
             if self.counts.get(code, 0) < RARE:

@@ -100,16 +100,16 @@ class TableFile:
         Rows are numbered from 0 in the index, also over pieces, from which ``line_of`` finds their
         lines. What nobody has typed, such as a blank line, is no row, but has its number.
         """
-        is_empty = True
+        n_rows = 0
         with self._errors():
             chunks = getattr(self, f"_{self.kind}")()
             for chunk in track(chunks, "parts of the file", self.n_bytes // CHUNK):
                 # Most tables have no gaps in their first column.
                 rows = chunk.dropna(how="all") if chunk.iloc[:, 0].hasnans else chunk
                 rows.columns = [str(name).strip() for name in rows.columns]
-                is_empty = is_empty and not len(rows)
+                n_rows += len(rows)
                 yield rows
-        if is_empty:
+        if not n_rows:
             raise ValueError(f"{self.path.name} has no rows")
 
     def columns(self) -> list[str]:
@@ -250,7 +250,9 @@ class TableFile:
         return encoding
 
     def _bytes(self) -> Any:
-        return gzip.open(self.path, "rb") if self.is_gz else open(self.path, "rb")
+        if self.is_gz:
+            return gzip.open(self.path, "rb")
+        return open(self.path, "rb")
 
     def _open(self, encoding: str) -> Any:
         return io.TextIOWrapper(self._bytes(), encoding, errors="replace", newline="")

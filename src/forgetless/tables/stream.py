@@ -82,9 +82,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     --------
     >>> import pandas as pd
     >>> from forgetless.tables import TableModel
-    >>> model = TableModel()
     >>> january = pd.DataFrame({"town": ["Ulm", "Bonn"] * 9, "size": range(18)})
-    >>> model = model.partial_fit(january, [1.0 + i for i in range(18)], task="January")
+    >>> model = TableModel().partial_fit(january, [1.0 + i for i in range(18)], task="January")
     >>> model = model.partial_fit(january.assign(size=20), [21.0] * 18, task="February")
     >>> model.predict(pd.DataFrame({"town": ["Ulm"], "size": [9]})).round().tolist()
     [10.0]
@@ -153,7 +152,12 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         self._first: Any = None
 
     def _learn(self, table: Columns, y: Any, task: str) -> None:
-        record = {"task": task, "rows": len(y), "error": None, "changes": []}
+        record = {
+            "task": task,
+            "rows": len(y),
+            "error": None,
+            "changes": [],
+        }
         if self.n_tasks_:
             record, found = self._predicted(table, y, task)
             if self.is_classifier:
@@ -240,7 +244,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError("return_std needs a target of numbers; classes have predict_proba")
         if not return_std:
             return self._found(X, lambda model, Z: model.predict(Z))
-        return tuple(self._found(X, lambda model, Z: np.stack(model.predict(Z, return_std=True))))
+        return tuple(self._found(X, lambda model, Z: model.predict(Z, return_std=True)))
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of ``classes_``, (n, k); AttributeError for numbers."""

@@ -125,7 +125,9 @@ class Values:
     @cached_property
     def missing(self) -> Array:
         """Where nothing is written."""
-        return pd.isna(self.cells) if self.texts is None else self.cells < 0
+        if self.texts is None:
+            return pd.isna(self.cells)
+        return self.cells < 0
 
     @cached_property
     def coded(self) -> tuple[Array, Array]:
@@ -213,14 +215,17 @@ class Values:
         # A few cells of a column of numbers may be words, and half of them signs for missing ones.
         n = (~self.missing).sum()
         few = self.words().sum() <= _FEW and len(self.unread(self.numbers)) <= _RARE * n
-        return "number" if few and np.isfinite(self.numbers).sum() > 0.5 * n else "category"
+        if few and np.isfinite(self.numbers).sum() > 0.5 * n:
+            return "number"
+        return "category"
 
 
 def _labelled(cells: Any) -> tuple[Array, Array]:
     """Return codes of cells, −1 where nothing is written, and the texts that they stand for."""
     codes, distinct = pd.factorize(cells)
     # Some values have the same text: "Ulm" and "Ulm ", 3 and 3.0.
-    again, labels = pd.factorize(np.array([label_text(each) for each in distinct], object))
+    texts = [label_text(each) for each in distinct]
+    again, labels = pd.factorize(np.array(texts, dtype=object))
     return np.append(again, -1)[codes], labels
 
 
@@ -266,7 +271,9 @@ def targets_of(y: Any) -> Array:
 def label_text(value: Any) -> str:
     """Return a value as a label: 3.0 is "3"."""
     if isinstance(value, float):
-        return str(int(value)) if value % 1 == 0 and abs(value) < EXACT else repr(float(value))
+        if value % 1 == 0 and abs(value) < EXACT:
+            return str(int(value))
+        return repr(float(value))
     return str(value).strip()
 
 
@@ -336,5 +343,5 @@ def times_in(labels: Array) -> Array:
 def seconds(times: Any) -> Array:
     """Return the seconds since 1970 of times of pandas."""
     # Nanoseconds would not reach back to the year 1.
-    index = pd.DatetimeIndex(pd.to_datetime(times, utc=True)).as_unit("us")
+    index = pd.to_datetime(times, utc=True).as_unit("us")
     return np.where(index.isna(), np.nan, index.asi8 / 1e6)
