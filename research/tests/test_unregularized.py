@@ -8,7 +8,28 @@ import pytest
 from research.proofs import unregularized
 from research.proofs.unregularized import difference, positive_pieces, prove, tail_holds
 from support.campaigns import seed_for
-from support.one_filter import random_collection, right_side
+from support.one_filter import right_side
+
+
+def random_collection(rng):
+    """Return probabilities and matrices H of norm at most 1: rows, nearly parallel ones, or any rank."""
+    d = int(rng.integers(1, 8))
+    M = int(rng.integers(1, 10))
+    kind = rng.choice(["rows", "parallel", "projections", "any"])
+    matrices = []
+    for _ in range(M):
+        U = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        xi = (rng.random(d) < 0.5).astype(float)
+        if kind == "any":
+            xi = rng.random(d) ** rng.choice([0.3, 1.0, 5.0])
+        if kind in ("rows", "parallel"):
+            U[:, 0] = rng.standard_normal(d) * rng.choice([1.0, 0.01], size=d)
+            if kind == "parallel":
+                U[:, 0] = np.eye(d)[0] + rng.standard_normal(d) * 10.0 ** rng.uniform(-3, 0)
+            U[:, 0] /= np.linalg.norm(U[:, 0])
+            xi = np.eye(d)[0]
+        matrices.append((U * xi) @ U.T)
+    return rng.dirichlet(np.full(M, rng.choice([0.1, 0.5, 3.0]))), np.array(matrices)
 
 
 @pytest.mark.parametrize(("c", "start", "pieces"), [(Fraction(2, 3), 7, 11), (Fraction(63, 100), 161, 881)])
