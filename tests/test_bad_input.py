@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.linalg import aslinearoperator
 
 import forgetless as fl
@@ -30,7 +30,16 @@ def _sized(size):
     return fl.TaskCollection([(float(size) * X, y), (float(size) * X[:1], y[:1])])
 
 
+def _outside(index):
+    """A sparse matrix of two columns with an entry in another one, as SciPy lets one make it."""
+    matrix = coo_array(X)
+    matrix.coords = (matrix.coords[0], np.array([0, index]))
+    return matrix
+
+
 CASES = [
+    (lambda: fl.step(y, (_outside(2), y), fl.Ridge(1.0)), ValueError, r"indices of a sparse X must be in \[0, 2\)"),
+    (lambda: fl.step(y, (_outside(-1), y), fl.Ridge(1.0)), ValueError, r"indices of a sparse X must be in \[0, 2\), o"),
     (lambda: fl.TaskCollection([]), ValueError, "tasks must hold at least one"),
     (lambda: fl.TaskCollection([(csr_array(X), y)]), TypeError, r"must be an array .* csr_array; .*toarray"),
     (lambda: fl.step(y, (aslinearoperator(X), y), fl.Ridge(1.0)), TypeError, "X must be an array of numbers"),

@@ -26,6 +26,8 @@ def numbers():
         trace = fl.simulate(moving, "increasing", k, ordering=ordering, **TRIALS)
         for metric, curve in trace.values.items():
             yield f"simulate/walk-noise/{name}/increasing/{metric}", curve
+    for name in ("with-replacement", "weighted", "reshuffling"):
+        yield f"sample/{name}", ORDERINGS[name].sample(N_TASKS, 10_000, seed=5)[::99]
     for schedule in FEW:
         yield from both(f"two-targets/{schedule}", two_targets(), SCHEDULES[schedule], K)
     for schedule, value in SCHEDULES.items():
