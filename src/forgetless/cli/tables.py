@@ -71,10 +71,9 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     """
     from forgetless.tables import report as page
 
-    previous = options["previous"]
     # --out may replace the model of --from, so that these two are not compared.
     check_outputs({"FILE": file, "--out": out, "--report": report})
-    check_outputs({"--from": previous, "--report": report})
+    check_outputs({"--from": options["previous"], "--report": report})
     model, batches = _begin(file, options)
     known = getattr(model, "n_tasks_", 0)
     before = {record["task"] for record in getattr(model, "history_", [])}
@@ -88,7 +87,7 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     notes = [*batches.notes, *_notes(model, again)]
     # Written before anything is printed: a full pipe must not cost the model.
     model.save(out)
-    if report is not None:
+    if report:
         page.write(model, report, notes)
     if as_json:
         facts = _facts(model)
@@ -97,7 +96,7 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     changed = page.changes_table(new)
     rows = readable_number(sum(record["rows"] for record in new))
     print_lines(f"{file.name}: {counted(len(new), 'task')}, {rows} rows learned")
-    if changed is not None:
+    if changed:
         print_lines(f"\nWhat changed\n{shortened(changed)}")
     print_lines(f"\n{shortened(page.columns_table(model))}\n")
     print_lines(_answer(model, notes))
@@ -276,7 +275,7 @@ def evaluate(model: Path, file: Path, task: str | None, target: str | None, as_j
         facts = _facts(fitted) | {"summary": page.bottom_line(fitted, file.name)}
         print_json({"tasks_of_file": tasks.values()} | facts)
         return
-    if changed is not None:
+    if changed:
         print_lines(f"What changed\n{shortened(changed)}\n")
     print_lines(shortened(tasks))
     print_lines(_answer(fitted, batches.notes, file.name))
