@@ -5,24 +5,7 @@ import pytest
 
 import forgetless as fl
 from support import literal
-from support.agreement import LAWS, METRICS
 from support.collections import random_pairs
-
-
-@pytest.mark.parametrize("law", LAWS)
-def test_metrics_of_tasks_add_up(law, rng):
-    """The losses to the average loss, the others, weighted by visits, to the metric over all tasks; NaN if unseen."""
-    tasks, law, visits = fl.TaskCollection(random_pairs(rng, M=3)), LAWS[law], np.zeros(3)
-    grid, names = {"weak": 0.1, "strong": 2.0}, (*METRICS, "task_losses", "task_forgetting", "task_drift")
-    exact = fl.expect(tasks, grid, law.k, ordering=law.ordering, metrics=names, record=[0, law.k])
-    np.testing.assert_allclose(exact.task_losses.mean(axis=-1), exact.average_loss, rtol=1e-12)
-    for order, p in law.orders(law.k):
-        np.add.at(visits, list(order), p)
-    for name in ("forgetting", "drift"):
-        total = np.nansum(exact.values[f"task_{name}"][:, 1] * visits, axis=-1) / law.k
-        np.testing.assert_allclose(total, exact.values[name][:, 1], rtol=1e-10)
-        assert np.isnan(exact.values[f"task_{name}"][:, 0]).all()
-    assert np.array_equal(np.isnan(exact.sel(schedule="weak").task_drift[1]), visits == 0)
 
 
 @pytest.mark.parametrize("average", [None, 2])
