@@ -288,15 +288,16 @@ def test_heads_that_grow(importance):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("name", ["momentum", "sgd fused", "adam", "adam fused", "adamw fused"])
-def test_a_step_skipped_by_a_scaler_does_nothing(name, new, device):
+def test_a_step_skipped_by_a_scaler_does_nothing(name, device):
     """A moving average counts such a step of a fused optimizer on a GPU, where nobody waits to learn of it."""
     averages = [] if device == "cuda" and "fused" in name else [flt.Average(2)]
     net, optimizer, continual = begin(flt.Proximal(5.0, flt.si), *averages, name=name, device=device)
     learn(net, optimizer, continual, [0])
-    if new:  # of which the skipped step is the first
+    if name != "sgd fused":  # after a first step that is skipped its momentum is whatever was in memory
         optimizer = OPTIMIZERS[name](net.parameters())
+    else:
+        train(net, optimizer, batches(2, seed=1))
     before, scaler = (weights(net), shown(net, continual)), torch.amp.GradScaler(device)
     for factor, moves in ((math.inf, False), (1.0, True)):
         x, y = (part.to(device) for part in batches(1, seed=2)[0])
