@@ -2,7 +2,8 @@
 An exact loss between its bounds
 ================================
 
-``fl.compare_bounds`` shows the exact loss beside every published bound that applies.
+``fl.compare_bounds`` computes the exact loss of a schedule and every bound whose hypotheses hold. One of the tasks
+of this collection is often not drawn, and no algorithm can know its label.
 """
 
 import forgetless as fl

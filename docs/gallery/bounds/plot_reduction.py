@@ -2,8 +2,8 @@
 Learning a task is one gradient step
 ====================================
 
-Both schemes of the paper, as paths of the weights in the plane, and descent on their surrogate losses as open
-markers: the reduction behind the theorems, exact to rounding.
+The panels show both schemes of the paper as paths of the weights in the plane. Open markers show gradient descent on
+the surrogate losses. Both are equal up to rounding, which is the reduction behind the paper's theorems.
 """
 
 from forgetless import plots, reproduce

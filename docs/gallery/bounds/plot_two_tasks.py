@@ -2,8 +2,8 @@
 The best fixed strength for two tasks
 =====================================
 
-For two tasks at an angle θ the best fixed coefficient grows linearly with the number of steps while kθ² is small,
-and drops to exactly zero later: the figure of the paper, from a closed form.
+Two tasks of one row each form an angle θ. The best fixed coefficient grows linearly with the number of steps while kθ²
+is small, and drops to exactly zero later. This is Figure 2 of the paper, from a closed form.
 """
 
 from forgetless import plots, reproduce

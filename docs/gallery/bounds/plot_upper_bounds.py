@@ -2,9 +2,9 @@
 Upper bounds for every collection
 =================================
 
-``fl.upper_bound`` bounds the expected loss on every collection that one model fits, for a given schedule. For the
-paper's increasing schedule the paper guarantees k·loss below 20; the computed bounds are near 1, and smaller
-for other schedules.
+``fl.upper_bound`` bounds the expected loss of a schedule on every collection that one model fits. For its increasing
+schedule the paper guarantees that k·loss is below 20. The computed bound is near 1, and smaller scales have smaller
+bounds.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 The worst teacher, planned for each number of steps
 ===================================================
 
-On a collection with rare tasks, with the schedule planned for each k of its own. The
-grey line is 1/k, the rate that the increasing schedule guarantees on every collection.
+The collection has one frequent task and two rare ones. For each number of steps k the schedules are planned for this k,
+and the loss is that of the worst teacher of norm 1. The grey line is 1/k.
 """
 
 import matplotlib.pyplot as plt

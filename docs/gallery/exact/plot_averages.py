@@ -2,8 +2,9 @@
 Averages of iterates need neither k nor R
 =========================================
 
-On a collection with rare tasks, after up to 256 steps: the last iterate, the average of the iterates with
-weights t², which needs no schedule, and the last iterate of the increasing schedule, planned for 256 steps.
+The collection has one frequent task and two rare ones. Three learners are compared after up to 256 steps: the last iterate
+without regularization; the average of these iterates with weights t², which needs neither k nor R; and the last
+iterate of the increasing schedule, which is planned for 256 steps.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Exact and sampled
 =================
 
-Two hundred random runs scatter around the exact expectation; their mean approaches it as one over the root of their
-number. The band contains the central 80 % of the runs.
+Two hundred random runs scatter around the exact expectation. The error of their mean decreases as one over the root of
+their number. The band contains the central 80 % of the runs.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 The exact expected loss of several schedules
 ============================================
 
-Twenty random tasks of five rows in fifty dimensions that one model fits. Each curve is the mean over *all* orders
-with replacement, computed rather than sampled. Without label noise no regularization is best here; the increasing
-schedule is for the worst case, and a smaller scale costs less.
+One model fits twenty random tasks of five rows in fifty dimensions. Each curve is the mean over *all* orders with
+replacement, computed rather than sampled. Labels have no noise, and no regularization is best here. The increasing
+schedule protects against the worst case, and a smaller scale of it costs less.
 """
 
 import numpy as np

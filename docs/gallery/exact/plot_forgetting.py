@@ -2,9 +2,9 @@
 Forgetting with and without regularization
 ==========================================
 
-Forgetting is how much the loss of a task has grown since it was learned, averaged over the tasks seen. Solving
-every task exactly forgets at first and recovers; strong regularization learns less and forgets nothing. Below zero,
-later tasks helped earlier ones.
+Forgetting is how much the loss of a task has grown since it was learned, averaged over the tasks seen. Solving every
+task exactly forgets at first and recovers later. Strong regularization learns less and forgets nothing. Where
+forgetting is negative, later tasks improved earlier ones.
 """
 
 import numpy as np

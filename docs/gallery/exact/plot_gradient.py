@@ -2,8 +2,8 @@
 The gradient of the loss in every coefficient
 =============================================
 
-The exact derivative of the expected loss with respect to the coefficient of every step: where it is negative, a
-stronger regularization at that step would help.
+``fl.loss_gradient`` returns the exact derivative of the expected loss with respect to the coefficient of every step.
+Where it is negative, a stronger regularization at that step would lower the loss.
 """
 
 import matplotlib.pyplot as plt

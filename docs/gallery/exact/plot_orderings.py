@@ -2,8 +2,8 @@
 Orders of tasks
 ===============
 
-The same tasks and the same fixed strength with independent draws, random reshuffling and cyclic order. All three
-expectations are exact.
+The same tasks are learned with the same fixed strength in three orders: independent draws, random reshuffling and
+cyclic order. All three expectations are exact.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Which similarity of two tasks is worst?
 =======================================
 
-Goldfarb et al. (2024): the second task is the first one, rotated in part. Intermediate similarity is worst only with
-high overparameterization β.
+Goldfarb et al. (2024) learn a task and then the same task, rotated in part. Forgetting is worst at intermediate
+similarity only with high overparameterization β.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 The best constant strength grows with the number of tasks
 =========================================================
 
-Karpel et al. (2026): one teacher and noisy labels. The best constant λ approaches 2nk/ln(4nk/(dσ²)), a limit that is
-derived here.
+Karpel et al. (2026) learn tasks of one teacher with noisy labels. The best constant λ approaches 2nk/ln(4nk/(dσ²)), a
+limit that is derived here.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Forgetting of exactly solved tasks
 ==================================
 
-Lin et al. (2023): fresh Gaussian tasks, each solved exactly. Forgetting decreases with overparameterization and with
-the similarity of the teachers, and is negative for one teacher.
+Lin et al. (2023) solve fresh Gaussian tasks exactly. Forgetting decreases with overparameterization and with the
+similarity of the teachers, and is negative for one teacher.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Which λ? The loss over the scale of every shape
 ===============================================
 
-``advise`` computes the exact loss of about two hundred schedules on the given tasks. Here the labels are noisy,
-and regularization pays.
+``fl.advise`` computes the exact loss of about two hundred schedules on the given tasks. Each curve is one shape of
+schedule at many scales. Here the labels are noisy, and regularization lowers the loss.
 """
 
 import numpy as np

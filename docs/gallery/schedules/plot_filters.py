@@ -2,9 +2,9 @@
 Filter factors of one step
 ==========================
 
-A step on a task (X, y) moves the weights by φ(XᵀX)(X⁺y − w). The filter φ gives, for every squared singular value ξ
-of X, the fraction of the error in that direction that the step removes (the filter factor): all of it without
-regularization, less for small singular values.
+A step on a task (X, y) moves the weights by φ(XᵀX)(X⁺y − w). In each direction with squared singular value ξ it removes
+the fraction φ(ξ) of the error, the filter factor. Without regularization this is all of it; regularized steps remove
+less where ξ is small.
 """
 
 import matplotlib.pyplot as plt

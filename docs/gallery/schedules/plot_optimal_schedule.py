@@ -2,8 +2,8 @@
 Optimal coefficients
 ====================
 
-All λ_1..λ_k at once, by descent with exact gradients: for two tasks at an angle of π/16 and the worst teacher,
-no regularization for most steps, then a ramp, which averages the last iterates.
+Descent with exact gradients finds all λ_1..λ_k at once, here for two tasks at an angle of π/16 and the worst teacher.
+The optimum does not regularize most steps. Then λ rises, which averages the last iterates.
 """
 
 import numpy as np

@@ -2,8 +2,8 @@
 Schedules: the strength at each step
 ====================================
 
-The paper's increasing schedule grows hyperbolically and needs the number of steps k; the others that the package
-ships, for k = 64 steps on tasks of radius 1.
+The figure shows schedules of the package for k = 64 steps on tasks of radius 1. The paper's increasing schedule grows
+hyperbolically, so that k must be known.
 """
 
 import matplotlib.pyplot as plt

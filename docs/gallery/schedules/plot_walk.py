@@ -2,8 +2,9 @@
 A teacher that walks
 ====================
 
-The optimal strength for fresh Gaussian tasks with label noise: it rises as long as the teacher stays, and levels off
-where it moves. ``distance`` is the mean squared distance from the present teacher, computed over all tasks.
+These are the optimal strengths for fresh Gaussian tasks with label noise. λ rises as long as the teacher stays, and
+levels off if the teacher walks. ``distance`` is the mean squared distance from the present teacher, computed over all
+tasks.
 """
 
 import matplotlib.pyplot as plt
