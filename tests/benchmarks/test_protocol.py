@@ -10,7 +10,7 @@ from scipy import stats
 
 from deep import language, report, rivals, suite
 from deep.__main__ import main
-from deep.methods import GRIDS, METHODS
+from deep.methods import METHODS
 from deep.protocol import best, counted
 from support.deep.pools import idx_files
 
@@ -46,25 +46,6 @@ def test_plans_are_those_of_the_schedules():
     assert both.strengths == plan("EWC linear").strengths
     assert both.rates == plan("lr cosine", 0.3).rates
     assert both.horizon == 2.0
-
-
-def test_every_method_gets_as_many_points():
-    for method in METHODS.values():
-        if method.knob == "none":
-            assert method.grid() == [1.0]
-            assert method.finer(1.0) == []
-            continue
-        grid = method.grid()
-        assert method.knob in GRIDS
-        ratio = grid[1] / grid[0]
-        assert len(grid) == 9
-        assert np.allclose(np.diff(np.log(grid)), math.log(ratio))
-        low, inner, high = (method.finer(grid[i]) for i in (0, 4, -1))
-        assert low == pytest.approx([grid[0] / ratio, grid[0] / ratio**2])
-        assert high == pytest.approx([grid[-1] * ratio, grid[-1] * ratio**2])
-        assert inner == pytest.approx([grid[4] / ratio**0.5, grid[4] * ratio**0.5])
-        assert method.grid(2) == grid[::2]
-        assert method.finer(grid[4], 2) == pytest.approx([grid[3], grid[5]])  # --small ends on the same grid
 
 
 def test_gains_are_paired_and_corrected():
