@@ -2,8 +2,8 @@
 Averages of iterates need neither k nor R
 =========================================
 
-The collection has one frequent task and two rare ones. Three learners are compared after up to 256 steps: the last iterate
-without regularization; the average of these iterates with weights t², which needs neither k nor R; and the last
+The collection has one frequent task and two rare ones. Three learners are compared after up to 256 steps: the last
+iterate without regularization; the average of these iterates with weights t², which needs neither k nor R; and the last
 iterate of the increasing schedule, which is planned for 256 steps.
 """
 
