@@ -9,6 +9,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.cli import cli
+from forgetless.schedules.named import MAKERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -93,6 +94,12 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         made = target.removeprefix("auto_gallery/")  # by make docs, from the scripts of the gallery
         assert (page.parent / target).exists() or (made != target and (page.parent / "gallery").is_dir()), target
+
+
+def test_the_laboratory_lists_every_schedule_and_metric():
+    page = (ROOT / "docs/laboratory.md").read_text()
+    for name in (*MAKERS, *fl.metrics.NAMED):
+        assert re.search(rf"`{name}\b", page), name
 
 
 TEXTS = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"))]

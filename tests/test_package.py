@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,12 @@ def imports():
 def test_every_part_has_a_layer():
     parts = {module.name for module in pkgutil.iter_modules([str(SOURCE)])}
     assert parts == set(LEVEL), "give a new part its line in LAYERS"
+
+
+def test_the_layers_of_the_page_are_these():
+    page = (Path(__file__).parents[1] / "docs/architecture.md").read_text()
+    listed = re.findall(r"^ +\d+  ([\w, ]+)$", page, re.MULTILINE)
+    assert [set(line.split(", ")) for line in listed] == LAYERS
 
 
 def test_parts_import_downwards_only():
