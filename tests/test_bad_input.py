@@ -105,6 +105,11 @@ CASES = [
     (lambda: fl.expect(TASKS, 1.0, 3, ordering="cyclc"), ValueError, r"did you mean 'cyclic'\? got 'cyclc'"),
     (lambda: fl.expect(TASKS, 1.0, 3, metrics="averge_loss"), ValueError, r"did you mean 'average_loss'\? got 'averge"),
     (lambda: fl.expect(TASKS, 1.0, 3, metrics=5), ValueError, "metrics must be some of .* got 5"),
+    (
+        lambda: fl.expect(TASKS, 1.0, 3, metrics=[fl.metrics.loss_on(TASKS), fl.metrics.loss_on(TASKS)]),
+        ValueError,
+        "must have different names",
+    ),
     (lambda: fl.upper_bound("minimax", 3, quantity="loss"), ValueError, "did you mean 'average_loss' or 'seen_loss'"),
     (lambda: fl.expect(TASKS, 1.0, 3).loss, AttributeError, r"no 'loss'; did you mean 'average_loss'\? they have"),
     (lambda: fl.upper_bound(TASKS, 3), TypeError, "schedule comes first.* use fl.compare_bounds"),

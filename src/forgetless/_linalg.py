@@ -155,7 +155,10 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
 
 
 def norms(columns: Floats) -> Floats:
-    """Return the norm of every column, also where squares leave the range of a float."""
+    """Return the norm of every column, also where squares leave the range of a float; a vector is
+    one column.
+    """
+    columns = np.atleast_2d(columns.T).T
     # Infinite columns have infinite norms, and zeros the norm 0: neither needs a scale.
     largest = np.max(np.abs(columns), axis=0, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)

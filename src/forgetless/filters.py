@@ -180,7 +180,7 @@ class Filter(ABC):
         if not np.iscomplexobj(values):
             raise TypeError(
                 f"{type(self).__name__}.factors must accept complex numbers, by which it is"
-                " differentiated; override strength and derivatives for any other formula"
+                " differentiated; override strength, derivatives and scaled for another one"
             )
         return values.imag / _EPSILON
 

@@ -2,7 +2,8 @@
 
 A file holds a kind, a header of JSON values and named arrays. Kind, header, the version of the
 format and that of the library are one JSON text in the metadata of safetensors, beside the SHA-256
-of that text and of all arrays. Reading executes nothing, and a changed byte raises an error.
+of that text and of all arrays. Reading executes nothing, and a change of any name, number or
+text raises an error.
 
 The checksum detects damage, not forgery: whoever can write a file can write any numbers with a
 valid checksum. What builds an object therefore takes its arrays out of :class:`Fields`, which

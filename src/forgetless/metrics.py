@@ -81,8 +81,9 @@ class Metric:
         axes for schedules or trials. Expectations pass through, so use these linearly.
     path : bool, default False
         Whether it reads the sums over visits. In ``expect`` they cost M times as much.
-    affine : bool, default False
-        Whether it reads anything but ``losses``.
+    affine : bool, default True
+        False for a metric that reads nothing but ``losses``, which are cheaper alone where one
+        model fits all tasks.
     axes : tuple of str, default ()
         Names of the axes of one value: ("task",) for one value per task.
 
@@ -92,7 +93,7 @@ class Metric:
 
     >>> import numpy as np
     >>> import forgetless as fl
-    >>> size = fl.metrics.Metric("size", lambda now: now.square(None, 0.0), affine=True)
+    >>> size = fl.metrics.Metric("size", lambda now: now.square(None, 0.0))
     >>> tasks = fl.TaskCollection([([[1.0, 0.0]], [1.0]), ([[0.0, 2.0]], [0.0])])
     >>> float(fl.expect(tasks, fl.Projection(), k=1, metrics=size).values["size"][0])
     0.5
@@ -105,7 +106,7 @@ class Metric:
     name: str
     evaluate: Callable[[Any], Any]
     path: bool = False
-    affine: bool = False
+    affine: bool = True
     axes: tuple[str, ...] = ()
 
     def __call__(
@@ -114,7 +115,7 @@ class Metric:
         weights: Any,
         indices: Any = None,
     ) -> Floats:
-        """Return the metric of given weights.
+        """Return the metric of given weights; there is no ``next_loss`` without a law of orders.
 
         Parameters
         ----------
@@ -209,7 +210,7 @@ def loss_on(tasks: TaskCollection, name: str = "loss_on") -> Metric:
             )
         return 0.5 * now.square(A, b) + floor
 
-    return Metric(name, evaluate, affine=True)
+    return Metric(name, evaluate)
 
 
 def _mean(sums: Floats, now: Any) -> Array:
@@ -225,14 +226,14 @@ def _per_visit(sums: Floats, visits: Floats) -> Floats:
 
 
 # The lambdas are linear in the snapshot, so that expectations pass through.
-average_loss = Metric("average_loss", lambda now: now.losses.mean(-1))
+average_loss = Metric("average_loss", lambda now: now.losses.mean(-1), affine=False)
 seen_loss = Metric("seen_loss", lambda now: np.maximum(_mean(now.seen, now), 0.0), path=True)
 forgetting = Metric("forgetting", lambda now: _mean(now.forgotten, now), path=True)
 drift = Metric("drift", lambda now: _mean(now.moved, now), path=True)
 # A sum over the moves of the next step.
-next_loss = Metric("next_loss", lambda now: now.next_loss, affine=True)
-distance = Metric("distance", lambda now: now.square(None, now.tasks.teacher()), affine=True)
-task_losses = Metric("task_losses", lambda now: now.losses, axes=("task",))
+next_loss = Metric("next_loss", lambda now: now.next_loss)
+distance = Metric("distance", lambda now: now.square(None, now.tasks.teacher()))
+task_losses = Metric("task_losses", lambda now: now.losses, affine=False, axes=("task",))
 task_forgetting = Metric(
     "task_forgetting",
     lambda now: _per_visit(now.forgotten, now.visits),
@@ -246,7 +247,6 @@ task_drift = Metric(
 weights = Metric(
     "weights",
     lambda now: now.weights.reshape(*now.weights.shape[:-1], *now.tasks.target_shape),
-    affine=True,
     axes=("feature", "target"),
 )
 
@@ -282,5 +282,10 @@ def check_metrics(
 def resolve(metrics: Any) -> list[Metric]:
     """Return distinct metrics from one or several, given as objects or by name."""
     found = check_metrics(metrics, NAMED, ", or Metric objects of fl.metrics")
-    objects = [NAMED.get(each, each) for each in found]
-    return list({each.name: each for each in objects}.values())
+    objects = {NAMED.get(each, each): None for each in found}
+    if len({each.name for each in objects}) < len(objects):
+        raise ValueError(
+            f"metrics must have different names, got {[each.name for each in objects]}; give each"
+            " its own, as in loss_on(tasks, name)"
+        )
+    return list(objects)

@@ -48,6 +48,13 @@ def test_held_out_loss_against_all_orders(rng):
     assert option.loss == pytest.approx(truth, rel=1e-9)
 
 
+def test_fresh_noise_of_tasks_that_one_model_fits_sets_eta(rng):
+    noisy = fl.TaskCollection(random_pairs(rng, M=6, d=3, rows=(1, 2)), noise=1.0)
+    minimax = next(option for option in fl.advise(noisy, 40).options if option.shape == "minimax")
+    losses = [fl.expect(noisy, s.minimax(eta), 40).average_loss[0] for eta in np.linspace(0.02, 0.98, 49)]
+    assert minimax.loss <= min(losses) * 1.001
+
+
 def test_both_minima_of_a_constant_are_tried():
     """At θ = π/16, k = 28 the loss has local minima at 6.15 and 11.3."""
     advice = fl.advise(fl.theory.constructions.two_tasks(np.pi / 16), 28, objective="worst_case")

@@ -1,5 +1,7 @@
 """Exact expectations over fresh tasks: published formulas, invariances, and simulation."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -121,6 +123,24 @@ def test_a_task_of_orthonormal_rows_has_the_spectrum_of_a_projection():
     result = Rotated(np.eye(8)[:2]).expect(fl.Ridge(3.0), 4, metrics="distance", record="all")
     shrunk = 1 - 2 / 8 + 2 / 8 * (3 / 4) ** 2
     assert result.distance == pytest.approx(shrunk ** np.arange(1, 5), rel=1e-13)
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed(fl.Filter):
+    """A projection of which a step takes a part: it jumps at 0, to less or more than 1."""
+
+    part: float
+
+    def factors(self, eigenvalues):
+        return self.part * (eigenvalues != 0)
+
+
+@pytest.mark.parametrize("part", [0.5, 1.0, 1.5])
+def test_relaxed_projections_bring_a_part_of_the_noise(part):
+    tasks = fl.ensembles.Gaussian(12, 5, noise=1.0)
+    exact = tasks.expect(Relaxed(part), 1, metrics="distance").distance[0]
+    # Five directions of twelve, each with the part 1/12 of the square norm 1, and E Σ1/ξ = 5/(12 − 5 − 1).
+    assert exact == pytest.approx(7 / 12 + 5 / 12 * (1 - part) ** 2 + part**2 * 5 / 6, rel=1e-9)
 
 
 def test_square_tasks_with_noise_solved_exactly_have_no_finite_mean():

@@ -68,15 +68,49 @@ def test_the_best_eta_and_comparator(rng):
         assert right_side(tasks, k, w, eta) >= best.value * (1 - 1e-9)
     L, D = np.mean([0.5 * np.sum((X @ best.weights - y) ** 2) for X, y in tasks]), best.distance
     assert best.value <= (np.sqrt(L) + R * D / np.sqrt(2 * (k + 1))) ** 2 * (1 + 1e-9)  # the form with roots
-    assert "any exchangeable order, whatever the labels" in " ".join(repr(best).split())
+    assert "for these tasks in exchangeable order, with these probabilities" in " ".join(repr(best).split())
+
+
+def test_realizable_tasks_get_the_smallest_bound_of_all_eta():
+    """Contradictory at sight: the solution (0, 100) is far away, and η = 1 compares with it alone."""
+    tasks = fl.TaskCollection([([[1.0, 0.0]], [0.0]), ([[1.0, 0.01]], [1.0])])
+    best = fl.oracle_bound(tasks, 10)
+    assert best.value < 0.21 < fl.oracle_bound(tasks, 10, eta=1.0).value
+    assert fl.expect(tasks, best.schedule, 10, metrics="next_loss").next_loss[0] <= best.value
+
+
+class Draws(fl.orderings.Ordering):
+    """Independent draws whose moves name tasks in any order; a task without a move is never drawn."""
+
+    stationary = True
+
+    def __init__(self, tasks, probabilities):
+        self.law = fl.orderings.Moves([0] * len(tasks), [0] * len(tasks), tasks, probabilities)
+
+    def moves(self, n_tasks, t):
+        return self.law
+
+    def blocks(self, n_tasks, k, n_trials, rng):
+        raise NotImplementedError
+
+
+def test_orderings_of_users_have_the_probabilities_of_their_tasks():
+    tasks = fl.TaskCollection([([[1.0]], [0.0]), ([[0.3]], [3.0])])
+    mine, same = Draws([1, 0], [0.9, 0.1]), fl.WithReplacement([0.1, 0.9])
+    assert fl.oracle_bound(tasks, 5, ordering=mine).value == fl.oracle_bound(tasks, 5, ordering=same).value
+    rows = fl.TaskCollection([(row[None], [1.0]) for row in np.eye(3)])
+    compared = fl.compare_bounds(rows, "none", 600, ordering=Draws([0, 2], [0.5, 0.5]))
+    assert compared.average_loss == pytest.approx(1 / 6)
+    assert compared.sharpest("upper").value >= 1 / 6
 
 
 def test_tasks_that_one_model_fits_get_the_minimax_bound(rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=4, d=3, rows=(1, 1)))
     D = np.linalg.norm(tasks.teacher())
     for scheme, schedule in (("budget", s.minimax_budget()), ("ridge", s.minimax())):
-        bound = fl.oracle_bound(tasks, 9, scheme=scheme)
-        assert (bound.eta, bound.schedule) == (1.0, schedule)
+        bound = fl.oracle_bound(tasks, 9, scheme=scheme, eta=1.0)
+        assert bound.schedule == schedule
+        assert fl.oracle_bound(tasks, 9, scheme=scheme).value <= bound.value
         assert bound.value == pytest.approx(tasks.radius**2 * D**2 / 20, rel=1e-9)
 
 

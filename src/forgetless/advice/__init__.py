@@ -139,8 +139,8 @@ def advise(
     Compared are: no regularization; a constant; the paper's fixed and increasing schedules and
     their step-budget versions; the increasing ones also at their best scale; the minimax schedule;
     ramps over the last part of the steps; for a cyclic order Cai & Diakonikolas' constant. With
-    noisy labels the minimax schedule is that of the best η below 1, for which ``fl.oracle_bound``
-    has a guarantee.
+    labels that no model fits, or ``noise=``, the minimax schedule is that of the best η up to
+    0.9999; ``fl.oracle_bound`` has its guarantee for labels that no model fits.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def losses_on(tasks: TaskCollection, k: int, goal: str | Metric, ordering: Order
 
 def ranked(options: Sequence[Option]) -> tuple[Option, ...]:
     """Return the options best first; of those equal to the best the simplest leads."""
-    # Noisy labels of square tasks have an infinite loss without regularization.
+    # A loss that overflows is no measure of rounding.
     losses = [each.loss for each in options if math.isfinite(each.loss)]
     equal = (1 + _EQUAL) * min(losses) + _ROUNDED * max(losses)
     return tuple(sorted(options, key=lambda each: max(each.loss, equal)))

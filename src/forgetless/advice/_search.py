@@ -100,8 +100,9 @@ def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
             _fixed("fixed budget", schedules.fixed_budget()),
         ]
     found.append(_fixed("increasing, theorem", schedules.increasing()))
-    if not tasks.is_realizable():
-        # The best η is that of ‖w⋆‖ and the noise, from 1/√k for much noise to nearly 1.
+    if tasks.noise or not tasks.is_realizable():
+        # The best η is about 1/(1 + σ√(k+1)), σ being the noise over R²‖w⋆‖; far below 1/√k hardly
+        # anything is learned.
         odds = grid(0.1 / np.sqrt(k + 1), 100.0)
         found += [
             Shape("minimax", lambda c: schedules.minimax(eta(c)), odds),
@@ -155,7 +156,8 @@ class Option:
     @property
     def scales(self) -> Floats:
         """The scales in increasing order: λ of a constant in units of R², the factor of an
-        increasing schedule, the slope of a ramp in R² a step. One number where there is no choice.
+        increasing schedule, the slope of a ramp in R² a step, η/(1 − η) of a minimax schedule. One
+        number where there is no choice.
         """
         return np.array(sorted(self.points))
 

@@ -115,12 +115,15 @@ class Law(ABC):
                 f"schedule multiplies errors by up to {np.abs(residuals).max():.2g} in rare tasks,"
                 f" which dominate the expectation; use step sizes of at most {2 / xi[-1]:.3g}"
             )
-        # A projection has E Σ1/ξ, for which the nodes are not dense enough near 0.
         noise = spectrum.sum(factors**2 / xi)
+        # A filter that jumps at 0, as a projection, has φ(0+)² E Σ1/ξ: the nodes are not dense
+        # enough near 0.
+        jumps = filter_.strength() == 0.0
+        jump = np.where(jumps, factors[:, 0], 1.0)
         return StepMoments(
             learned=spectrum.sum(factors) / d,
             squared=spectrum.sum(factors**2) / d,
-            noise=np.where(filter_.strength() == 0.0, spectrum.mean_inverse, noise),
+            noise=np.where(jumps, jump**2 * spectrum.mean_inverse, noise),
             remaining=(remaining + (d - spectrum.rank)) / d,
         )
 

@@ -158,9 +158,8 @@ class Curves(Printed):
         if "trial" not in self.axes[metric]:
             return np.zeros(trials.shape[1:])
         with np.errstate(invalid="ignore", divide="ignore"):  # overflowed losses; a single run
-            # The variance of a mean: s²/n with s² = Σ (x − x̄)²/(n − 1), and ``var`` divides by n.
-            squares = trials.var(axis=0) / np.float64(len(trials) - 1)
-            return np.sqrt(squares)
+            # The variance of a mean: s²/n with s² = Σ (x − x̄)²/(n − 1), and ``std`` divides by n.
+            return np.asarray(trials.std(axis=0) / np.sqrt(len(trials) - 1.0))
 
     def _by_trials(self, metric: str) -> Array:
         """Return a metric with the axis of trials first; of length 1 if there is none."""

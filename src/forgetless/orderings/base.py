@@ -80,8 +80,8 @@ class Ordering(ABC):
         n_trials: int,
         rng: Generator,
     ) -> Iterator[Indices]:
-        """Yield the task indices (from 0) of independent trials in consecutive blocks of at most
-        ``BLOCK`` steps.
+        """Yield the task indices (from 0) of independent trials in consecutive blocks of ``BLOCK``
+        steps each, and in the end of those that are left.
 
         Parameters
         ----------
@@ -114,7 +114,10 @@ class Ordering(ABC):
         return 1
 
     def moves(self, n_tasks: int, t: int) -> Moves:
-        """Return the moves of step t, counted from 0; all sources of step 0 are state 0."""
+        """Return the moves of step t, counted from 0; all sources of step 0 are state 0.
+
+        Several moves may name one task, in any order. A task that is never drawn needs none.
+        """
         raise NoExactLawError(
             f"ordering {self!r} has no exact expectation, since it has no moves(); use simulate, or"
             " one of WithReplacement, WithoutReplacement, RandomReshuffling, Cyclic and FixedOrder"
@@ -208,7 +211,7 @@ def draws(
             raise ValueError(
                 f"{ordering!r}.blocks must yield integers in 0..{n_tasks - 1} of shape"
                 f" {(TRIALS, size)}, got dtype {block.dtype} and shape {block.shape[1:]} with"
-                f" values up to {block.max(initial=0)}"
+                f" values in {block.min(initial=0)}..{block.max(initial=0)}"
             )
         yield block.reshape(-1, size)[:n_trials].astype(index_dtype(n_tasks), copy=False)
 

@@ -74,7 +74,7 @@ class Task:
         rest = np.zeros(1) if len(s) == len(X) else y - U @ fit
         targets = fit / s.reshape(-1, *[1] * (y.ndim - 1))
         floor = 0.5 * float(np.sum(rest * rest))
-        sizes = linalg.norms(np.atleast_2d(y.T).T)
+        sizes = linalg.norms(y)
         return cls(X, y, V, s, targets, floor, sizes)
 
     @property
@@ -94,7 +94,7 @@ class Task:
             self,
             y=self.y - self.X @ w,
             targets=self.targets - self.singular_vectors @ w,
-            sizes=self.sizes + self.radius * linalg.norms(np.atleast_2d(w.T).T),
+            sizes=self.sizes + self.radius * linalg.norms(w),
         )
 
     def loss(self, w: Any) -> float:

@@ -282,14 +282,14 @@ COMPUTED = [
         "computed",
         hypotheses=_WITH,
         value=lambda s: _independent(s, "average_loss"),
-        place="Theorems 1 to 4, or Theorem F of docs/unregularized.md; by fl.upper_bound",
+        place="Theorems 1 to 4, or Theorem F; by fl.upper_bound",
     ),
     _computed(
         "computed, seen tasks",
         hypotheses=_WITH,
         value=lambda s: _independent(s, "seen_loss"),
         quantity="seen_loss",
-        place="Theorem 5, or Corollary S of docs/unregularized.md; by fl.upper_bound",
+        place="Theorem 5, or Corollary S; by fl.upper_bound",
     ),
     _computed(
         "computed, next task",

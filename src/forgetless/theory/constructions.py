@@ -37,8 +37,8 @@ class Construction(TaskCollection):
         self._claim = claim
 
     def claim(self, schedule: Schedule | Filter, k: int) -> float:
-        """Return the claimed expected loss after k uniform draws with replacement under a
-        schedule.
+        """Return the expected loss from the origin after k uniform draws with replacement under a
+        schedule: exact, but of ``seen_task`` a lower bound.
         """
         k = validate.steps(k)
         return float(self._claim(resolve(schedule, k, self.radius), k))
@@ -61,8 +61,8 @@ def _orthonormal_loss(n_tasks: int, filter_: Filter, k: int) -> float:
 
 
 def _equiangular_loss(n: int, cosine: float, n_tasks: int, filter_: Filter, k: int) -> float:
-    """Return the worst expected loss of n unit rows of pairwise cosine ρ among M tasks, the others
-    orthogonal fillers.
+    """Return the worst expected loss of n unit rows of pairwise cosine ρ among M tasks; the others
+    are copies of one row orthogonal to them.
 
     Permuting the rows changes nothing, so the form V = a·P₁ + b·P₂ + f·P_filler stays of that kind:
     P₁ projects onto the mean row, P₂ onto the rest of their span. Σ v vᵀ is α = 1 + (n−1)ρ on the
@@ -259,15 +259,16 @@ def rare_tasks(k: int, n_rare: int = 2, weight: float = 7.0, cosine: float = 0.3
     n_rare : int, default 2
         Number of rare tasks.
     weight : float, default 7
-        Each rare task is drawn about ``weight`` times in k steps: there are round(k/weight) tasks,
-        the frequent one repeated as often as needed, so that draws are uniform.
+        Each rare task is drawn about ``weight`` times in k steps, if k is large enough: there are
+        round(k/weight) tasks, but at least n_rare + 1; the frequent one is repeated as often as
+        needed, so that draws are uniform.
     cosine : float, default 0.3
         Between any two rare rows, in [0, 1).
 
     Notes
     -----
     The defaults are near the worst of this kind for the increasing schedule (k·loss = 0.950 at k =
-    64, 0.977 at 256). For the fixed schedule weights of 4 to 6 and cosine 0.5 are worse (0.443 and
+    64, 0.975 at 256). For the fixed schedule weights of 4 to 6 and cosine 0.5 are worse (0.443 and
     0.571), without regularization weight 1.75 and cosine 0.6 (0.204 and 0.205).
 
     Examples

@@ -60,8 +60,8 @@ class Setting:
         """The probabilities of the tasks, for independent draws; else None."""
         if not self.ordering.stationary:
             return None
-        # A stationary law has one state, whose moves are the draws of a task.
-        return self.ordering.moves(self.tasks.n_tasks, 0).probability
+        # Of a stationary law every step has the same probabilities, whatever was seen before.
+        return self.ordering.following(self.tasks.n_tasks, 0, np.empty(self.tasks.n_tasks))
 
     @property
     def shuffled(self) -> bool:

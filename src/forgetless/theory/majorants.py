@@ -4,7 +4,9 @@ step to the first.
 The state is f with A ≤ f(B) in the Loewner order: A is the form of the loss after the steps to
 come, B = E χ(XᵀX/R²) the mean of a base χ over the tasks, 0 ≤ B ≤ I. Here f(ρ) = ρ·g(ρ) with g
 piecewise linear, so that suprema have a closed form and the curvature that a step adds is bounded:
-every number is an upper bound, rounding included.
+every number is an upper bound, rounding included. That one step takes f to the f of ``Mesh.step``
+is Theorem 1 of docs/proofs.md: its q is the price of unequal singular values (``steps``), and any m
+above κ/2 gives a bound.
 """
 
 import math
@@ -21,7 +23,7 @@ INFLATION = 2.0**-44
 """Relative inflation per step: 512 roundings, where a step has fewer than 60."""
 
 PER_DECADE = 90
-"""Nodes per factor ten of ρ. Any mesh gives a bound; finer ones lower it by 1e-4 to 3e-4 of itself,
+"""Nodes per factor ten of ρ. Any mesh gives a bound; finer ones lower it by 2e-5 to 3e-4 of itself,
 at a cost in proportion."""
 
 
@@ -217,8 +219,10 @@ def _backwards(
 def _seen_tasks(steps: Steps, mesh: Mesh, m: Floats, k: int) -> float:
     """Return twice the bound for the loss of the tasks seen: a second function, h, beside f.
 
-    h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k with s = 1.5κ, a split of (I − M)Φ(H)(I − M) between Φ and
-    M; T is the step. Each unused step adds k⁻¹, the largest loss of a task.
+    For Theorem 5 of docs/proofs.md. Let M be φ(H) of the task of a step, and Φ the form of its loss
+    after the later steps. Then (I − M)Φ(I − M) ≤ (1 + s)Φ + (1 + 1/s)MΦM with s = 1.5κ, E Φ ≤ f(B)
+    and MΦM ≤ νχ(H). So h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k, T being the step. Each unused step
+    adds k⁻¹, the largest loss of a task.
     """
     f = np.ones_like(mesh.r)
     h = np.zeros_like(mesh.r)
@@ -231,7 +235,7 @@ def _seen_tasks(steps: Steps, mesh: Mesh, m: Floats, k: int) -> float:
         if max(alpha, top) > _DIVERGED:
             return math.inf
         h = mesh.step(h, top, kappa, price, m[t])
-        # The task of this step joins those seen: (I − M)Φ(I − M) ≤ (1 + s)Φ + (1 + 1/s)MΦM.
+        # The task of this step joins those seen.
         unmoved = ((1 + split) / k) * f
         moved = (1 + 1 / split) * float(steps.nu[t]) / k
         h += (unmoved + moved) * (1 + INFLATION)

@@ -2,8 +2,8 @@
 every weight vector.
 
 For steps with φ_t(R²) = η(k+1−t)/(k+1), 0 < η < 1, tasks in exchangeable order and every w
-(docs/proofs.md, Theorem N; n = k + 1, g_t the surrogate ½(w − X⁺y)ᵀψ_t(XᵀX/R²)(w − X⁺y)
-of step t + 1, g_k = (L − floor)/R²)
+(docs/proofs.md, Theorem N; n = k + 1, κ_t = φ_t(R²) and ψ_t = φ_t/κ_t; g_t is the surrogate
+½(w − X⁺y)ᵀψ_{t+1}(XᵀX/R²)(w − X⁺y) of step t + 1, t < k, and g_k = (L − floor)/R²)
 
     E L(w_k; next) ≤ E floor + R²[‖w − w₀‖²/(2ηn) + (1/n)Σ_{t≤k} E(g_t(w) + η/(2(1−η))·‖∇g_t(w)‖²)].
 
@@ -43,7 +43,7 @@ class OracleBound:
     value : float
         The bound for ``schedule``.
     eta : float
-        η of the schedule; 1 where one model fits all tasks.
+        η of the schedule; 1 is possible only where one model fits all tasks.
     weights : array of shape (d,) or (d, c)
         The comparator w that the bound is made with.
     loss : float
@@ -67,9 +67,9 @@ class OracleBound:
     def __repr__(self) -> str:
         return wrapped(
             f"expected loss on the next task ≤ {self.value:.6g} after k = {self.k:,} steps of"
-            f" {self.schedule!r}, in any exchangeable order, whatever the labels: weights at"
-            f" distance {self.distance:.4g} from the start have mean loss {self.loss:.6g}. Derived,"
-            " unpublished: Theorem N of docs/proofs.md."
+            f" {self.schedule!r}, for these tasks in exchangeable order, with these probabilities:"
+            f" weights at distance {self.distance:.4g} from the start have mean loss"
+            f" {self.loss:.6g}. Derived, unpublished: Theorem N of docs/proofs.md."
         )
 
 
@@ -136,7 +136,8 @@ def oracle_bound(
         return right_side(tasks, resolve(make(eta=eta), k, tasks.radius), k, eta, p)
 
     if eta is None:
-        eta = 1.0 if fits else _best_eta(lambda each: at(each).value)
+        candidates = [_best_eta(lambda each: at(each).value)] + [1.0] * fits
+        eta = min(candidates, key=lambda each: at(each).value)
     return OracleBound(
         **at(eta)._asdict(), eta=eta, k=k, radius=tasks.radius, schedule=make(eta=eta)
     )
@@ -148,7 +149,7 @@ def next_probabilities(tasks: TaskCollection, ordering: Ordering, k: int) -> Flo
     """
     ordering.check(tasks.n_tasks, k)
     if ordering.stationary:
-        law: Floats = ordering.moves(tasks.n_tasks, 0).probability
+        law: Floats = ordering.following(tasks.n_tasks, 0, np.empty(tasks.n_tasks))
         return law
     if not isinstance(ordering, WithoutReplacement) or k >= tasks.n_tasks:
         raise ValueError(

@@ -1,6 +1,6 @@
 """Upper bounds by recursions of numbers: one filter at every step, and exchangeable orders.
 
-**One filter** (Theorem F of docs/unregularized.md): O(1/k) without regularization, or with any
+**One filter** (Theorem F of docs/proofs.md): O(1/k) without regularization, or with any
 fixed λ. Setting: R = 1, tasks with H = XᵀX are drawn independently, and all steps have one filter φ
 with κξ ≤ φ(ξ) ≤ κ on the eigenvalues ξ of the tasks, 0 < κ < 2. Ridge steps, gradient steps and
 projections have it with κ = φ(R²), which is 1 without regularization. Put Q := φ(H)/κ, so that
@@ -8,7 +8,8 @@ H ≤ Q ≤ I, and
 
     B := κ E Q,   D := I − B,   T(A) := E[(I − κQ) A (I − κQ)],   A_j := T^j(B),   a_j := ‖A_j‖.
 
-Then E L(w_j) = ½E⟨z_j, Hz_j⟩ ≤ ½E⟨z_j, (E Q)z_j⟩ = ⟨z_0, A_jz_0⟩/(2κ) ≤ a_jD²/(2κ).
+Then E L(w_j) = ½E⟨z_j, Hz_j⟩ ≤ ½E⟨z_j, (E Q)z_j⟩ = ⟨z_0, A_jz_0⟩/(2κ) ≤ a_j‖z_0‖²/(2κ),
+and ‖z_0‖ is the distance D of all other lines.
 
 T(A) = DAD + J(A) with a positive map J, and J(I) ≤ B(κI − B). As T(I) ≤ I − (2 − κ)B, the forms A_j
 have a budget, Σ_j A_j ≤ I/(2 − κ). So M_j := J(A_j) obeys both
@@ -31,7 +32,9 @@ is added.
 
 **Exchangeable orders** (Theorems R and S of docs/proofs.md): the loss on the next task, on the
 tasks seen, and on all M tasks. For R = 1, filters φ_t with κ_t = φ_t(1) and ψ_t = φ_t/κ_t that
-falls in t, and any 1 = v_{−1} ≤ v_0 ≤ … ≤ v_{k−1}, put x_t = κ_{t+1}v_t for t < k and x_k > 0. Then
+falls in t, and any 1 = v_{−1} ≤ v_0 ≤ … ≤ v_{k−1}, put x_t = κ_{t+1}v_t for t < k and x_k > 0.
+With z_t = w_t − w⋆ and H of the task τ_{t+1}, let e_t = E z_tᵀψ_{t+1}(H)z_t for t < k, and
+e_k = E z_kᵀHz_k. Then
 
     Σ_t c_t e_t ≤ D²,    c_t = x_t(v_{t−1} + 1 − x_t) − (v_t − v_{t−1})Σ_{r>t}x_r ,            (2)
     e_k/2 = E L(w_k; τ_{k+1}),
@@ -52,10 +55,10 @@ from forgetless.filters import Filter
 from forgetless.theory.steps import ROUNDED, factors_at_radius
 
 _PIECES = 160
-"""Pieces of the spectrum to each factor 2.718 of e: the constants are too large by about 5e-6."""
+"""Pieces of the spectrum to each factor 2.718 of e: the constants are too large by about 2e-5."""
 
 _SMALLEST = 1e-3
-"""Of κ/k: the end of the first piece, below which F_k is a thousandth of its maximum."""
+"""Of κ/k: the end of the first piece, below which F_k is under a two-hundredth of its maximum."""
 
 _ROUNDED = 2.0**-47
 """κ = φ(R²) is computed with fewer than 64 roundings, and taken larger by so many."""
@@ -278,7 +281,8 @@ def _feasible(kappa: Any, x: Any, c: Any) -> Any:
             least = (v * tail + step * step) * up - step * down
             needed = least / ((step + tail) * down)
             tail = tail + step * up
-            # v_{t−1} may be anything between what is needed and v_t.
+            # With v_{t−1} = v_t the condition always holds, since x_t ≤ v_t: the least v_{t−1} from
+            # 1 on is taken that is needed.
             v = np.minimum(np.maximum(needed, 1.0), v)
     return needed <= 1.0
 

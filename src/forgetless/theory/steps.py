@@ -53,7 +53,7 @@ class Steps:
     nu : array of shape (n,)
         At least sup φ_t²/χ.
     price : callable
-        (t, m) → q of step t; m is at least ``least_m(κ_t)``.
+        (t, m) → q of step t; m is above κ_t/2.
     proportional : bool
         Whether φ_t = κ_tχ at all steps, so that q = 0.
     base : str

@@ -248,7 +248,7 @@ def _same_steps(steps: Steps, k: int, quantity: str) -> tuple[float, str]:
     # Tasks are drawn independently: the next one has the loss of all.
     unit = bound.seen_loss if quantity == "seen_loss" else bound.average_loss
     return unit, (
-        f"Theorem F of docs/unregularized.md, one filter with φ(R²) = {kappa:.6g} at every"
+        f"Theorem F of docs/proofs.md, one filter with φ(R²) = {kappa:.6g} at every"
         " step, with rigorous rounding error bounds"
     )
 
