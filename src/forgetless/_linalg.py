@@ -154,7 +154,7 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     return np.asarray(V.T @ y)
 
 
-def norms(columns: Floats) -> Floats:
+def norms(columns: Floats) -> Array:
     """Return the norm of every column, also where squares leave the range of a float; a vector is
     one column.
     """
@@ -162,7 +162,7 @@ def norms(columns: Floats) -> Floats:
     # Infinite columns have infinite norms, and zeros the norm 0: neither needs a scale.
     largest = np.max(np.abs(columns), axis=0, initial=0.0)
     scale = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
-    return np.asarray(scale * np.linalg.norm(columns / scale, axis=0))
+    return scale * np.linalg.norm(columns / scale, axis=0)
 
 
 def quiet_products(n_entries: int) -> AbstractContextManager[None]:

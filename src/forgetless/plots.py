@@ -126,9 +126,7 @@ def plot_metric(curves: Any, metric: str, ax: Any = None) -> Any:
             )
         return _row_each(labels, values[:, 0], f"{name} after {steps[0]} steps", ax)
     # Values that are rounding beside the largest would stretch a logarithmic axis.
-    floor = -np.inf
-    if np.nanmin(values) >= 0:
-        floor = 1e-13 * np.nanmax(values)
+    floor = 1e-13 * np.nanmax(values) if np.nanmin(values) >= 0 else -np.inf
     ax = _lines(labels, steps, np.where(values < floor, np.nan, values), name, ax)
     if runs > 1:
         # One band for every schedule, behind its line and in its colour.
