@@ -21,6 +21,7 @@ NOISY, WALKING = fl.TaskCollection(TASKS, noise=0.5), fl.TaskCollection(TASKS, w
 MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
 THREE, COLUMN = fl.TaskCollection([(np.eye(3), np.ones(3))]), fl.TaskCollection([(X, np.ones((2, 1)))])
 EXACT = fl.expect(TASKS, {"none": "none", "λ = 1": 1.0}, 9, metrics=("average_loss", "task_losses"), record=[0, 3, 9])
+STEEP = csr_array(np.diag(np.logspace(0, -12, 300))), np.ones(300)
 OPPOSED = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])])
 s, made, CATALOGUE = fl.schedules, fl.theory.constructions, fl.theory.catalogue
 next_bound = partial(fl.upper_bound, k=3, quantity="next_loss")
@@ -305,6 +306,11 @@ CASES = [
     (lambda: EXACT.drift, AttributeError, r"drift was not computed; pass metrics=\('drift', …\)"),
     (lambda: fl.FixedOrder([0, 2, 5]).sample(3, 3), ValueError, r"indices must lie in 0\.\.2, got 5;"),
     (lambda: fl.FixedOrder([1, -1, 2]).sample(3, 3), ValueError, r"indices must lie in 0\.\.2, got -1;"),
+    (lambda: fl.loss_gradient(TASKS, [fl.Ridge(1.0), fl.Projection()], 3), TypeError, "takes one schedule, got 2"),
+    (lambda: fl.upper_bound(fl.Ridge(1e200), 9), ValueError, "coefficients must be below 1e150 R²"),
+    (lambda: fl.upper_bound(Power(1.0, 1.5), 9), ValueError, r"needs κ = φ\(R²\) ≤ 1, got 1.5 of Power"),
+    (lambda: teachers.given(np.ones((2, 4)), start=y), ValueError, r"start must have 4 features.*got shape \(2,\)"),
+    (lambda: fl.step(STEEP[1], STEEP, fl.Ridge(1e-30)), fl.errors.ConvergenceError, "not solved in 6000 iterations"),
 ]
 
 

@@ -149,3 +149,5 @@ def test_the_ordering_of_the_documentation_is_exact_at_once(rng):
     moved = [fl.expect(tasks, fl.Ridge(strengths + h), k, ordering=ordering).average_loss[0] for h in (-1e-5, 1e-5)]
     assert slopes.sum() == pytest.approx((moved[1] - moved[0]) / 2e-5, rel=1e-6)
     check_ordering(ordering)
+    with pytest.raises(fl.errors.NoExactLawError, match=r"next_loss of runs needs .* no following\(\); use expect"):
+        fl.simulate(tasks, 1.0, k, ordering=ordering, metrics="next_loss")
