@@ -3,7 +3,7 @@ The exact expected loss of several schedules
 ============================================
 
 One model fits twenty random tasks of five rows in fifty dimensions. Each curve is the mean over *all* orders with
-replacement, computed rather than sampled. Labels have no noise, and no regularization is best here. The increasing
+replacement, computed rather than sampled. Labels have no noise, and it is best not to regularize. The increasing
 schedule protects against the worst case, and a smaller scale of it costs less.
 """
 
