@@ -11,6 +11,7 @@ from pathlib import Path
 
 import forgetless as fl
 
+ROOT = Path(__file__).parents[1]
 SOURCE = Path(fl.__file__).parent
 
 # Lower lines first: a part imports only from lines above it, and parts of one line do not know each other.
@@ -32,22 +33,28 @@ LAYERS = [
 LEVEL = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
 
 
-def imports():
-    """Yield (importing module, imported module), as tuples of names below ``forgetless``."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        here = path.relative_to(SOURCE).with_suffix("").parts
+def imported(folder):
+    """Yield (path, module, name) of every import below a folder, tests left out; a whole module has no name."""
+    for path in sorted(folder.rglob("*.py")):
+        if "tests" in path.relative_to(folder).parts:
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
-                for alias in node.names:
-                    if alias.name.split(".")[0] == "forgetless":
-                        yield here, tuple(alias.name.split(".")[1:])
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "forgetless":
-                base = tuple(node.module.split(".")[1:])
-                for alias in node.names:
-                    inside = SOURCE.joinpath(*base, alias.name)
-                    is_module = inside.is_dir() or inside.with_suffix(".py").exists()
-                    yield here, (*base, alias.name) if is_module else base
-            assert not (isinstance(node, ast.ImportFrom) and node.level), f"{path}: imports name the whole path"
+                yield from ((path, alias.name, "") for alias in node.names)
+            if isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{path}: imports name the whole path"
+                yield from ((path, node.module, alias.name) for alias in node.names)
+
+
+def imports():
+    """Yield (importing module, imported module), as tuples of names below ``forgetless``."""
+    for path, module, name in imported(SOURCE):
+        top, *base = module.split(".")
+        assert top not in ("papers", "research"), f"{path} imports what stands beside the library"
+        if top == "forgetless":
+            inside = SOURCE.joinpath(*base, name)
+            is_module = name and (inside.is_dir() or inside.with_suffix(".py").exists())
+            yield path.relative_to(SOURCE).with_suffix("").parts, (*base, name) if is_module else tuple(base)
 
 
 def test_every_part_has_a_layer():
@@ -120,3 +127,30 @@ def test_everything_exported_exists_and_is_documented():
     for name in fl.__all__:
         assert getattr(fl, name).__doc__, name
     assert (SOURCE / "py.typed").exists()
+
+
+# Names that papers/ and research/ import from inside the library. The list may only shrink.
+PRIVATE = """
+_running.one_blas_thread _running.track _table.Noted _table.Table _validate
+lab.check_contraction orderings.OrderingLike orderings.as_ordering
+theory.bounds.Constant theory.bounds.constants theory.majorants.INFLATION theory.majorants.Mesh
+theory.majorants.PER_DECADE theory.majorants.half_supremum theory.majorants.rising
+theory.majorants.seen_split theory.steps.EIGENVALUES theory.steps.ROUNDED theory.steps.Steps
+theory.steps.budgets_of theory.steps.coefficients_of theory.steps.in_units
+theory.steps.ridge_price theory.steps.ridge_share theory.steps.steps_of theory.upper.UpperBound
+"""
+
+
+def is_public(module, name):
+    """Whether a name is one of those that ``forgetless`` or one of its public modules exports."""
+    if module == "forgetless":
+        return name in fl.__all__ or not name
+    part = module.removeprefix("forgetless.")
+    return part in fl.__all__ and name in getattr(fl, part).__all__
+
+
+def test_private_names_that_papers_and_research_import():
+    used = {(module, name) for folder in ("papers", "research") for _, module, name in imported(ROOT / folder)}
+    inside = {(module, name) for module, name in used if module.split(".")[0] == "forgetless"}
+    private = {f"{module}.{name}".removeprefix("forgetless.") for module, name in inside if not is_public(module, name)}
+    assert private == set(PRIVATE.split())
