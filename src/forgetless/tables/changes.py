@@ -214,8 +214,7 @@ def _dates(column: Any, present: Any) -> Change | None:
     if not len(present):
         return None
     # After a gap as long as the dates so far, and a year at least, a trend is not known to go on.
-    length = max(column.high - column.low, 366.0 * DAY)
-    far = float(present.min()) - column.high > length
+    far = float(present.min()) - column.high > max(column.high - column.low, 366.0 * DAY)
     if present.max() >= column.low and not far:
         return None
     times = (present.min(), column.low, column.high)

@@ -140,7 +140,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         the task look like. A column without a value waits for its first one.
         """
         is_late = bool(self.order_)
-        most = self.max_categories
         for name, note in self.shown_by(table).items():
             known = self.columns_[name]
             self.notes_.append(note)
@@ -148,7 +147,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if isinstance(known, Category):
                 known.waits = True
             else:
-                self.columns_[name] = Category.of_identifiers(known, most, self.key_)
+                self.columns_[name] = Category.of_identifiers(known, self.max_categories, self.key_)
         declared = dict.fromkeys(self.number, "number")
         declared |= dict.fromkeys(self.date, "date")
         declared |= dict.fromkeys([*self.categorical, *self._shown], "category")
@@ -162,7 +161,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if kind == "category":
                 waits = isinstance(self._shown.get(name), Category)
                 options = {
-                    "most": most,
+                    "most": self.max_categories,
                     "key": self.key_,
                     "waits": waits,
                 }

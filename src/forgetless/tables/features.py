@@ -126,7 +126,7 @@ class Column(ABC):
         if self.kind not in values.memo:
             found = self.read(values)
             unread = values.unread(found)
-            if len(unread) > self.unread * (~values.missing).sum():
+            if unread and len(unread) > self.unread * (~values.missing).sum():
                 raise ValueError(
                     f"column {self.name!r} held {self.kind}s so far and now holds"
                     f" {unread[0]!r:.40}; correct the file, or fit a new model with --drop"

@@ -185,8 +185,10 @@ class Values:
         """Return the text of every row that has one which was not found, and is no sign for a
         missing value.
         """
+        if self.is_number:
+            return []
         is_lost = np.isnan(found) & ~self.missing
-        if self.is_number or not is_lost.any():
+        if not is_lost.any():
             return []
         lost = self.written[is_lost]
         return list(lost[~is_sign(lost)])
