@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import html5lib
+import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -16,6 +17,8 @@ from forgetless import cli, reproduce
 from forgetless.reproduce import figures
 from support import literal
 from support.cli import run
+
+mpl.use("Agg")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +59,9 @@ def test_every_name_in_the_report_is_explained(made):
     names = [name.split(",")[0] for name in (*reproduce.FAMILIES, *reproduce.SCHEDULES)]
     for word in (*names, "worst-case loss", "some tasks", "upper bound", "λ⋆", "θ"):
         assert word in said, word
+
+
+COLUMNS = ("k", "theta", "coefficient")
 
 
 def rows_of(table):
@@ -104,6 +110,25 @@ def test_slopes_are_those_of_the_last_points_and_facts_name_the_best():
                 each["schedule"]: each["loss"] for each in measured if each["family"] == family and each["k"] == k
             }
             assert losses[name] == min(losses.values())
+
+
+def test_figures_draw_their_tables():
+    optimum, rates = reproduce.optimum(100), reproduce.rates(range(2, 4))
+    lines = list(figures.plot_optimum(optimum).get_lines())
+    for at, line in enumerate(lines):
+        if line.get_label().startswith("θ = "):
+            k, theta, best = (np.array(optimum.where(angle=line.get_label()[4:]).columns[name]) for name in COLUMNS)
+            np.testing.assert_array_equal(line.get_ydata(), np.where(best > 0, best, np.nan))
+            if best[-1] == 0:
+                assert lines[at + 1].get_xdata()[0] == 1 + k[best > 0].max()
+            assert lines[at + 1 + (best[-1] == 0)].get_xdata().tolist() == k[k * theta**2 <= 1].tolist()
+    lines = figures.plot_rates(rates, "unseen task").get_lines()
+    drawn = {line.get_label(): line.get_ydata().tolist() for line in lines}
+    assert drawn.pop("1/k") == [1 / 4, 1 / 8]
+    assert drawn.pop("lower bound 1/(8k)") == [1 / 32, 1 / 64]
+    assert drawn == {name: rates.where(family="unseen task", schedule=name).columns["loss"] for name in drawn}
+    path = reproduce.reduction(5)
+    assert figures.plot_reduction(path).get_lines()[0].get_xdata().tolist() == [0, *path.columns["w1"][:5]]
 
 
 def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
