@@ -1,12 +1,17 @@
 """Statements of the papers of the field against the numbers computed for them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import forgetless as fl
-from papers import PAPERS, __main__, karpel2026, lin2023
+from papers import PAPERS, __main__, karpel2026, li2026, lin2023
 from papers.statement import ABSTRACT, CODE, DERIVED, MEMORY, PAPER, QUOTED, Statement
 from papers.tsipory2025 import greedy
+
+PAGE = (Path(__file__).parents[2] / "docs/paper.md").read_text()
+SHOWN = {karpel2026: "{:.4f}", li2026: "{:.3g} ±"}
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.PAPER)
@@ -17,6 +22,7 @@ def test_statements_hold(paper):
         assert statement.holds, statement
         assert statement.source in (CODE, PAPER, QUOTED, ABSTRACT, MEMORY, DERIVED)
         assert np.isfinite([statement.published, statement.computed]).all()
+        assert paper not in SHOWN or SHOWN[paper].format(statement.computed) in PAGE
 
 
 def test_a_false_statement_does_not_hold(capsys, monkeypatch):
