@@ -31,16 +31,6 @@ def wrong(**methods):
     return type("Wrong", (OwnRidge,), methods)(2.0)
 
 
-class Skewed(fl.orderings.Ordering):
-    """Uniform by its moves, but the last task comes most often."""
-
-    def blocks(self, n_tasks, k, n_trials, rng):
-        return fl.WithReplacement([0.1, 0.1, 0.1, 0.7]).blocks(n_tasks, k, n_trials, rng)
-
-    def moves(self, n_tasks, t):
-        return fl.WithReplacement().moves(n_tasks, t)
-
-
 RANDOM = np.random.default_rng(0)
 
 MISTAKES = [
@@ -51,7 +41,6 @@ MISTAKES = [
     (check_filter, wrong(strength=lambda self: 1 / self.pull), "strength"),
     (check_schedule, lambda k, radius: fl.Ridge(RANDOM.random()), "the same each time"),
     (check_schedule, lambda k, radius: fl.GradientDescent(1, 3 / radius**2), "errors grow"),
-    (check_ordering, Skewed(), r"moves\(\) and blocks\(\) disagree"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import zipfile
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -133,21 +134,15 @@ def test_a_newer_format_says_so(tmp_path, monkeypatch):
         fl.load(tmp_path / "file")
 
 
-class Harm:
-    """Leaves a trace when it is unpickled."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        return open, (self.trace, "w")
-
-
 def test_no_pickle_is_ever_run(tmp_path):
-    harm = Harm(str(tmp_path / "trace"))
-    (tmp_path / "plain").write_bytes(pickle.dumps(harm))
-    np.savez(tmp_path / "archive.npz", X=np.array([harm], dtype=object))
+    """One that makes a folder when it is read, as a file and as an array of NumPy's archives."""
+    harm = f"cos\nmkdir\n(V{tmp_path / 'trace'}\ntR.".encode()
+    (tmp_path / "plain").write_bytes(harm)
+    with zipfile.ZipFile(tmp_path / "archive.npz", "w") as archive:
+        archive.writestr("X.npy", harm)
     for name in ("plain", "archive.npz"):
         with pytest.raises(FileError):
             fl.load(tmp_path / name)
     assert not (tmp_path / "trace").exists()
+    pickle.loads(harm)
+    assert (tmp_path / "trace").exists()
