@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import joblib
@@ -167,7 +166,23 @@ def test_two_drivers_on_one_store(tmp_path):
 @pytest.mark.parametrize("engine", ["loky", "dask"])
 @pytest.mark.parametrize(("n_seeds", "n_kills"), [(8, 2), pytest.param(50, 40, marks=pytest.mark.long)])
 def test_killed_drivers_and_workers(tmp_path, engine, n_seeds, n_kills):
-    assert sum(disturbed(tmp_path, engine, n_seeds, n_kills, SEED if n_kills > 2 else 0)) == n_kills
+    """In turn; with two results at least between two kills, so that chance does not look like a cell that kills."""
+    rng, store = np.random.default_rng(SEED if n_kills > 2 else 0), tmp_path / "store.db"
+    driver = started(store, engine, n_seeds)
+    try:
+        for number in range(n_kills):
+            wait_for(store, computed(store) + int(rng.integers(2, 4)), driver)
+            workers = [pid for pid in descendants(driver.pid) if is_worker(pid)]
+            if number % 2 and workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(rng.choice(workers)), signal.SIGKILL)
+            else:
+                stop(driver)
+                driver = started(store, engine, n_seeds)
+        assert driver.wait() == 0
+    finally:
+        stop(driver)
+    assert cells.without_seconds(fl.sweeps.load(store)) == undisturbed(tmp_path, n_seeds)
 
 
 def started(store, engine, n_seeds):
@@ -189,32 +204,6 @@ def undisturbed(folder, n_seeds):
     grid = {**cells.GRID, "seed": cells.GRID["seed"][:n_seeds]}
     with joblib.parallel_config("threading"):
         return cells.without_seconds(fl.sweeps.run(cells.slow, grid, folder / "calm.db", n_jobs=8))
-
-
-def disturbed(folder, engine, n_seeds, n_kills, seed):
-    """Run a sweep with kills, compare its table with that of a calm one, and return the numbers of kills."""
-    rng = np.random.default_rng(seed)
-    store = folder / "store.db"
-    kills = Counter()
-    driver = started(store, engine, n_seeds)
-    try:
-        for number in range(n_kills):
-            # At least two results between two kills, so that chance does not look like a cell that kills.
-            wait_for(store, computed(store) + int(rng.integers(2, 4)), driver)
-            workers = [pid for pid in descendants(driver.pid) if is_worker(pid)]
-            if number % 2 and workers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(rng.choice(workers)), signal.SIGKILL)
-                kills["worker"] += 1
-            else:
-                stop(driver)
-                kills["driver"] += 1
-                driver = started(store, engine, n_seeds)
-        assert driver.wait() == 0
-    finally:
-        stop(driver)
-    assert cells.without_seconds(fl.sweeps.load(store)) == undisturbed(folder, n_seeds)
-    return kills["driver"], kills["worker"]
 
 
 def is_worker(pid):

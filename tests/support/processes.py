@@ -14,14 +14,6 @@ def descendants(pid):
     return direct + [each for child in direct for each in descendants(child)]
 
 
-def alive(pid):
-    """Return whether a process is there and has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def listening():
     """Call before a program starts that is to be interrupted: the background jobs of a shell ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
