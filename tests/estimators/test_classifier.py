@@ -109,6 +109,15 @@ def test_log_loss_is_near_that_of_the_best_temperature(digits, parameters):
     assert best < 0.5 * log_loss(with_temperature(scores, 1.0), y)
 
 
+def test_rows_in_an_order_of_classes_have_the_same_temperature(rng):
+    """2000 rows whose labels alternate, one class wider than the other: every second row is of one of them."""
+    y = np.arange(2000) % 2
+    X = rng.standard_normal((3, 2000, 3)) * (1 + 2 * y[:, None]) + y[:, None]
+    for order in (np.arange(2000), rng.permutation(2000)):
+        model = learned(fl.StreamingRidgeClassifier(), [(task[order], y[order]) for task in X])
+        assert 0.35 < model.temperature_ < 0.5
+
+
 def test_classes_that_come_one_by_one_have_a_temperature_too(digits):
     tasks, (X, y) = digits
     rows, labels = np.concatenate([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])

@@ -74,6 +74,11 @@ def test_classes_are_declared_with_the_first_task(rng):
         model.partial_fit(X, y + 1)
 
 
+def test_a_penalty_of_zero_is_refused(rng):
+    with pytest.raises(ValueError, match="alpha must be positive, got 0"):
+        fl.StreamingLogistic(alpha=0).partial_fit(*data(rng, n=30))
+
+
 def test_separable_classes_have_finite_weights():
     X = np.linspace(-1, 1, 20)[:, None]
     model = learned(fl.StreamingLogistic(), [(X, X[:, 0] > 0)] * 5)

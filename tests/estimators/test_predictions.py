@@ -112,6 +112,19 @@ def test_adaptive_follows_a_drift_and_the_default_does_not(alpha, rank):
     assert models[0].prequential_mse_ < (0.3 if rank is None else 0.6) * models[1].prequential_mse_
 
 
+def test_a_given_strength_does_not_shrink_memories_that_forget_again_and_again(rng):
+    steps = 0.3 * rng.standard_normal((150, 10))
+    X = rng.standard_normal((150, 8, 10))
+    y = np.einsum("tnd,td->tn", X, steps.cumsum(axis=0)) + rng.standard_normal((150, 8))
+    errors = []
+    for alpha in (None, 50.0):
+        model = fl.StreamingRidge(alpha, adaptive=True)
+        for task in zip(X, y, strict=True):
+            model.partial_fit(*task)
+        errors.append(model.prequential_mse_)
+    assert errors[1] < 1.2 * errors[0]
+
+
 def test_adaptive_costs_little_where_nothing_drifts():
     tasks = cut(*linear(300, 5, noise=1.0), [10] * 30)
     models = [learned(fl.StreamingRidge(adaptive=adaptive), tasks) for adaptive in (True, False)]

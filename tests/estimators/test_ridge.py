@@ -197,6 +197,20 @@ def test_rows_that_wait_and_reading_in_between_change_nothing():
         np.testing.assert_allclose(model.coef_, all_rows.coef_, rtol=1e-9)
 
 
+def test_nearly_parallel_columns_beside_few_directions_are_not_worse_than_the_mean():
+    """A hundred strong directions in 600 columns, and a weak one, x₁ − x₀, on which the target depends."""
+    rng = np.random.default_rng(1)
+    directions, tasks = rng.standard_normal((100, 600)), []
+    for _ in range(8):
+        X, weak = rng.standard_normal((300, 100)) @ directions, rng.standard_normal(300)
+        X[:, 1] = X[:, 0] + 0.02 * X[:, 0].std() * weak
+        tasks.append((X, weak + 0.5 * rng.standard_normal(300)))
+    model, (last, y) = fl.StreamingRidge(), tasks.pop()
+    for task in tasks:
+        error = np.mean((model.partial_fit(*task).predict(last) - y) ** 2)
+        assert error < 1.1 * np.var(y)
+
+
 def test_rows_that_wait_are_copies():
     X, y = linear(1000, 6)
     model, x = fl.StreamingRidge().partial_fit(X, y), X[:1].copy()
@@ -208,6 +222,7 @@ def test_rows_that_wait_are_copies():
 def test_another_strength_may_be_set_at_any_time():
     X, y = linear(50, 4)
     model = fl.StreamingRidge().fit(X, y)
-    for alpha in (3.0, 0.1, None):
+    model = fl.StreamingRidge(1e4).fit(X, y)
+    for alpha in (None, 3.0, 0.1, None):
         expected = fl.StreamingRidge(alpha).fit(X, y)
         np.testing.assert_allclose(model.set_params(alpha=alpha).coef_, expected.coef_, rtol=1e-10)

@@ -30,21 +30,22 @@ INVERSES = 2.0 ** np.arange(-2.0, 9.01, 0.5)
 """Values of 1/T at which the log-loss is known; in between it is interpolated."""
 
 MOST = 1000
-"""Rows of a task that are used, spread evenly over it."""
+"""Most rows of a task to which T is fitted."""
 
 DECAY = 0.95
-"""Factor of the weights of earlier rows per task: scores get better while a stream is learned."""
+"""Factor of the weights of earlier rows at every task: scores get better while a stream is
+learned."""
 
 LEAST = 100.0
-"""Rows of which nothing is forgotten."""
+"""Weight of the rows to which T is always fitted: below it nothing decays."""
 
 
 class Temperature(NamedTuple):
     """Sums of the log-loss at every value of ``INVERSES``, and the weight of their rows.
 
-    T is fitted to rows of a task before it is learned, which tell how scores generalize to the next
-    task, and to the same rows afterwards, with residuals enlarged as if they had been left out,
-    which exist for new classes too.
+    T is fitted to two kinds of scores. Those of a task before it is learned show how scores
+    generalize, but say nothing of new classes. Those of the same rows afterwards do; their
+    residuals are enlarged as if each row had been left out.
     """
 
     losses: Floats = np.zeros(len(INVERSES))
@@ -231,8 +232,8 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         temperature = Temperature()
         before = Before()
         memory = None
-        # Every row of a small task, of a large one every second, third, …
-        some = slice(None, None, -(-len(targets) // MOST))
+        # Drawn in random order: every second row could be all of one class.
+        some = np.random.default_rng(0).permutation(len(targets))[:MOST]
         sample = targets[some]
         if state is not None:
             # Where each class was before; −1 for those that are new, whose targets were zero.
@@ -243,7 +244,7 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
             # Before the task is learned: what scores say of new rows.
             scores = self._of(memory, every).predict(X)
             before = self._judged(scores, targets, weight, memory.rows.n)
-            # Rows of new classes say nothing of the others.
+            # A row of a new class is left out: no score could have named its class.
             is_known = sample @ (memory.rows.target > 0)
             temperature = state.temperature.decayed()
             temperature = temperature.plus(scores[some], sample, weight[some] * is_known)
@@ -277,7 +278,10 @@ class StreamingRidgeClassifier(StreamingClassifier, Remembering):
         return softmax(self._values(X) / self.temperature_, axis=1)
 
     def to_sklearn(self) -> Any:
-        """Return a fitted ``LogisticRegression`` with the same probabilities, without the guard."""
+        """Return a fitted ``LogisticRegression`` with the same probabilities, without the guard.
+
+        It needs two classes or more.
+        """
         model = super().to_sklearn()
         model.coef_ = model.coef_ / self.temperature_
         model.intercept_ = model.intercept_ / self.temperature_

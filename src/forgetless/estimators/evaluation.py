@@ -69,8 +69,7 @@ class StreamResult:
     @property
     def seen(self) -> Floats:
         """Mean over the tasks seen so far of their error, after each task."""
-        known = [row[: t + 1] for t, row in enumerate(self.errors)]
-        return np.array([row.mean() for row in known])
+        return np.array([row[: t + 1].mean() for t, row in enumerate(self.errors)])
 
     @property
     def forgetting(self) -> Floats:

@@ -67,9 +67,9 @@ class StreamingLogistic(StreamingClassifier):
     ``fit`` with groups all of them must be in the first group.
 
     Better than :class:`StreamingRidgeClassifier` where norms of rows vary much (4.4 against 16.6 %
-    of errors with log-norms of deviation 1) or two classes are nearly separable (1.5 against 4.2 %
-    on breast cancer), and much worse where classes come one after another (58 against 6 % on
-    digits).
+    of errors on shifted streams with log-norms of deviation 1) or two classes are nearly separable
+    (1.5 against 4.2 % on breast cancer, sorted), and much worse where classes come one after
+    another (58 against 6 % on digits).
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class StreamingLogistic(StreamingClassifier):
         if len(every) == 2:
             # One question, whose answer is the probability of the second class.
             columns = columns[1:]
-        # Ranges and scales of the columns; of the targets nothing is used.
+        # Only ranges and scales of the columns are needed, so that any target would do.
         plain = Rows.of(X, targets[:, :1], weight, dense=WIDEST)
         plain = plain.stored(WIDEST)
         before = Before()
@@ -119,7 +119,7 @@ class StreamingLogistic(StreamingClassifier):
             before = self._judged(scores, targets, weight, state.plain.n)
             plain = state.plain + plain
             earlier = state.parts
-        # Units of plain rows: weights h would make them depend on the solution.
+        # In units of the plain rows: those of rows weighted by h would depend on the solution.
         penalty = (plain.scale, float(self.alpha))
         pairs = zip(columns, earlier, strict=True)
         parts = tuple(_newton((X, y, weight), memory, penalty) for y, memory in pairs)
@@ -132,12 +132,16 @@ class StreamingLogistic(StreamingClassifier):
                 f"y must have two classes at least, got one class, {every.tolist()[0]!r}; declare"
                 " all of them with classes= of the first partial_fit"
             )
+        # Without a penalty, columns that determine each other have weights without bound.
+        if not self.alpha > 0:
+            raise ValueError(f"alpha must be positive, got {self.alpha!r}; 1 is a good start")
         known: Any = getattr(self._state, "classes", every)
         new = np.setdiff1d(every, known)
         if len(new):
             raise ValueError(
-                f"y has classes that the first task did not declare: {new[:5].tolist()}; declare"
-                " all with classes= of the first partial_fit, or use StreamingRidgeClassifier"
+                "y has classes, or classes= some, that the first task did not declare:"
+                f" {new[:5].tolist()}; declare all with classes= of the first partial_fit, or use"
+                " StreamingRidgeClassifier"
             )
         if d > WIDEST:
             raise ValueError(

@@ -105,7 +105,7 @@ class Memory(NamedTuple):
         rows = rows.stored(options.dense)
         scale = options.scale(rows)
         if options.strength is not None:
-            fit = rows.solve(options.strength, scale)
+            fit = rows.solve(options.strength, scale)._replace(n_chosen=0.0)
         elif before is None or rows.n >= GROWTH * before.n_chosen:
             fit = rows.by_evidence(scale)
         else:
@@ -117,7 +117,7 @@ class Memory(NamedTuple):
         """Return the memory after a block, solved again where it has grown enough.
 
         Otherwise the old solution stays beside the new rows. It judges the next task, with up to
-        1 % of the rows missing.
+        1 % of the rows missing, or up to d/16 rows if that is more, but never 10 %.
         """
         rows = self.rows + block
         # Rows that the solution does not know yet are left to later ones where they are few beside
@@ -135,9 +135,10 @@ class Memory(NamedTuple):
         however they came.
         """
         rows, fit = self
-        has_strength = options.strength in (None, fit.strength)
+        # A λ that was given holds as long as it is given, and one by evidence as long as none is.
+        has_strength = options.strength == (None if fit.n_chosen else fit.strength)
         # Vectors were cut off for the λ of their solution, which they keep until rows have grown.
-        is_chosen = fit.n_chosen == rows.n or not isinstance(rows.gram, Dense)
+        is_chosen = fit.n_chosen in (0.0, rows.n) or not isinstance(rows.gram, Dense)
         if has_strength and fit.n == rows.n and is_chosen:
             return self
         return Memory.solved(rows, None, options)
@@ -314,10 +315,10 @@ def _forgotten(
     """
     fit = memory.fit
     rows = memory.rows.drifted(g, fit)
-    strength = options.strength
-    if strength is None:
-        # What the walk leaves of the penalty (see Rows.drifted): evidence would need all rows.
-        strength = max(fit.strength / (1.0 + g * fit.strength), LEAST)
+    # What the walk leaves of the penalty (see Rows.drifted): evidence would need all rows. A λ that
+    # was given may be smaller than LEAST.
+    walked = fit.strength / (1.0 + g * fit.strength)
+    strength = max(walked, min(LEAST, fit.strength))
     for block in blocks:
         rows = (rows + block).stored(options.dense)
         fit = rows.solve(strength, scale)

@@ -2,11 +2,12 @@
 
 :class:`Dense` is the d × d matrix. :class:`LowRank` is BᵀB + diag(rest): some vectors, and the rest
 of the *exact* diagonal, so that every column keeps its variance whatever was cut off. Sums of both
-are exact; only ``LowRank.truncated`` loses anything.
+are exact. ``LowRank.truncated`` loses directions; ``LowRank.drifted`` is exact where there is no
+rest.
 
-Both solve in any units u: with U = diag(u) the system is U G U + λ. A walk of the weights (see
-``Rows.drifted``) is a function of the matrix, G′ = (I − (I + g(G + λ))⁻¹)/g − λ/(1 + gλ), which
-keeps eigenvectors and takes an eigenvalue e to e/((1 + g(e + λ))(1 + gλ)).
+Both solve in any units u: with G = Σ aaᵀ and U = diag(u) the system is U G U + λ. A walk of the
+weights (see ``Rows.drifted``) is a function of the matrix, G′ = (I − (I + g(G + λ))⁻¹)/g − λ/(1 +
+gλ), which keeps eigenvectors and takes an eigenvalue e to e/((1 + g(e + λ))(1 + gλ)).
 """
 
 from collections.abc import Callable
@@ -242,7 +243,7 @@ class LowRank:
 
         The best approximation of UGU of this rank has its leading eigenvectors. What they leave of
         the diagonal is the rest, so that every column keeps its variance. A rest below ``EXACT`` of
-        the trace is rounding: the rows had no more directions.
+        the trace is left out, and λ may be chosen again as if nothing were lost.
         """
         B = self.vectors * u
         # Equal singular values have no first direction: which one is kept would depend on the

@@ -253,10 +253,8 @@ class Rows:
         if isinstance(self.gram, Dense) or len(self.gram.vectors) <= rank:
             return self
         gram, lost = self.gram.truncated(rank, inverse_scale(fit.scale))
-        if not lost:
-            return replace(self, gram=gram, near=0.0)
         rows = self._about(gram, fit, fit.strength)
-        return replace(rows, near=fit.strength)
+        return replace(rows, near=lost * fit.strength)
 
     def drifted(self, g: float, fit: Fit) -> "Rows":
         """Return the rows as evidence for weights that have walked since.

@@ -39,7 +39,8 @@ def expect(
     ----------
     tasks : TaskCollection
         Realizable or not, with one or several targets; with label noise and a walking teacher if
-        they have them. Learning begins at the origin: at w₀ with ``tasks.shifted(w0)``. For fresh
+        they have them. Learning begins at the origin; for another start w₀ pass
+        ``tasks.shifted(w0)``. For fresh
         random tasks see ``fl.ensembles``.
     schedule : schedule, filter, name or number; or a list or a dict of these
         A name is one such as "increasing", a number a fixed coefficient λ. Several are evaluated in
@@ -68,7 +69,7 @@ def expect(
 
     Examples
     --------
-    Two unit tasks at 60 degrees, both solved exactly each time: the loss falls by 5/8 per step.
+    Two unit tasks at 60 degrees. Each step solves the task that is drawn: the loss falls to 5/8.
 
     >>> import numpy as np
     >>> import forgetless as fl

@@ -84,7 +84,7 @@ def simulate(  # noqa: PLR0913
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
     n_trials : int, default 1
-        Independent runs. Trial i gives the same numbers whatever ``n_trials`` is.
+        Independent runs. Up to rounding, trial i gives the same numbers whatever ``n_trials`` is.
     seed : int, SeedSequence, Generator or None
         Source of randomness; the same integer gives the same numbers, up to rounding. A Generator
         is advanced by one draw.

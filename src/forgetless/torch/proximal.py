@@ -12,9 +12,10 @@ equation is λΩ(w − a) + D(w − v)/γ = 0, moves back to w. Both together re
 
     g + λΩ(w − a) = 0,
 
-at the stationary points of loss + ½λΣΩ(w − a)². Therefore one λ means the same for all optimizers:
-a linear model that is trained to convergence has the weights of ``fl.step``. And every λ is stable,
-since s < 1; gradient steps on a penalty in the loss diverge where γλΩ/D exceeds about 2.
+at the stationary points of loss + ½λΣΩ(w − a)²; the own decay ω of AdamW adds Dωw to that equation.
+Therefore one λ means the same for all optimizers: a linear model that is trained to convergence has
+the weights of ``fl.step``. And every λ is stable, since s < 1; with the penalty in the loss, SGD
+diverges where γλΩ exceeds about 2(1 + μ).
 """
 
 import inspect
@@ -95,8 +96,9 @@ class Proximal(Mechanism):
 
     The penalty ½λ_t ΣΩ(w − a)² is not in the loss: a proximal step follows every optimizer step, so
     that gradients, their clipping and accumulation are those of the loss, and every λ is stable. It
-    is exact for SGD, Adam and AdamW in all variants. The first task is free. Of the mechanisms the
-    best on permuted images and on the language model (docs/deep.md).
+    is exact for SGD, Adam and AdamW in all variants, beside what AdamW's own decay does. The first
+    task is free. Of the mechanisms the best on permuted images and on the language model
+    (docs/deep.md).
 
     Parameters
     ----------
@@ -107,7 +109,7 @@ class Proximal(Mechanism):
     importance : callable, optional
         ``importance(model, data)``, called by ``next_task(data)``, returns nonnegative tensors by
         parameter name: ``flt.fisher`` (EWC), ``flt.mas``, ``flt.si`` or your own. Ω is their mean
-        over tasks, and over processes; 1 if omitted (L2).
+        over tasks, and over processes; a task without a parameter counts 0. 1 if omitted (L2).
     relative : bool, default True
         Divide importances by their mean over all weights after the first task, so that one strength
         means the same for all networks, losses and importances. This unit is saved in the state.
