@@ -21,6 +21,7 @@ NOISY, WALKING = fl.TaskCollection(TASKS, noise=0.5), fl.TaskCollection(TASKS, w
 MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
 THREE, COLUMN = fl.TaskCollection([(np.eye(3), np.ones(3))]), fl.TaskCollection([(X, np.ones((2, 1)))])
 EXACT = fl.expect(TASKS, {"none": "none", "λ = 1": 1.0}, 9, metrics=("average_loss", "task_losses"), record=[0, 3, 9])
+ROWS = fl.rows_of(np.eye(3), np.ones(3))
 STEEP = csr_array(np.diag(np.logspace(0, -12, 300))), np.ones(300)
 OPPOSED = fl.TaskCollection([([[1.0]], [1.0]), ([[1.0]], [-1.0])])
 s, made, CATALOGUE = fl.schedules, fl.theory.constructions, fl.theory.catalogue
@@ -311,6 +312,13 @@ CASES = [
     (lambda: fl.upper_bound(Power(1.0, 1.5), 9), ValueError, r"needs κ = φ\(R²\) ≤ 1, got 1.5 of Power"),
     (lambda: teachers.given(np.ones((2, 4)), start=y), ValueError, r"start must have 4 features.*got shape \(2,\)"),
     (lambda: fl.step(STEEP[1], STEEP, fl.Ridge(1e-30)), fl.errors.ConvergenceError, "not solved in 6000 iterations"),
+    (lambda: fl.rows_of([[1e150], [1.0]], y), OverflowError, "rescale"),
+    (lambda: fl.rows_of([[np.nan]], [1.0]), ValueError, "NaN"),
+    (lambda: fl.rows_of([[1.0]], [1.0], [-1.0]), ValueError, "nonnegative"),
+    (lambda: fl.StreamingRidge().partial_fit_rows(X), TypeError, "rows_of"),
+    (lambda: fl.StreamingRidge(1.0, fit_intercept=False).partial_fit_rows(fl.rows_of(X, y)), ValueError, "center=F"),
+    (lambda: fl.StreamingRidge().fit(X, y).partial_fit_rows(ROWS), ValueError, r"have \(3, 1\) .* before \(2, 1\)"),
+    (lambda: fl.StreamingLogistic().partial_fit(np.zeros((2, 2001)), [0, 1]), ValueError, "more than 2,000; use Strea"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -58,6 +59,8 @@ def test_the_first_hour(folder, capsys):
     rmse = np.sqrt(np.mean((predictions["prediction"] - table["sales"]) ** 2))
     assert rmse == pytest.approx(found["rmse"])
     assert np.mean((predictions["low"] < table["sales"]) & (table["sales"] < predictions["high"])) > 0.8
+    deviations = fl.load("m.safetensors").predict(table, return_std=True)[1]
+    np.testing.assert_allclose(predictions["high"] - predictions["low"], 2 * 1.645 * deviations, rtol=1e-3)
 
 
 def test_files_of_a_month_each_give_the_model_of_one_file(folder, capsys):
@@ -112,6 +115,10 @@ def test_show_prints_what_a_model_knows(folder, capsys):
     # Sales rise by 0.01 a unit of the price, and by 3 in one of three shops.
     assert found["effects"]["effect"][0] == pytest.approx(0.01 * table["price"].std(), rel=0.05)
     assert found["effects"]["effect"][1] == pytest.approx(3 * (table["shop"] == "Ulm").std(), rel=0.05)
+    table.assign(ulm=np.where(table.pop("shop") == "Ulm", "yes", "no")).to_csv("two.csv", index=False)
+    fitted(capsys, file="two.csv")
+    effects = json.loads(run(capsys, "show", "m.safetensors", "--json")[1])["effects"]
+    assert re.fullmatch(r"no -[\d.]+ … yes \+[\d.]+", effects["how"][effects["column"].index("ulm")])
 
 
 def test_drop_number_and_classes(folder, capsys):

@@ -9,7 +9,6 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 import forgetless as fl
-from golden.inputs import stream
 from support.streams import cut, learned, linear
 
 STRENGTHS = 10.0 ** np.arange(-2.0, 5.01, 0.5)
@@ -71,16 +70,6 @@ def test_the_strength_has_the_largest_evidence(n, intercept):
         X, y = linear(n, 7, seed, noise=1.0)
         model = fl.StreamingRidge(fit_intercept=intercept).fit(X, y)
         assert model.alpha_ == most_likely_strength(X, y, intercept)
-
-
-def test_golden_ridge():
-    """The default on the golden stream."""
-    tasks = list(stream())
-    X, y = np.concatenate([A for A, _ in tasks]), np.concatenate([b for _, b in tasks])
-    model = learned(fl.StreamingRidge(), tasks)
-    assert model.alpha_ == most_likely_strength(X, y)
-    Z = StandardScaler().fit_transform(X)
-    np.testing.assert_allclose(model.predict(X), Ridge(model.alpha_).fit(Z, y).predict(Z), rtol=1e-9)
 
 
 def test_two_rows_do_not_decide_a_strength_by_rounding():

@@ -123,24 +123,3 @@ def test_equal_singular_values_do_not_depend_on_the_memory_layout():
         model = fl.StreamingRidge(1.0, rank=10, standardize=False, guard=None).partial_fit(A, y[order])
         found.append(model.partial_fit(new, np.ones(5)).predict(new))
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
-
-
-def test_bad_rows_are_refused():
-    with pytest.raises(OverflowError, match="rescale"):
-        fl.rows_of([[1e150], [1.0]], [1.0, 2.0])
-    with pytest.raises(ValueError, match="NaN"):
-        fl.rows_of([[np.nan]], [1.0])
-    with pytest.raises(ValueError, match="nonnegative"):
-        fl.rows_of([[1.0]], [1.0], [-1.0])
-    rows = fl.rows_of([[1.0], [5.0]], [1.0, 2.0], [1.0, 0.0])
-    assert (rows.n, rows.high.tolist()) == (1.0, [1.0])
-
-
-def test_statistics_must_fit_the_model():
-    rows = fl.rows_of(np.eye(3), np.ones(3))
-    with pytest.raises(TypeError, match="rows_of"):
-        fl.StreamingRidge().partial_fit_rows(np.eye(3))
-    with pytest.raises(ValueError, match="center=False"):
-        fl.StreamingRidge(1.0, fit_intercept=False).partial_fit_rows(rows)
-    with pytest.raises(ValueError, match=r"rows have \(3, 1\) features and targets, the tasks before \(2, 1\)"):
-        fl.StreamingRidge().fit(np.eye(2), np.ones(2)).partial_fit_rows(rows)

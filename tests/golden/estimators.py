@@ -1,9 +1,4 @@
-"""Golden numbers of the estimators on a fixed stream of tasks.
-
-Those of the schemes are those of commit 64d79a6. Those of the statistics of rows are checked where
-they are made: ``test_golden_ridge`` in tests/estimators compares the default on this very stream
-with scikit-learn's Ridge at the λ of the largest density of the targets.
-"""
+"""Golden numbers of the estimators on a fixed stream of tasks."""
 
 import numpy as np
 from sklearn.base import clone

@@ -56,8 +56,8 @@ CHANGES = {  # what is done to the table, what is said, and whether it is severe
         "begins on 2021-05-01, dates so far are 2024-01-01 to 2024-04-09",
         False,
     ),
-    "far dates": (lambda X: X.assign(day="2026-01-01"), "begins on 2026-01-01", True),
-    "later dates": (lambda X: X.assign(day="2025-01-01"), "", False),
+    "far dates": (lambda X: X.assign(day="2025-04-12"), "begins on 2025-04-12", True),
+    "later dates": (lambda X: X.assign(day="2025-04-09"), "", False),
     "rows that come twice": (lambda X: X.iloc[np.arange(100) // 2], "50% of the rows come twice in this task", False),
     "few rows": (lambda X: X.iloc[:7].assign(price=4500.0), "", False),
 }

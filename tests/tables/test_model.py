@@ -219,6 +219,10 @@ def test_classes_and_their_probabilities():
     most = "high" if np.mean(before == "high") > 0.5 else "low"
     assert record["mean"] == np.mean(y != most)
     assert record["error"] < 0.6 * record["mean"]
+    shares = np.where(y == "high", np.mean(before == "high"), np.mean(before == "low"))
+    assert record["base_loss"] == pytest.approx(-np.log(shares).mean())
+    assert record["spread"] == pytest.approx(np.std(model.predict(X) != y) / np.sqrt(len(y)))
+    assert record["predicted"] == len(set(model.predict(X)))
     counted = sum(n for (true, other), n in model.confusion_.items() if true != other)
     wrong = sum(r["error"] * r["rows"] for r in model.history_[1:])
     assert counted == pytest.approx(wrong)
