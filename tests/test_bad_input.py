@@ -219,7 +219,7 @@ CASES = [
     (lambda: fl.upper_bound(fl.Ridge(1.0), 9, radius=1e-170), ValueError, "radius² and its inverse"),
     (lambda: fl.upper_bound(s.increasing(), 9, distance=-1.0), ValueError, "distance must be nonnegative"),
     (lambda: fl.upper_bound(fl.Ridge(1.0), 10**15), MemoryError, "an upper bound of 1,000,000,000,000,000 steps"),
-    (lambda: fl.upper_bound(s.increasing(), 9, distance=1e200), ValueError, "R²D² must be a float"),
+    (lambda: fl.upper_bound(s.increasing(), 9, radius=1e100, distance=1e100), ValueError, "R²D² must be a float"),
     (lambda: fl.theory.two_task_loss(0.0, 1.0, 3), ValueError, "theta must lie in"),
     (lambda: fl.theory.two_task_loss(1.0, -1.0, 3), ValueError, "coefficient must be"),
     (lambda: fl.theory.two_task_loss(1.0, 1.0, -3), ValueError, "nonnegative integers"),

@@ -22,6 +22,8 @@ def numbers():
     for schedule in ("minimax", "projection", "gradient-descent", "increasing-budget-3"):
         bound = fl.upper_bound(SCHEDULES[schedule], 20, **sizes)
         yield f"upper_bound/{schedule}/radius", [bound.value, bound.constant]
+    overshooting = fl.upper_bound(fl.GradientDescent(1, 1.5), 32, quantity="seen_loss")
+    yield "upper_bound/overshooting/seen_loss", overshooting.value
     for scheme in ("budget", "ridge"):
         bound = fl.oracle_bound(tasks(noise=0.5), K, scheme=scheme, eta=0.4)
         yield f"oracle_bound/{scheme}", [bound.value, bound.loss, *bound.weights]

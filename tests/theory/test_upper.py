@@ -68,6 +68,7 @@ def random_schedule(rng, k):
         fl.GradientDescent(n_steps, gamma),
         fl.Ridge(10 ** rng.uniform(-1.5, 1.5)),
         fl.Projection(),
+        fl.GradientDescent(1, rng.uniform(1.0, 1.95)),
         Flow(rng.uniform(0.2, 2.0)),
         first_free(rng.uniform(0.2, 5.0), k),
     ]
