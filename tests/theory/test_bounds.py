@@ -66,6 +66,7 @@ def test_every_constant_and_least_k_is_that_of_its_theorem():
     assert set(PINNED) == formulas
     weights = fl.theory.last_iterate_weights(200, Fraction(3, 13), Fraction(1))
     assert PINNED["increasing, finite k"][1] == pytest.approx(float(weights.bound), rel=1e-6)
+    assert CATALOGUE["one filter, every k"].at(1, kappa=1.5) == pytest.approx((1 / math.e + (1.5 + 1) / 0.5) / 0.5 / 3)
     for name, (least, value, numbers) in PINNED.items():
         bound = CATALOGUE[name]
         assert bound.at(200, **numbers) == pytest.approx(value, rel=1e-6), name
