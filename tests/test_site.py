@@ -1,4 +1,4 @@
-"""The site, without building it: every public name has a page, every page a place, every picture its script."""
+"""The site, without building it: every public name has a page, every picture its script."""
 
 import importlib
 import re
@@ -56,23 +56,6 @@ def test_every_public_name_is_in_the_reference():
         known = f"{module}.{name}" in names or name in words or f"fl.{name}" in words or f"{module}.{name}" in words
         again = name in homes and getattr(fl, name, None) is not None  # listed where it comes from
         assert known or again, f"{module}.{name} is not in docs/api"
-
-
-def test_every_page_has_a_place():
-    lists = re.compile(r"```\{toctree\}\n(.*?)```", re.DOTALL)
-    placed = {"index"}
-    for page in [*DOCS.glob("*.md"), *(DOCS / "api").glob("*.md")]:
-        folder = page.parent.relative_to(DOCS)
-        for block in lists.findall(page.read_text()):
-            for line in block.splitlines():
-                line = re.sub(r".*<(.*)>", r"\1", line)
-                if line and not line.startswith(":"):
-                    found = [each.relative_to(DOCS) for each in (DOCS / folder).glob(f"{line}.md")]
-                    made = line.startswith("auto_gallery") or set(line) & set("*[")
-                    assert found or made, f"{page.name} lists {line}, which is not there"
-                    placed |= {str(each.with_suffix("")) for each in found}
-    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in [*DOCS.glob("*.md"), *(DOCS / "api").glob("*.md")]}
-    assert pages - placed == set(), "no list of pages names them"
 
 
 SOME = [pytest.param(script, marks=[pytest.mark.long] if i % 4 else []) for i, script in enumerate(GALLERY)]

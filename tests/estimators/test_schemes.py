@@ -1,6 +1,5 @@
 """``ContinualRidge`` and ``ContinualGD``: the literal algorithms of the paper, and which filter a task takes."""
 
-import gc
 import tracemalloc
 
 import numpy as np
@@ -157,27 +156,6 @@ def test_wide_sparse_tasks_take_no_more_memory_than_their_rows_and_weights(rng):
         tracemalloc.stop()
     assert peak < 10 * 8 * d
     assert set(np.flatnonzero(model.coef_)) <= set(X.indices)
-
-
-@pytest.mark.parametrize(
-    "model", [fl.ContinualRidge(1.0), fl.ContinualRidge(schedule="increasing", n_tasks=2000)], ids=str
-)
-def test_memory_is_flat(rng, model):
-    A, b = rng.standard_normal((500, 1, 4)), rng.standard_normal((500, 1))
-
-    def learn(count):
-        for i in range(count):
-            model.partial_fit(A[i], b[i])
-        gc.collect()
-
-    learn(100)
-    tracemalloc.start()
-    learn(100)
-    first = tracemalloc.get_traced_memory()[0]
-    learn(400)
-    last = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    assert last - first < 60_000  # the 2,000 coefficients of a schedule are 16 kB, kept for a moment
 
 
 def test_coefficients_have_no_standard_errors(rng):

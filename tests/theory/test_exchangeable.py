@@ -49,15 +49,6 @@ def test_the_table_of_constants(kappa, values):
         assert next_bound(fl.Ridge(1 / shares - 1), k).constant == pytest.approx(value, abs=2e-4)
 
 
-def test_constants_of_other_settings():
-    assert next_bound(s.fixed(), 64).constant == pytest.approx(0.937, abs=1e-3)
-    assert next_bound(fl.Projection(), 16).constant == pytest.approx(1.845, abs=1e-3)
-    twice = next_bound(s.minimax(), 64, radius=2.0, distance=3.0)
-    assert twice.value == pytest.approx(36 * next_bound(s.minimax(), 64).value, rel=1e-12)
-    with_replacement = next_bound(s.increasing(), 64, ordering="with-replacement")
-    assert with_replacement.constant == fl.upper_bound(s.increasing(), 64).constant
-
-
 def test_bounds_hold_on_random_collections(rng):
     """Next task, tasks seen and all M tasks, for schedules of every kind, against enumeration of all orders."""
     schedules = [*KINDS.values(), s.increasing(0.25), s.increasing(), s.minimax(0.6), fl.Projection(), fl.Ridge(0.5)]
