@@ -21,8 +21,7 @@ from sklearn.utils.validation import column_or_1d
 
 from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array, Floats, check_unmasked
-from forgetless.estimators import files, inputs
-from forgetless.estimators.base import Before, Streaming
+from forgetless.estimators import Before, Streaming, files, inputs
 from forgetless.estimators.inputs import Linear
 from forgetless.estimators.memory import Memory, Remembering, learned
 

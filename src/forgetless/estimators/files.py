@@ -41,7 +41,7 @@ AXES = {
 """Axes of the arrays in a state, by the names of the fields."""
 
 MODULES = {
-    "Before": "base",
+    "Before": "",
     "ClassState": "classifier",
     "ContinualGD": "schemes",
     "ContinualRidge": "schemes",
@@ -59,7 +59,7 @@ MODULES = {
     "StreamingRidgeClassifier": "classifier",
     "Temperature": "classifier",
 }
-"""Modules of the models, and of the classes that a state is made of."""
+"""Modules of the models, and of the classes that a state is made of; the package itself for one."""
 
 FILTERS = ("GradientDescent", "Projection", "Ridge")
 """Filters that a file may name, besides all schedules."""
@@ -263,4 +263,4 @@ def _maker(name: str) -> Any:
 
 def _class(name: str) -> Any:
     """Return a class of a model or of a part of its state."""
-    return getattr(import_module(f"forgetless.estimators.{MODULES[name]}"), name)
+    return getattr(import_module(f".{MODULES[name]}", "forgetless.estimators"), name)

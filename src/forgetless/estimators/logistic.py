@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import expit
 
 from forgetless._validate import Array, Floats
-from forgetless.estimators.base import Before
+from forgetless.estimators import Before
 from forgetless.estimators.classifier import StreamingClassifier
 from forgetless.estimators.inputs import Linear
 from forgetless.estimators.memory import Memory

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from forgetless._running import one_blas_thread
 from forgetless._validate import Array, Floats
-from forgetless.estimators.base import Streaming
+from forgetless.estimators import Streaming
 from forgetless.estimators.moments import Dense
 from forgetless.estimators.rows import DENSE, Fit, Rows
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from forgetless._running import few_threads, gram_work
 from forgetless._validate import Array, Floats
-from forgetless.estimators import inputs
-from forgetless.estimators.base import Before, StreamingRegressor
+from forgetless.estimators import Before, StreamingRegressor, inputs
 from forgetless.estimators.inputs import Linear, rows_of
 from forgetless.estimators.memory import Loss, Memory, Mixture, Remembering, learned
 from forgetless.estimators.moments import check_squares

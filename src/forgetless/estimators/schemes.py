@@ -15,7 +15,7 @@ from scipy import sparse
 from forgetless._linalg import average_power, next_total
 from forgetless._validate import Floats
 from forgetless.equation import change, norm
-from forgetless.estimators.base import Before, StreamingRegressor
+from forgetless.estimators import Before, StreamingRegressor
 from forgetless.estimators.inputs import Linear
 from forgetless.filters import Filter, GradientDescent, Ridge
 from forgetless.schedules import resolve
