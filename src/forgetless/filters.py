@@ -36,8 +36,8 @@ _EPSILON = 1e-100
 """Length of a complex step: its square vanishes beside any number of ordinary size."""
 
 _JUMP = 1e-8
-"""|φ| next to zero from which on φ is discontinuous there, as that of a projection: far above
-rounding errors of φ(0) = 0."""
+"""If |φ| is at least this large next to ξ = 0, φ is taken to jump there, as that of a projection
+does; rounding errors of φ(0) = 0 are far smaller."""
 
 
 class Filter(ABC):

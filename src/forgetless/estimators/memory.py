@@ -2,7 +2,8 @@
 
 A solution costs as much as many rows, so that learning does not always need one: the weights are
 computed again once the rows have grown by 1 %, their λ once they have grown by 10 %. Reading the
-model computes both on all rows, so that what is read does not depend on when it was solved.
+model solves on all rows. The λ is chosen again as well where the matrix is stored; vectors keep the
+one for which they were cut off, until rows have grown.
 
 For the next task of a stream that changes there is a mixture: all rows, two memories that forget,
 and the mean. A memory forgets as the Kalman filter of weights that walk at random does: before a
@@ -34,13 +35,13 @@ GROWTH = 1.1
 costs ten solutions, and its λ hardly moves with a tenth more rows."""
 
 FRESH = 1.01
-"""The solution is computed again once the rows have grown by this factor, or when it is read."""
+"""The solution is computed again once the rows have grown by this factor, or when it is read …"""
 
 SLOW = 16
-"""… and by at least d/16 rows, since a Cholesky factorization costs as much as adding d/6 rows."""
+"""… but d/16 new rows may wait until ``GROWTH``: a factorization costs as much as adding d/6."""
 
 CHUNK = 2**26
-"""Bytes of dense rows that are learned at a time beyond the features of a matrix."""
+"""Bytes of a block of dense rows where vectors are stored, which are cut off after every block."""
 
 WIDEST_SPARSE = 20_000
 """Features of sparse rows up to which a stream is learned: vectors of all rows are dense."""
@@ -252,7 +253,8 @@ FEWEST = 3
 """Rows below which the evidence cannot tell λ."""
 
 STARTING = 1.0
-"""λ of a memory that forgets then: the largest one would take hundreds of tasks to come down."""
+"""λ of a memory that forgets after fewer rows. The evidence would take the largest λ, which a walk
+brings down to 1 only after some 1/g tasks."""
 
 Loss = Callable[[Floats, Floats], Array]
 """The squared errors (c,) on a task of coefficients (d, c) and an intercept (c,)."""

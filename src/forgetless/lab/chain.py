@@ -10,9 +10,10 @@ which ``_kernels.push`` computes.
 
 *Averages* of the iterates are more coordinates, (U, Ū) with Ū ← Ū + g (U − Ū) after every step.
 
-*Label noise* of variance σ² in every row is one of σ²/s² along every singular vector: an entry on
-the diagonal of R S Rᵀ. A *walking teacher* moves all labels by X_m δ. In coordinates that move with
-it, z ← z − Bᵀδ, which adds E δδᵀ to S, times the probability of the state.
+*Label noise* of variance σ² in every row is one of σ²/s² along every singular vector: it is added
+to the diagonal of R S Rᵀ, times the probability of the state. A *walking teacher* moves all labels
+by X_m δ. In coordinates that move with it, z ← z − Bᵀδ, which adds E δδᵀ to S, times the
+probability of the state.
 
 *Paths.* Forgetting and drift compare the present with every earlier visit r of a task m. Choose
 such a visit and remember it: with δ = D_m (z_t − z_r), the change of outputs since then, (U, δ) is
@@ -45,7 +46,8 @@ from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.orderings import Moves
 
 _REPEATED = 6
-"""Squares that are not made: a product of matrices takes as long as some 60 with a vector."""
+"""The last squares are not made: Pⁿx takes up to 2⁶ products with x instead, and a product of
+matrices takes as long as some 60 of them."""
 
 
 def carry(
@@ -239,8 +241,8 @@ class Powers:
         self.period = len(moves)
         self.rows, self.columns = np.tril_indices(Q)
         n = len(self.rows)
-        # The basis matrices e_x e_yᵀ + e_y e_xᵀ, one in every lane: column j of P is the image of
-        # the one in lane j.
+        # The basis: symmetric matrices with one entry 1 and its mirror image, one in every lane.
+        # Column j of P is the image of the one in lane j.
         entries = np.eye(n)[:, :, None]
         basis = self._matrices(entries, np.zeros((1, Q, n, Q)))
         images = []

@@ -122,7 +122,7 @@ def expected(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
 
 def _along_the_chain(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
     """Return curves by the recursion of moments."""
-    # 1 among the coordinates is needed by all but plain losses around a joint solution.
+    # The coordinate of 1 is left out only for plain losses of tasks that one solution fits.
     path = any(each.path for each in metrics)
     affine = path or any(each.affine for each in metrics)
     coordinates = Coordinates(problem.tasks, affine)

@@ -165,7 +165,7 @@ class Trials(Outputs):
     ----------
     w, average : arrays of shape (n·c, d), or (n·c, Σr) with ``gram``
         Weights, and their running average where one is measured; with ``gram`` their products
-        V w with all singular vectors, which change by V Vᵀ in a step.
+        V w with all singular vectors; a step changes them by rows of V Vᵀ.
     walked : array of shape (n·c, d)
         The walk of the teacher so far.
     statistics : tuple of arrays, or None

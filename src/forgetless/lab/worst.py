@@ -59,7 +59,8 @@ def worst_case(
         Number of steps.
     ordering : Ordering or its name, default ``WithReplacement()``
     record : "last", "log", "all" or steps in 0..k, default "last"
-        Each recorded step is a backward pass of its own; that of a fixed filter is short.
+        Each recorded step is a backward pass of its own, which is short for a fixed filter and an
+        ordering that repeats.
     average : float, optional
         As in ``expect``: the loss is that of the average of the iterates with weights t^average.
 
@@ -108,9 +109,10 @@ def _relative_error(
 
     The loss of each teacher is computed forwards as well, where its error is known; what the form
     lost on its way backwards is the difference. The eigenvector v of a form with the error E is off
-    by ε ≈ ‖E v‖ / gap, which changes the eigenvalue by ε² gap. That is less than the difference
-    vᵀE v if E is of the same size in all directions that matter: ``Coordinates`` without labels
-    have an axis for strong directions and one for weak ones, so that E is graded as the form is.
+    by ε ≈ ‖E v‖ / gap, which changes the eigenvalue by ε² gap. That is less than the difference vᵀE
+    v if E is of the same size in all directions that matter and smaller than the gap; if the gap is
+    smaller, both eigenvectors are equally good up to E. ``Coordinates`` without labels have an axis
+    for strong directions and one for weak ones, so that E is graded as the form is.
     """
     found = 0.0
     for (b, i), loss in np.ndenumerate(losses):
