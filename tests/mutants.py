@@ -23,6 +23,8 @@ from coverage import CoverageData
 ROOT = Path(__file__).parents[1]
 SOURCE = Path("src/forgetless")
 SECONDS = 900
+TORCH = importlib.util.find_spec("torch") is not None
+SHORT = "not long and not browser" if TORCH else "not long and not browser and not torch"
 
 SWAPPED = {"+": "-", "-": "+", "*": "/", "/": "*", "==": "!=", "!=": "==", "and": "or", "or": "and"}
 SWAPPED |= {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "True": "False", "False": "True"}
@@ -48,7 +50,7 @@ def mutants(path):
 
 def passes(folder, *arguments):
     """Return whether tests of the copy pass; those that do not end fail."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not long and not browser"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", SHORT]
     variables = {"PYTHONPATH": f"{folder}/src:{folder}/tests", "PYTHONDONTWRITEBYTECODE": "1"}
     variables |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
@@ -102,7 +104,7 @@ def main():
     options = parser.parse_args()
     modules = [path.relative_to(ROOT / SOURCE) for path in sorted((ROOT / SOURCE).rglob("*.py"))]
     modules = [module for module in modules if module.parts[0].startswith(options.part)]
-    if not importlib.util.find_spec("torch"):
+    if not TORCH:
         modules = [module for module in modules if module.parts[0] != "torch"]
     changes = [(module, *change) for module in modules for change in mutants(ROOT / SOURCE / module)]
     drawn = random.Random(options.seed).sample(changes, min(options.count, len(changes)))
