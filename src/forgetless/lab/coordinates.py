@@ -1,15 +1,17 @@
 """The state of a learner, and one step of it as a matrix.
 
 In q coordinates of the joint span, with the orthonormal basis B, the weights are w = w_ref + B z.
-Learning begins at w = 0. The state is U = (z, I); its last rows, the identity of size c for c
-targets, make the affine steps linear: on task m
+Learning begins at w = 0. If the teacher walks, z moves with it: then w stands for the weights minus
+what the teacher has walked (see ``chain``). The state is U = (z, I); its last rows, the identity of
+size c for c targets, make the affine steps linear: on task m
 
     U ← M U,   M = I − Lᵀ diag(φ) R,   L = [D 0],   R = [D −e],                      (1)
 
 with a row of L and R for every singular vector of the task, D = V B, and e = V X⁺y − V w_ref, what
 w_ref misses. For then R U = D z − e = V w − V X⁺y is the error along the singular vectors, of which
 the step removes the fraction φ. If w_ref = w⋆ fits all tasks then e = 0, and I is left out. A loss
-is ½‖s ∘ R U‖² plus its floor, so that all metrics are quadratic in U.
+is ½‖s ∘ R U‖² plus its floor, with the singular values s of the task and the part of the loss that
+no weights avoid, so that all metrics are quadratic in U.
 
 A ``Snapshot`` is what metrics are made of in exact expectations, as ``simulate.Trials`` is for
 runs. ``chain`` has the moments S = E[U Uᵀ; state], expectations over the event of a state. Every
@@ -19,7 +21,8 @@ quantity is a sum over states of forms F S Fᵀ. The error along the singular ve
     E w = w_ref + B E[z·1],                            a column of S,
     E‖A w − b‖² = E‖F U‖²,   F = [A B, A w_ref − b].
 
-The loss on the next task is a sum over the moves s → d of its law: p times the loss in state s.
+The next task comes with a move of the chain of tasks from one state to another. The loss on it is a
+sum over these moves: p of the move times E[L(w; its task); the state that it leaves].
 """
 
 from functools import cached_property
@@ -66,10 +69,12 @@ class Coordinates:
     affine : bool
         Whether 1 is needed among the coordinates for other reasons than labels, noise or a walk.
     labels : bool
-        False for worst cases: labels are X w⋆ with an unknown w⋆, so that only the linear map of
-        the errors matters. An entry of a form is rounded by eps times the product of the sizes of
-        its two coordinates. Strong directions must not be mixed into the coordinates of weak ones,
-        and the basis begins with the strongest singular vectors.
+        False for worst cases over the labels X w⋆ of an unknown w⋆. Then z is the error w − w⋆ of
+        any start, of which only the linear map matters; ``reference`` and the z part of ``start``
+        are zeros without a meaning. Forms of z are carried backwards (``worst``). An entry of a
+        form is rounded by eps times the product of the sizes of its two coordinates, so strong
+        directions must not be mixed into the coordinates of weak ones: the basis begins with the
+        strongest singular vectors.
 
     Attributes
     ----------
@@ -171,7 +176,10 @@ class Coordinates:
 
 
 class Snapshot:
-    """The expectations that metrics are made of, at the present step of a run: arrays (B, ...).
+    """The expectations that metrics are made of, at the present step of a run.
+
+    In shapes B is the number of schedules (not the basis), M of tasks (not a step), and Q of the
+    coordinates of U: q, or q + c with I.
 
     Parameters
     ----------
@@ -192,7 +200,8 @@ class Snapshot:
         self.tasks = run.tasks
         self.coordinates = run.coordinates
         self.n_steps = run.done
-        # The trailing coordinates of (U, Ū); δ comes after them.
+        # The last Q coordinates of U, or of (U, Ū) with the average Ū of the states so far. What
+        # comes after them is δ, the change of the outputs of a task since a visit.
         self.now = slice(run.size - run.Q, run.size)
         self.moments = run.S[:, self.now, :, self.now]
         if run.marked:

@@ -11,11 +11,13 @@ loss over unit teachers follows in closed form; the best fixed coefficient is se
 
 **Jump chains**, rank-one tasks that are bad for one filter at every step. There are levels 0..n,
 level i with d_i orthonormal directions e_{i,a}. A task of kind i < n, drawn with probability p_i,
-is the row v = ±√ε e_{i,a} + √(1 − ε) e_{i+1,b}; a, b and sign are uniform. An error in level 0
-stays there for some k steps, since the tasks that notice it are rare. Of what leaves a level, the
-part φ/2 (half of it without regularization) moves to the next level, where errors are noticed more
-often, and the rest is lost; so the loss is large just after k steps. In level n there are so many
-directions that hardly anything is noticed.
+is the row v = ±√ε e_{i,a} + √(1 − ε) e_{i+1,b}; a, b and sign are uniform. Let ε be small, and p_i
+grow so fast with i that a level is left almost only by tasks of its own kind: at a rate r_i/k a
+step, which rises with i, since the tasks that notice it become more frequent. So an error in level
+0 stays there for a time of order k. Of the square that leaves a level, the part φ/2 (half of it
+without regularization) moves to the next level, and the rest is lost. An error in level i has the
+loss ½ρ_i ≈ r_i/(4φk): what is still on its way after k steps makes a loss of order 1/k. In level n
+there are so many directions that hardly anything is noticed.
 
 Let E_i be the projection on level i. vᵀE_jv is the same for all rows of a kind (ε, 1 − ε or 0), and
 by the signs E vvᵀ of kind i is (ε/d_i)E_i + ((1 − ε)/d_{i+1})E_{i+1}. So a step with factor φ takes
@@ -24,7 +26,7 @@ by the signs E vvᵀ of kind i is (ε/d_i)E_i + ((1 − ε)/d_{i+1})E_{i+1}. So 
     E (I − φvvᵀ) A (I − φvvᵀ) = A − φ(CA + AC) + φ² E[(vᵀAv) vvᵀ],     C = E vvᵀ = Σ ρ_jE_j,
 
 and n + 1 numbers give the exact loss, whatever the dimension is. Proposition J of
-docs/unregularized.md; derived here, not published.
+docs/proofs.md; derived here, not published.
 """
 
 from dataclasses import dataclass
@@ -123,8 +125,9 @@ def _loss(c: Floats, s: Floats, coefficient: Floats, k: Floats) -> Floats:
 
 
 _GRID = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 160)])
-"""λ relative to its size in the linear regime. Around the drop, at kθ² ≈ 1, there can be two dips
-close together, and λ⋆ reaches 0 only gradually."""
+"""λ in units of k/|ln cot(θ/2)|, near which λ⋆ is while it grows in proportion to k (kθ² ≲ 1).
+After that λ⋆ drops to 0. Around this drop there can be two dips close together, and λ⋆ reaches 0
+only gradually."""
 
 _POINTS = 9
 _ROUNDS = 20
@@ -278,8 +281,8 @@ def jump_chain(
     Parameters
     ----------
     levels : int
-        n, the number before the last one, from 1 to 8: 3 for a hundred steps, 4 for a thousand, 6
-        for a million.
+        n, the number of levels before the last, from 1 to 8: 3 for a hundred steps, 4 for a
+        thousand, 6 for a million.
     k : int
     factor : float, default 1
         φ(R²) of the filter, in (0, 2): 1 without regularization.
@@ -303,8 +306,9 @@ def jump_chain(
         )
     p = ratio ** (-1.0 * np.arange(levels))
     p = p / p.sum()
-    # An error leaves level i at the rate 2φp_iε/d_i a step, up to O(ε²), that is r_i/k before d_i
-    # is rounded.
+    # Its own kind takes 2φp_iε/d_i of the square in level i a step, to first order in ε; that is
+    # r_i/k before d_i is rounded. Kind i − 1 takes another ratio·(1 − ε²)/(2ε) of that if φ = 1:
+    # nothing in the limit ratio = ε² → 0, but about half for the defaults.
     directions = np.ceil(2 * k * factor * p * epsilon / RATES[:levels])
     dimensions = (*directions.astype(int).tolist(), _LAST_PER_STEP * k)
     return JumpChain(tuple(p.tolist()), dimensions, epsilon)

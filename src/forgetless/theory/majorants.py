@@ -1,8 +1,11 @@
 """Majorants: functions that bound a quadratic form from above, and their recursion from the last
 step to the first.
 
-The state is f with A ≤ f(B) in the Loewner order: A is the form of the loss after the steps to
-come, B = E χ(XᵀX/R²) the mean of a base χ over the tasks, 0 ≤ B ≤ I. Here f(ρ) = ρ·g(ρ) with g
+The state is f with A ≤ f(B) in the Loewner order. A is the form of the loss after the steps to
+come, E L = ½zᵀAz for the error z = w − w⋆ before them. With R = 1 a step is z ← (I − φ(H))z,
+H = XᵀX, and κ = φ(1) ≤ 1. B = E χ(H) is the mean of a base χ over the tasks, χ(ξ) ≥ ξ (``steps``),
+so that 0 ≤ B ≤ I, and ρ in [0, 1] stands for its eigenvalues. f′ is the f one step earlier in time,
+not a derivative. Here f(ρ) = ρ·g(ρ) with g
 piecewise linear, so that suprema have a closed form and the curvature that a step adds is bounded:
 every number is an upper bound, rounding included. That one step takes f to the f of ``Mesh.step``
 is Theorem 1 of docs/proofs.md: its q is the price of unequal singular values (``steps``), and any m
@@ -194,8 +197,10 @@ def _last_iterate(steps: Steps, mesh: Mesh) -> tuple[float, Floats]:
 def _backwards(
     steps: Steps, mesh: Mesh, line: Floats, rho: float | None
 ) -> tuple[float, Floats, float]:
-    """Return the bound from f = ρ after the last step, its m, and its maximiser; every intermediate
-    sup is a bound, too.
+    """Return the smallest sup f on the way from f = ρ after the last step, its m, and the last
+    maximiser.
+
+    Each sup f is a bound: steps before that point need only not expand the error.
     """
     # After the last step f = ρ: the form of the loss, E XᵀX/R², is at most B, since ξ ≤ χ(ξ).
     g = np.ones_like(mesh.r)
@@ -207,7 +212,7 @@ def _backwards(
             break
         kappa = float(steps.kappa[t])
         if rho is not None:
-            # The m of this step is the u at ρ that it leads to, of which the last term is a square.
+            # u of this step at the given ρ (see ``Mesh.step``): with m = u, (u − m)² is 0 there.
             u = rho * float(np.interp(rho, mesh.r, g)) / alpha
             m[t] = max(1 - (1 - u) * (1 - kappa * rho), least_m(kappa))
         g = mesh.step(g, alpha, kappa, steps.price(t, m[t]), m[t])
@@ -219,10 +224,12 @@ def _backwards(
 def _seen_tasks(steps: Steps, mesh: Mesh, m: Floats, k: int) -> float:
     """Return twice the bound for the loss of the tasks seen: a second function, h, beside f.
 
-    For Theorem 5 of docs/proofs.md. Let M be φ(H) of the task of a step, and Φ the form of its loss
-    after the later steps. Then (I − M)Φ(I − M) ≤ (1 + s)Φ + (1 + 1/s)MΦM with s = 1.5κ, E Φ ≤ f(B)
-    and MΦM ≤ νχ(H). So h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k, T being the step. Each unused step
-    adds k⁻¹, the largest loss of a task.
+    For Theorem 5 of docs/proofs.md. Here h is no cell length, and the arrays f and h hold f/ρ and
+    h/ρ at the nodes, as g does elsewhere. Let M be φ(H) of the task of a step, H = XᵀX, and Φ ≤ I
+    the random form of its loss after the later steps. Then (I − M)Φ(I − M) ≤ (1 + s)Φ +
+    (1 + 1/s)MΦM with s = 1.5κ, E Φ ≤ f(B), and MΦM ≤ M² ≤ νχ(H) with ν ≥ sup φ²/χ. So
+    h ← T h + ((1 + s)f + (1 + 1/s)νρ)/k, where T is ``Mesh.step`` with α = sup h. An unused step
+    adds 1/k, its weight: the form of the loss of any task is at most I.
     """
     f = np.ones_like(mesh.r)
     h = np.zeros_like(mesh.r)
