@@ -236,6 +236,7 @@ CASES = [
     (lambda: made.jump_chain(3, 0), ValueError, "k must be at least 1"),
     (lambda: made.jump_chain(3, 10, factor=2.0), ValueError, r"factor must lie in \(0, 2\).*got 2.0"),
     (lambda: made.jump_chain(3, 10, epsilon=1.0), ValueError, r"epsilon and ratio in \(0, 1\), got 1.0, 1.0 and 0.2"),
+    (lambda: made.jump_chain(3, 10, epsilon=0.0), ValueError, r"epsilon and ratio in \(0, 1\), got 1.0, 0.0 and 0.2"),
     (lambda: CATALOGUE["increasing"].at(1), ValueError, "k must be at least 2"),
     (lambda: CATALOGUE["increasing"].at(2.5), TypeError, "k must be an integer"),
     (lambda: CATALOGUE["fixed coefficient"].at(5), TypeError, r"needs more than k .* its rate is e/\(2κ"),

@@ -69,6 +69,12 @@ def test_only_new_cells_are_computed(tmp_path):
     assert [(row["x"], row["error"]) for row in rows] == [(1, None), (2, "ValueError: no"), (0, None)]
 
 
+def test_a_cell_is_known_by_its_arguments_in_any_order(tmp_path):
+    for point in ({"x": 1, "by": 3.0}, {"by": 3.0, "x": 1}):
+        rows = fl.sweeps.run(double, [point], tmp_path / "s.db", n_jobs=1)
+    assert [row["value"] for row in rows] == [3.0]
+
+
 def test_results_that_cannot_be_stored_are_errors(tmp_path):
     def result(kind):
         return {"set": {1}, "name": {"kind": 1}, "nan": np.array([np.nan, 1.0])}[kind]

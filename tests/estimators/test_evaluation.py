@@ -58,6 +58,13 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
     assert repr(result).endswith(f"on held-out rows {learned:.4g} after learning their task, {end:.4g} at the end")
 
 
+def test_one_row_of_a_small_task_is_held_out(rng):
+    X, y = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 4))
+    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), zip(X, y, strict=True), holdout=0.25)
+    assert result.rows.tolist() == [3, 3, 3]
+    assert result.watched
+
+
 def test_a_collection_is_a_stream(rng):
     pairs = [(X := rng.standard_normal((20, 3)), X @ np.ones(3)) for _ in range(2)]
     results = [fl.evaluate_stream(fl.StreamingRidge(), tasks) for tasks in (pairs, fl.TaskCollection(pairs))]

@@ -89,6 +89,10 @@ def test_numbers_of_the_report_against_independent_computations():
         grid = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 5000)])
         losses = fl.theory.two_task_loss(row["theta"], grid, row["k"])
         assert row["loss"] <= losses.min() * (1 + 1e-9)
+    for row in rows_of(reproduce.unregularized(range(2, 4))):
+        k = row["k"]
+        assert row["increasing, published"] == pytest.approx(20 * k / (k + 1))
+        assert row["any algorithm, some tasks"] == pytest.approx(0.5 * (k / (k + 1)) ** (k + 1))
 
 
 def test_slopes_are_those_of_the_last_points_and_facts_name_the_best():
