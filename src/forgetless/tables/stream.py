@@ -59,8 +59,8 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
     ----------
     objective : {"next", "all"}, default "next"
         Small errors on the coming task, by :class:`forgetless.StreamingRidge` with ``adaptive``, or
-        on all past tasks together. "next" costs 1.16 times the error on past tasks on 55 real
-        tables. Classes are learned in the same way for both.
+        on all past tasks together, of which "next" gives the old ones less weight. Classes are
+        learned in the same way for both.
     number, categorical, date, drop
         As in :class:`TableEncoder`.
 
