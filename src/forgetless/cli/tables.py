@@ -67,7 +67,8 @@ def fit(file: Path, out: Path, report: Path | None, as_json: bool, **options: An
     handled. Tasks come in the order in which they first appear. The errors are those of the model
     that is written, on every task before it learned it.
 
-    FILE is CSV with any delimiter (also .csv.gz), Parquet or Excel.
+    FILE is CSV with commas, semicolons, tabs or bars (also .csv.gz), Parquet or
+    Excel.
     """
     from forgetless.tables import report as page
 

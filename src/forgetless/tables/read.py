@@ -1,4 +1,4 @@
-"""Tables from files, in chunks: CSV with any delimiter, Parquet and Excel, all by pandas.
+"""Tables from files, in chunks: CSV with one of four delimiters, Parquet and Excel, all by pandas.
 
 What pandas leaves open is decided here by the first lines: the delimiter, a decimal comma, the
 columns whose digits are codes (07). ``csv.Sniffer`` and ``pandas.read_csv(sep=None)`` take letters
@@ -303,7 +303,7 @@ def _delimiter(lines: list[str]) -> str:
 
 
 def read_table(path: str | Path, text: Collection[str] = ()) -> pd.DataFrame:
-    r"""Return the table in a file: CSV with any delimiter (also .gz), Parquet or Excel.
+    r"""Return the table in a file: CSV with one of four delimiters (also .gz), Parquet or Excel.
 
     Parameters
     ----------
