@@ -18,8 +18,6 @@ import tempfile
 import tokenize
 from pathlib import Path
 
-from coverage import CoverageData
-
 ROOT = Path(__file__).parents[1]
 SOURCE = Path("src/forgetless")
 SECONDS = 900
@@ -70,6 +68,8 @@ def tests_by_line(folder):
     """Run all tests, and return the names of those that run a line, by file and number of the line from 1."""
     if not passes(folder, "-n", "2", "--dist", "worksteal", "--cov", "--cov-context=test", "--cov-report="):
         sys.exit("tests fail without any change")
+    from coverage import CoverageData  # pytest looks at this file, too, where there is none
+
     data = CoverageData(str(folder / ".coverage"))
     data.read()
     return {path: data.contexts_by_lineno(path) for path in data.measured_files()}

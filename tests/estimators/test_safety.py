@@ -121,6 +121,8 @@ def interrupt_after(events):
     return trace
 
 
+# While a generator of another library is closed, Python can only print an interruption.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_an_interruption_at_any_line_leaves_the_model_as_it_was(model, first):
