@@ -2,7 +2,7 @@
 Which λ? The loss over the scale of every shape
 ===============================================
 
-``fl.advise`` computes the exact loss of about two hundred schedules on the given tasks. Each curve is one shape of
+``fl.advise`` computes the exact loss of some hundred schedules on the given tasks. Each curve is one shape of
 schedule at many scales. Here the labels are noisy, and regularization lowers the loss.
 """
 
