@@ -4,6 +4,9 @@ Each mutant changes one operator, comparison, number or truth value in a copy of
 once, and coverage notes which of them run which line. A mutant then gets the tests that run its line and, if these
 pass, all of its part: lines also run in other processes, on import, or compiled. Survivors are printed: each is a
 missing test, or a change that computes the same. Mutants of ``forgetless.torch`` need torch, and are left out without.
+
+Some lines have no wrong number: a threshold between two ways to one result, the start of a search, room for rounding.
+They carry a comment ``# no mutant: why``, on the line or above it. ``--marked`` draws these alone, and all should live.
 """
 
 import argparse
@@ -21,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = Path("src/forgetless")
 SECONDS = 900
+MARK = "# no mutant: "
 TORCH = importlib.util.find_spec("torch") is not None
 SHORT = "not long and not browser" if TORCH else "not long and not browser and not torch"
 
@@ -34,16 +38,19 @@ PLACES |= {"validate": ["test_bad_input.py", "test_equation.py", "lab/test_input
 """Where the tests of a part are, if not in a folder or in files of its name."""
 
 
-def mutants(path):
+def mutants(path, marked):
     """Yield (number of the line from 0, the line, the line with one token changed) for one module."""
+    rows = ["", *path.read_text().splitlines(), ""]
     for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         new = f"({token.string} + 1)" if token.type == tokenize.NUMBER else SWAPPED.get(token.string)
         after = token.line[token.end[1] :]
         is_mark = token.string in ("*", "/") and not after.startswith(" ")  # of parameters
         # zip(…, strict=True) is there for defects of this package, which no input of a test can make.
         is_guard = token.line[: token.start[1]].endswith("strict=")
-        if new and not is_mark and not is_guard:
-            yield token.start[0] - 1, token.line, token.line[: token.start[1]] + new + after
+        row = token.start[0]
+        is_marked = MARK in rows[row] or rows[row - 1].strip().startswith(MARK)
+        if new and not is_mark and not is_guard and is_marked == marked:
+            yield row - 1, token.line, token.line[: token.start[1]] + new + after
 
 
 def passes(folder, *arguments):
@@ -101,12 +108,13 @@ def main():
     parser.add_argument("--part", default="", help="first folder or module below src/forgetless")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--marked", action="store_true", help="only lines that say why they need none")
     options = parser.parse_args()
     modules = [path.relative_to(ROOT / SOURCE) for path in sorted((ROOT / SOURCE).rglob("*.py"))]
     modules = [module for module in modules if module.parts[0].startswith(options.part)]
     if not TORCH:
         modules = [module for module in modules if module.parts[0] != "torch"]
-    changes = [(module, *change) for module in modules for change in mutants(ROOT / SOURCE / module)]
+    changes = [(module, *change) for module in modules for change in mutants(ROOT / SOURCE / module, options.marked)]
     drawn = random.Random(options.seed).sample(changes, min(options.count, len(changes)))
     alive = 0
     with tempfile.TemporaryDirectory() as name:
