@@ -338,12 +338,6 @@ def test_filters_do_not_share_memory_with_the_caller():
         filter_.coefficient[0] = 3.0
 
 
-def test_frozen():
-    for thing, name in [(fl.Ridge(1.0), "coefficient"), (s.increasing(), "scale"), (fl.Cyclic(), "x")]:
-        with pytest.raises(AttributeError):
-            setattr(thing, name, 2.0)
-
-
 class Careless(fl.orderings.Ordering):
     """An ordering that gets its own range or shape wrong."""
 

@@ -37,7 +37,16 @@ def test_uniform_draws_are_uniform(n_tasks):
             assert abs(np.mean(centred[lag:] * centred[:-lag])) / centred.var() < 5 / np.sqrt(len(draws))
 
 
+@pytest.mark.parametrize(("n_tasks", "digits"), [(2, 11), (45, 2)])
+def test_a_uniform_draw_is_a_digit_of_a_random_number_below_2048(n_tasks, digits):
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(5, spawn_key=(0,))))
+    numbers = rng.integers(n_tasks**digits, size=(8, 2), dtype=np.uint16)[0].tolist()
+    expected = [number // n_tasks**p % n_tasks for number in numbers for p in reversed(range(digits))]
+    assert fl.WithReplacement().sample(n_tasks, 2 * digits, seed=5).tolist() == expected
+
+
 def test_given_probabilities_are_followed():
+    assert fl.WithReplacement([1.0]).sample(1, 2).tolist() == fl.FixedOrder([0]).sample(1, 1).tolist() * 2 == [0, 0]
     p = np.array([0.5, 0.0, 0.2, 0.3])
     assert sum(fl.WithReplacement(p.astype(np.float32)).probabilities) == pytest.approx(1.0, abs=1e-15)
     draws = fl.WithReplacement(p).sample(4, 100_000, seed=0)

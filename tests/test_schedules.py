@@ -75,6 +75,7 @@ def test_step_sizes_by_hand():
     np.testing.assert_allclose(s.increasing_budget((1, 2), scale=2)(2, 1.0).step_size, [1 / 2, 1 / 6], rtol=1e-14)
     assert s.increasing_budget(scale=1 + 1e-9)(2, 1.0).step_size[0] < 1
     assert s.increasing_budget()(2, 0.0).step_size[0] == pytest.approx(3 / 13)
+    assert s.fixed_budget()(3, 0.0).step_size == pytest.approx(1 / math.log(3), rel=1e-14)
 
 
 @given(st.integers(1, 300), st.floats(1e-3, 1e3), st.floats(0.05, 1.0), st.integers(1, 9))

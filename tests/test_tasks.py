@@ -41,6 +41,7 @@ def test_realizability(realizable, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=4, rows=(2, 4), realizable=realizable))
     assert tasks.is_realizable() is realizable
     assert (tasks.residual < 1e-13) is realizable
+    assert fl.TaskCollection([([[1.0]], [0.0])]).residual == 0.0
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8, 1e150])

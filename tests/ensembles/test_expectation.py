@@ -74,6 +74,8 @@ def published_forgetting(n, p, T, sigma, W):
 def test_defaults_of_teachers():
     assert teachers.exchangeable().distances(2).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
     assert teachers.exchangeable(turns=[1, 2]).distances(3).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
+    assert teachers.given([[3.0, 4.0]]).distances(2).tolist() == [[0, 25], [25, 0]]
+    assert teachers.given([[3.0, 4.0]], start=[3.0, 0.0]).distances(2).tolist() == [[0, 16], [16, 0]]
     assert Rotated([[2.0]]).expect("none", 1, metrics="distance").distance.tolist() == [0.0]
 
 
@@ -191,7 +193,7 @@ def test_per_task_metrics_average_to_the_others():
         assert np.all(apart < 4 * trace.standard_errors(name) + 1e-12)
 
 
-SIZES = [(1, 1), (1, 5), (2, 3), (3, 3), (5, 20), (20, 5), (20, 20), (49, 100), (100, 100), (30, 400), (400, 600)]
+SIZES = [(1, 1), (2, 3), (2, 4), (3, 3), (5, 20), (20, 5), (20, 20), (49, 100), (100, 100), (30, 400), (400, 600)]
 
 
 @pytest.mark.parametrize("size", SIZES)

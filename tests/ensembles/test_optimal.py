@@ -21,6 +21,9 @@ def test_closed_form_is_the_optimum_over_all_coefficients():
         loss, np.full(k, 3.0), method="L-BFGS-B", options={"maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-12}
     )
     assert schedule.loss <= searched.fun * (1 + 1e-12)
+    for factor in (0.999, 1.001):
+        near = factor * schedule.best_constant.coefficient
+        assert schedule.best_constant_loss < ensemble.expect(near, k).average_loss[0]
     assert np.exp(searched.x) == pytest.approx(schedule.coefficients, rel=2e-3)
 
 

@@ -84,7 +84,7 @@ def test_noise_and_walks(options, noise, walk, law, rng):
 def test_noise_and_walks_of_weak_tasks_far_from_their_joint_solution(rng):
     """Where terms cancel around the joint solution, the state consists of outputs."""
     pairs = [(np.array([[1, 0.7]]), np.array([1.0])), (np.array([[3e-5, -1e-4]]), np.array([1.0]))]
-    names, filter_ = ("average_loss", "seen_loss"), fl.Ridge(0.5)
+    names, filter_ = ("average_loss", "seen_loss", "distance"), fl.Ridge(0.5)
     found = fl.expect(fl.TaskCollection(pairs, noise=0.1, walk=0.3), filter_, 3, metrics=names)
     truth = expected(pairs, filter_, literal.all_orderings(2, 3), np.zeros(2), noise=0.1, walk=0.3)
     agree(found, truth, names, rel=1e-9)

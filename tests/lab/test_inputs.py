@@ -1,7 +1,9 @@
 """One interface, schedules and orderings by name or as a number, one or several, in every verb; and one result."""
 
 import copy
+import dataclasses
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import forgetless as fl
 from forgetless.orderings import as_ordering
 from forgetless.schedules.named import as_schedule
 from support.collections import random_pairs
+from support.registry import FILTERS, ORDERINGS
 
 TASKS = fl.TaskCollection(random_pairs(np.random.default_rng(3), d=3))
 NAMED = {"λ = 2": 2.0, "rising": fl.schedules.increasing(0.5), "none": fl.Projection()}
@@ -137,6 +140,20 @@ def test_means_and_standard_errors():
     assert not EXACT.standard_errors("average_loss").any()
 
 
+GAUSSIAN = fl.ensembles.Gaussian(2, 2)
+MADE = [EXACT, fl.loss_gradient(TASKS, 1.0, 2), TASKS[0], GAUSSIAN, GAUSSIAN.spectrum, fl.ensembles.Rotated([[2.0]])]
+MADE += [fl.ensembles.teachers.given([[1.0]])]
+VALUES = [*FILTERS, *ORDERINGS, fl.schedules.fixed(), fl.metrics.drift, GAUSSIAN.teachers, fl.ensembles.teachers.walk()]
+
+
+@pytest.mark.parametrize("made", MADE + VALUES, ids=lambda made: type(made).__name__)
+def test_nothing_changes_and_what_holds_arrays_is_not_compared(made):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.anything = 1
+    assert (copy.copy(made) == made) is (made not in MADE)
+    assert hash(made) == hash(made)
+
+
 @pytest.mark.parametrize("curves", [EXACT, RUNS, EXACT.sel(step=3)], ids=["exact", "runs", "part"])
 def test_copies_and_pickles_keep_numbers_and_errors(curves):
     for other in (pickle.loads(pickle.dumps(curves)), copy.deepcopy(curves)):
@@ -153,8 +170,14 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
         ((1000, 1, 20), {"k": 200, "metrics": "drift"}, "1,001 matrices with .* average_loss alone are faster"),
     ],
 )
-def test_what_long_calls_will_take_is_said_beforehand(shape, options, said, rng):
-    """The warning is an error here, so that the call ends with it."""
+def test_what_long_calls_will_take_is_said_beforehand(shape, options, said, rng, monkeypatch):
+    """Of the line that calls. The warning is an error here, so that the call ends with it."""
+
+    def refuse(message, category, filename, *_):
+        raise UserWarning(f"{message} in {filename}")
+
     tasks = fl.TaskCollection([(X, np.zeros(len(X))) for X in rng.standard_normal(shape)])
-    with pytest.raises(UserWarning, match=said):
+    warnings.simplefilter("always")
+    monkeypatch.setattr(warnings, "showwarning", refuse)
+    with pytest.raises(UserWarning, match=f"{said}.* in {__file__}"):
         fl.expect(tasks, fl.schedules.increasing(), **options)

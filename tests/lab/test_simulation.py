@@ -1,3 +1,4 @@
+import importlib
 import os
 import subprocess
 import sys
@@ -5,8 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import forgetless as fl
+from forgetless import _kernels
 from support import literal
 from support.agreement import METRICS, check_against_literal, drawn_order, expected
 from support.collections import FAMILIES, random_pairs
@@ -148,6 +151,17 @@ def test_where_numba_cannot_be_imported_one_warning_says_so(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=env, stderr=subprocess.PIPE, text=True, check=True)
     assert done.stderr.count("numba cannot be used (not here)") == 1
+
+
+def test_compilation_is_announced_once(capsys):
+    """By events as numba sends them. A new import has announced nothing yet, but the first one of this process has."""
+    compiled = ("numba:compile", event.EventStatus.START)
+    event.broadcast(event.Event(*compiled))
+    importlib.reload(_kernels)
+    capsys.readouterr()
+    for _ in range(2):
+        event.broadcast(event.Event(*compiled))
+    assert capsys.readouterr().err.count("forgetless: compiling once") == 1
 
 
 def test_a_million_steps(rng):

@@ -37,6 +37,7 @@ def test_worst_case_equals_brute_force_and_is_attained(law, kind, average, rng):
     truth = brute_force(pairs, filter_, law.orders(law.k), average)
     assert found.worst_case[0] == pytest.approx(truth, rel=1e-10)
     assert np.linalg.norm(found.teacher[0]) == pytest.approx(1.0, rel=1e-13)
+    assert 0 < found.errors["worst_case"] < 1e-8
     taught = fl.TaskCollection([(X, X @ found.teacher[0]) for X, _ in pairs])
     attained = fl.expect(taught, filter_, law.k, **options)
     assert attained.average_loss[0] == pytest.approx(found.worst_case[0], rel=1e-10)

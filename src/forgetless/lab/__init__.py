@@ -26,18 +26,23 @@ from forgetless.schedules import resolve
 from forgetless.schedules.named import Labels, several
 from forgetless.tasks import TaskCollection
 
+# no mutant: only the time differs
 _LANES = 32
 """Schedules whose moments are carried together: they stay in the cache."""
 
+# no mutant: only memory and time differ
 _FACTORS_AT_ONCE = 2**20
 """Filter factors in memory at once: 8 MB."""
 
+# no mutant: only how often a progress bar moves
 _WORK_AT_ONCE = 1e9
 """Multiplications between two looks at the clock of a progress bar: less than a second."""
 
+# no mutant: a rough estimate
 _CALL = 2e5
 """Multiplications in the time of one call of a kernel, some 40 µs."""
 
+# no mutant: a rough estimate
 _SPEED = 5e9
 """Multiplications of moments in a second on two cores, roughly."""
 
@@ -180,11 +185,13 @@ class Problem:
     def announce(self, n_steps: int, width: int, n_matrices: int = 1) -> None:
         """Warn of the time that the steps will take, where it is long."""
         seconds = n_steps * self._work(width, n_matrices) / _SPEED
+        # no mutant: a rough estimate is compared
         if seconds > _PATIENCE:
             warnings.warn(
                 f"{n_steps:,} steps of {n_matrices:,} matrices with {width:,} coordinates will take"
                 f" about {seconds:,.0f} seconds here; simulate and average_loss alone are faster",
-                stacklevel=5,
+                # The line of the caller of a verb.
+                stacklevel=6,
             )
 
     def resolved(self, metrics: Any) -> list[Metric]:

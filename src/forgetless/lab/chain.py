@@ -45,6 +45,7 @@ from forgetless.lab import Problem
 from forgetless.lab.coordinates import Coordinates, Maps
 from forgetless.orderings import Moves
 
+# no mutant: only the time differs
 _REPEATED = 6
 """The last squares are not made: Pⁿx takes up to 2⁶ products with x instead, and a product of
 matrices takes as long as some 60 of them."""

@@ -94,6 +94,7 @@ class Coordinates:
     def __init__(
         self,
         tasks: TaskCollection,
+        # no mutant: a coordinate that is not needed changes nothing
         affine: bool = False,
         labels: bool = True,
     ) -> None:

@@ -4,6 +4,7 @@ A step is affine in the weights and every metric is quadratic, so that expectati
 second moments, which obey the linear recursion (2) of ``chain``.
 """
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def expected(problem: Problem, metrics: list[Metric]) -> dict[str, Floats]:
         curves = followed(problem, metrics, n_trials=1, seed=0)
         return {name: value[:, 0] for name, value in curves.items()}
     # Many schedules in parts that stay in the cache.
-    parts = [_along_the_chain(part, metrics) for part in problem.parts]
+    parts = list(map(_along_the_chain, problem.parts, repeat(metrics)))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -40,18 +40,22 @@ from forgetless.schedules.named import Schedules
 from forgetless.tasks import TaskCollection
 from forgetless.tasks.task import Outputs
 
+# no mutant: only the time differs
 _FACTORS = 2**17
 """Filter factors evaluated at once: they stay in the cache until the steps that use them."""
 
+# no mutant: only memory and time differ
 _NORMALS = 2**20
 """Normal numbers of label noise and of a walking teacher in memory at once."""
 
 _STREAM = 1
 """The last number of the spawn keys of noise: those of orders end one level above."""
 
+# no mutant: only the time differs
 _FEW_FEATURES = 3
 """Features up to which loops over them are unrolled: a third less time in two dimensions."""
 
+# no mutant: only the time differs
 _GRAM = 10
 """How much faster a matrix product is than the same operations in steps."""
 
@@ -189,12 +193,14 @@ class Trials(Outputs):
         # than half, and V Vᵀ is worth its cost. The weights themselves are then not known.
         n = len(tasks.singular_values)
         losses_only = not tasks.walk and not any(each.affine for each in metrics)
-        worth = 2 * n <= tasks.n_features and n * tasks.n_tasks <= _GRAM * rows * problem.k
+        # no mutant: both ways compute the same outputs
+        worth = n <= tasks.n_features // 2 and n * tasks.n_tasks <= _GRAM * rows * problem.k
         V = tasks.singular_vectors
         self.gram = V @ V.T if losses_only and worth else None
         width = tasks.n_features if self.gram is None else n
         self.w = np.zeros((rows, width))
-        self.axes = (0,) * width if width <= _FEW_FEATURES else None
+        # no mutant: only the time differs
+        self.axes = tuple(range(width)) if width <= _FEW_FEATURES else None
         self.average = self.w.copy() if len(problem.gains) else None
         # Visits of each task, mean outputs right after them, and their spreads. The next loss of
         # epochs reads the visits, too.

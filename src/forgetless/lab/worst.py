@@ -89,7 +89,7 @@ def worst_case(
     Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
-    parts = [_largest(part) for part in problem.parts]
+    parts = list(map(_largest, problem.parts))
     losses = np.concatenate([part[0] for part in parts])
     teachers = np.concatenate([part[1] for part in parts])
     return Curves.of(
@@ -125,9 +125,11 @@ def _relative_error(
             average=problem.average,
         )
         lost = SAFETY * abs(float(forwards.average_loss[0] - loss))
+        error = forwards.errors["average_loss"]
         # Of a loss of zero that is not zero forwards no digit is certain.
-        share = 1.0 if lost > loss else lost / (loss or 1.0)
-        found = max(found, min(1.0, forwards.errors["average_loss"] + share))
+        if lost:
+            error += lost / max(loss, lost)
+        found = max(found, min(1.0, error))
     return found
 
 

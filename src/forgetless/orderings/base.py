@@ -27,6 +27,7 @@ BLOCK = 4096
 TRIALS = 8
 """Trials that share one generator, which always draws for all of them."""
 
+# no mutant: 2049 is no square or other power
 _NUMBERS = 2048
 """Largest number whose digits are tasks: its table stays in the cache."""
 

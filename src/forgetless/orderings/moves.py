@@ -52,7 +52,7 @@ class Moves:
         indices = np.array([source, target, task], dtype=np.int64)
         self.source, self.target, self.task = np.take(indices, order, axis=1)
         self.probability = np.asarray(probability, dtype=np.float64)[order]
-        self.n_targets = max(n_targets, int(np.max(self.target, initial=-1)) + 1)
+        self.n_targets = int(np.max(self.target + 1, initial=n_targets))
 
     def check(self, n_sources: int, n_tasks: int) -> None:
         """Raise ValueError unless every one of the states before leads somewhere, to some task."""
