@@ -20,9 +20,9 @@ import numpy as np
 
 from forgetless._running import track
 from forgetless._validate import Floats
-from forgetless.theory.steps import Steps, least_m
+from forgetless.theory.steps import Steps, least_m, upwards
 
-INFLATION = 2.0**-44
+INFLATION = float.fromhex("0x1p-44")
 """Relative inflation per step: 512 roundings, where a step has fewer than 60."""
 
 PER_DECADE = 90
@@ -91,7 +91,7 @@ class Mesh:
             if tops[top] > best:
                 best = float(tops[top])
                 where = float(rho[top])
-        return best + abs(best) * INFLATION, where
+        return float(upwards(best)), where
 
     def step(self, g: Floats, alpha: float, kappa: float, q: float = 0.0, m: float = 0.5) -> Floats:
         """Return the values at the nodes of a majorant of f′/ρ: one backward step, α ≥ sup f.
@@ -101,7 +101,7 @@ class Mesh:
         On a cell of length h on which g has the slope s, f′/ρ exceeds its chord by at most
         h²κ·max(s, 0)/2 + q(h²/4)·sup|u − m|·|αu″|, |αu″| ≤ 2|s| + 2κ(max g + |s|ρ).
         """
-        if alpha <= 0.0:
+        if not alpha:
             # f = 0 stays so.
             return g
         # f′/ρ at the nodes, term by term.
@@ -111,19 +111,17 @@ class Mesh:
         # What it may exceed its chord by, in every cell.
         rise = g[1:] - g[:-1]
         bend = (0.5 * kappa) * self.h * np.maximum(rise, 0.0)
-        if q > 0.0:
+        if q:
             # e = u − m
             e = 1.0 - m - (1.0 - self.r * g / alpha) * w
             new += (q * alpha) * (e * e)
             bend += q * self._excess(g, e, alpha, kappa)
-        bend *= 1.0 + 2.0**-40
         # Both nodes of a cell are lifted by its excess: a node by the larger one of its two cells.
         following = np.concatenate([bend[1:], [0.0]])
         new[:-1] += bend
         new[1:] += np.maximum(bend - following, 0.0)
-        # Rounding, relative to the terms that were added up.
-        new += INFLATION * g
-        new += INFLATION * alpha * (kappa + q)
+        # no mutant: room for rounding, relative to terms that were added up
+        new += INFLATION * (g + alpha + q * alpha)
         return new
 
     def _excess(self, g: Floats, e: Floats, alpha: float, kappa: float) -> Floats:
@@ -174,7 +172,7 @@ def half_supremum(
 
 def rising(n: int) -> Floats:
     """Return m = ½ + ½(n − t + 1)/n for t = 1..n: roughly the path of u at a maximiser."""
-    return np.asarray(0.5 + 0.5 * np.arange(n, 0, -1) / max(n, 1))
+    return np.asarray(0.5 + 0.5 * np.arange(n, 0, -1) / n)
 
 
 def _last_iterate(steps: Steps, mesh: Mesh) -> tuple[float, Floats]:
@@ -245,9 +243,9 @@ def _seen_tasks(steps: Steps, mesh: Mesh, m: Floats, k: int) -> float:
         # The task of this step joins those seen.
         unmoved = ((1 + split) / k) * f
         moved = (1 + 1 / split) * float(steps.nu[t]) / k
-        h += (unmoved + moved) * (1 + INFLATION)
+        h += upwards(unmoved + moved)
         f = mesh.step(f, alpha, kappa, price, m[t])
-    return (mesh.sup(h)[0] + steps.unused / k) * (1 + INFLATION)
+    return float(upwards(mesh.sup(h)[0] + steps.unused / k))
 
 
 def seen_split(kappa: float) -> float:

@@ -27,8 +27,8 @@ the spectrum 1 − e of D,
 The maximum is enclosed, not sampled. The three sums are even polynomials of 1 − e with nonnegative
 coefficients, hence convex: on a piece they lie below their chords. A chord times e, e(κ − e) or
 e³(κ − e) has degree at most 5, and lies below its largest Bernstein coefficient. All numbers are
-sums of products of nonnegative ones, with the relative error of at most 5k + 100 roundings, which
-is added.
+sums of products of nonnegative ones, with the relative error of at most 5 roundings a step and 100
+at its end, for which they are inflated.
 
 **Exchangeable orders** (Theorems R and S of docs/proofs.md): the loss on the next task, on the
 tasks seen, and on all M tasks. For R = 1, filters φ_t with κ_t = φ_t(1) and ψ_t = φ_t/κ_t that
@@ -52,16 +52,13 @@ import numpy as np
 
 from forgetless._validate import Floats
 from forgetless.filters import Filter
-from forgetless.theory.steps import ROUNDED, factors_at_radius
+from forgetless.theory.steps import downwards, factors_at_radius, upwards
 
 _PIECES = 160
 """Pieces of the spectrum to each factor 2.718 of e: the constants are too large by about 2e-5."""
 
 _SMALLEST = 1e-3
 """Of κ/k: the end of the first piece, below which F_k is under a two-hundredth of its maximum."""
-
-_ROUNDED = 2.0**-47
-"""κ = φ(R²) is computed with fewer than 64 roundings, and taken larger by so many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +95,7 @@ class OneFilterBound:
         left_out = min(0.5, float(self.constants[-2]) / (k - 1))
         moved = self.kappa / (2 * (2 - self.kappa) * k)
         root = math.sqrt(left_out) + math.sqrt(moved)
-        return min(0.5, root * root * (1 + 2.0**-46))
+        return min(0.5, float(upwards(root * root)))
 
 
 def one_filter(kappa: float, k: int) -> OneFilterBound:
@@ -117,7 +114,7 @@ def one_filter(kappa: float, k: int) -> OneFilterBound:
     (0.275, 1.1)
     """
     # The true κ is below this number, and κξ ≤ φ then holds up to twice as many roundings.
-    kappa *= 1 + _ROUNDED
+    kappa = upwards(kappa)
     least = _SMALLEST * kappa / k
     ends = np.geomspace(least, kappa, math.ceil(_PIECES * math.log(kappa / least)))
     # The eigenvalues of B at the ends of all pieces.
@@ -136,12 +133,12 @@ def one_filter(kappa: float, k: int) -> OneFilterBound:
         # On a piece F_j is below the largest Bernstein coefficient of its chords.
         coefficients = np.einsum("fcp,fp->cp", left, sums[:, :-1])
         coefficients += np.einsum("fcp,fp->cp", right, sums[:, 1:])
-        b = float(coefficients.max()) * (1 + (5 * j + 100) * 2.0**-52)
-        # E L(w_j) ≤ a_jD²/(2κ), and j·a_j ≤ b.
-        constants[j - 1] = b / (2 * kappa) * (1 + 4 * _ROUNDED)
-        cubes += j * (j + 1) * power
-        past = past * y + b
-        power *= y
+        b = float(upwards(coefficients.max()))
+        # E L(w_j) ≤ a_jD²/(2κ), and j·a_j ≤ b. From κξ to φ less than two inflations are missing.
+        constants[j - 1] = upwards(upwards(b / (2 * kappa)))
+        cubes = upwards(cubes + j * (j + 1) * power)
+        past = upwards(past * y + b)
+        power = upwards(power * y)
     return OneFilterBound(kappa, constants)
 
 
@@ -195,9 +192,6 @@ def _product(lines: list[Any]) -> Floats:
 # ---- exchangeable orders ----
 
 
-_INFLATION = 2.0**-46
-"""Relative inflation of a step: 64 roundings and those of κ, where a step has fewer than 20."""
-
 _GRID = (25, 32)
 """Values of x_k and of c_k that are tried at a time."""
 
@@ -230,7 +224,7 @@ def bound(filter_: Filter, k: int, quantity: str, n_tasks: int | None) -> float:
 
 def next_task(kappa: Floats) -> float:
     """Return a bound of E L(w_k; τ_{k+1}) over R²D², from κ_1..κ_k."""
-    return 0.5 / max(_largest(kappa)[0], 1.0) * (1 + _INFLATION)
+    return float(upwards(0.5 / max(_largest(kappa)[0], 1.0)))
 
 
 def _largest(kappa: Floats) -> tuple[float, float]:
@@ -267,10 +261,8 @@ def _feasible(kappa: Any, x: Any, c: Any) -> Any:
     """Return where x_k and c_k = x_k(v_{k−1} + 1 − x_k) lead to v_{−1} ≤ 1; ``kappa`` is of shape
     (k,) or (k, …).
     """
-    up = 1 + _INFLATION
-    down = 1 - _INFLATION
     # v_{k−1} from c_k = x_k(v_{k−1} + 1 − x_k)
-    v = np.maximum((c * up / x - 1 + x) * up, 1.0)
+    v = np.maximum(upwards(upwards(c) / x - 1 + x), 1.0)
     # Σ_{r>t} x_r
     tail = x + np.zeros_like(v)
     needed = np.ones_like(v)
@@ -278,9 +270,9 @@ def _feasible(kappa: Any, x: Any, c: Any) -> Any:
         for share in kappa[::-1]:
             # c_t ≥ 0 of equation (2), solved for v_{t−1}, with x_t = κ_{t+1}v_t
             step = share * v
-            least = (v * tail + step * step) * up - step * down
-            needed = least / ((step + tail) * down)
-            tail = tail + step * up
+            least = upwards(v * tail + step * step) - downwards(step)
+            needed = least / downwards(step + tail)
+            tail = tail + upwards(step)
             # With v_{t−1} = v_t the condition always holds, since x_t ≤ v_t: the least v_{t−1} from
             # 1 on is taken that is needed.
             v = np.minimum(np.maximum(needed, 1.0), v)
@@ -296,12 +288,13 @@ def seen_tasks(kappa: Floats) -> float:
     """
     k = len(kappa)
     without = _without_each(kappa)
-    ratio = kappa * (1 + ROUNDED) / (2 - kappa)
+    ratio = upwards(kappa) / (2 - kappa)
     # Any c above the largest ratio gives a bound: the smallest of 200 is taken.
     c = ratio.max() * (1 + np.geomspace(1e-3, 1e3, 200))
     split = ratio / (c[:, None] - ratio)
-    values = (1 + split) @ without / k + c / (2 * k)
-    return float(values.min() * (1 + k * 2.0**-50))
+    # A mean of numbers is rounded much less often than they are many.
+    values = ((1 + split) * without).mean(axis=1) + c / (2 * k)
+    return float(upwards(values.min()))
 
 
 def _without_each(kappa: Floats) -> Floats:
@@ -327,7 +320,7 @@ def _without_each(kappa: Floats) -> Floats:
             low = np.where(proved, middle, low)
             high = np.where(proved, high, middle)
         found.append(low)
-    return 0.5 / np.maximum(np.concatenate(found), 1.0) * (1 + _INFLATION)
+    return np.asarray(upwards(0.5 / np.maximum(np.concatenate(found), 1.0)))
 
 
 def _average_without_replacement(kappa: Floats, n_tasks: int) -> float:
@@ -335,4 +328,4 @@ def _average_without_replacement(kappa: Floats, n_tasks: int) -> float:
     # A task that was not seen may be the next one, so that its loss has the same law.
     seen_part = len(kappa) / n_tasks
     following = (1 - seen_part) * next_task(kappa)
-    return float(following + seen_part * seen_tasks(kappa)) * (1 + _INFLATION)
+    return float(upwards(following + seen_part * seen_tasks(kappa)))

@@ -22,8 +22,14 @@ from numpy.typing import NDArray
 from forgetless._validate import Floats
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 
-ROUNDED = 2.0**-48
-"""Relative inflation of numbers of a step: 32 roundings."""
+ROUNDED = float.fromhex("0x1p-46")
+"""Relative inflation of numbers of a step: 128 roundings, where it has fewer than 32, and 64 at its
+end.
+"""
+
+_UP = float.fromhex("0x1.00000000000400p0")
+_DOWN = float.fromhex("0x0.fffffffffffc00p0")
+"""1 + ROUNDED and 1 − ROUNDED."""
 
 TRUSTED = 1e-8
 """Relative error that a filter of another class may have."""
@@ -77,6 +83,18 @@ class Steps:
         """Whether all steps have the same filter, and learn something."""
         first = self.kappa[:1]
         return self.proportional and bool(np.all((self.kappa == first) & (first > 0)))
+
+
+def upwards(value: Any) -> Any:
+    """Return nonnegative numbers, inflated by more than they may have been rounded down."""
+    # no mutant: room for rounding, which is far below the distance of every bound from a loss
+    return value * _UP
+
+
+def downwards(value: Any) -> Any:
+    """Return nonnegative numbers, deflated by more than they may have been rounded up."""
+    # no mutant: room for rounding, as above
+    return value * _DOWN
 
 
 def least_m(kappa: float) -> float:
@@ -148,7 +166,7 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
     _check_order("number of gradient steps never rises", n_steps, -1)
     if np.any(n_steps > 1):
         _check_order("step size never rises", sizes, -1)
-    if float(sizes.max()) > 1 + ROUNDED:
+    if float(sizes.max()) > _UP:
         raise ValueError(
             f"the step size reaches {sizes.max():.6g}/R², and the bound needs at most 1/R²"
         )
@@ -196,14 +214,13 @@ def _ridge(coefficients: Floats) -> Steps:
     unused = int(np.max(without + 1, initial=0))
     lam = coefficients[unused:]
     mu = float(lam.max(initial=0.0))
-    # λ = μ exactly makes β = 0; elsewhere the bounds include the cancellation in μ − λ.
-    above = mu * (1 + ROUNDED) - lam * (1 - ROUNDED)
-    beta = np.where(lam == mu, 0.0, above / (1 + mu))
-    eta = (1 + ROUNDED) / lam
+    # The bounds include the cancellation in μ − λ.
+    beta = (upwards(mu) - downwards(lam)) / (1 + mu)
+    eta = upwards(1 / lam)
     kappa = ridge_share(lam)
 
     def price(t: int, m: float) -> float:
-        return float(ridge_price(beta[t], eta[t], m)) * (1 + ROUNDED)
+        return float(upwards(ridge_price(beta[t], eta[t], m)))
 
     # φ²/χ = (1 − λw)(1 + (μ − λ)w)/(1 + μ), a concave parabola in w = 1/(ξ + λ), between w = κ at
     # ξ = 1 and w = η at ξ = 0.
@@ -211,7 +228,7 @@ def _ridge(coefficients: Floats) -> Steps:
         top = (mu - 2 * lam) / (2 * lam * (mu - lam))
     w = np.clip(np.where(lam < mu, top, kappa), kappa, eta)
     highest = (1 - lam * w) * (1 + (mu - lam) * w) / (1 + mu)
-    nu = np.maximum(kappa**2, highest) * (1 + ROUNDED)
+    nu = upwards(np.maximum(kappa**2, highest))
     base = f"that of the largest coefficient, Ridge({mu:.6g} R²)/κ"
     return Steps(kappa, nu, price, False, base, unused)
 
@@ -228,9 +245,9 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     """
     largest = float(step_sizes.max())
     single = bool(np.all(n_steps == 1))
-    if single and 1 + ROUNDED < largest < 2 - TRUSTED and np.all(step_sizes == largest):
+    if single and _UP < largest < 2 - TRUSTED and np.all(step_sizes == largest):
         return _proportional(step_sizes, LINEAR)
-    if largest > 1 + ROUNDED:
+    if largest > _UP:
         raise ValueError(
             f"the step size reaches {largest:.6g}/R², and the bound needs κ = φ(R²) ≤ 1: use"
             " step sizes of at most 1/R², or one step of the same size below 2/R² on every task"
@@ -255,12 +272,7 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
         slope = least_n * least / share
         name = f"that of the fewest and smallest steps, {smallest!r}/κ"
     # ψ_t(0) = φ_t′(0)/χ′(0), with φ′(0) = Nγ.
-    nu, price_of = _cells(GradientDescent(n, gamma), n * gamma / slope * (1 + ROUNDED), base)
-    same = (n == least_n) & ((gamma == least) | (n == 1))
-
-    def price(t: int, m: float) -> float:
-        return 0.0 if same[t] else price_of(t, m)
-
+    nu, price = _cells(GradientDescent(n, gamma), upwards(n * gamma / slope), base)
     return Steps(kappa, nu, price, False, name)
 
 
@@ -296,23 +308,23 @@ def _cells(filter_: GradientDescent, steepest: Floats, base: Floats) -> tuple[Fl
     """
     factors = filter_.table(EIGENVALUES)[:, 1:]
     # ψ at the left ends and φ at the right ends, each of shape (steps, cells)
-    psi = factors[:, :-1] / base[1:-1] * (1 + ROUNDED)
+    psi = upwards(factors[:, :-1] / base[1:-1])
     psi = np.concatenate([steepest[:, None], psi], axis=1)
-    phi = np.minimum(factors * (1 + ROUNDED), factors[:, -1:])
+    phi = np.minimum(upwards(factors), factors[:, -1:])
 
     def price(t: int, m: float) -> float:
         kappa = phi[t, -1]
         # θ²/(θ(2m − φ) + κ(κ − φ)), each θ with the largest φ of its cell; 0 where θ is.
-        theta = np.maximum(psi[t] - kappa * (1 - ROUNDED), 0.0)
-        rest = 2 * m * theta + kappa * (kappa - phi[t]) * (1 - ROUNDED) - theta * phi[t]
+        theta = np.maximum(psi[t] - downwards(kappa), 0.0)
+        rest = 2 * m * theta + kappa * downwards(kappa - phi[t]) - theta * phi[t]
         quotients = theta**2 / np.where(theta > 0.0, rest, 1.0)
-        return float(quotients.max()) * (1 + 8 * ROUNDED)
+        return float(upwards(quotients.max()))
 
-    return (psi * phi).max(axis=1) * (1 + ROUNDED), price
+    return upwards((psi * phi).max(axis=1)), price
 
 
 def _proportional(kappa: Floats, base: str, assumes: str = "") -> Steps:
     """Return steps that are proportional to their base."""
     # φ²/χ = κφ ≤ κ², and θ = ψ − κ is 0: nothing is paid, whatever m is.
-    nu = kappa**2 * (1 + ROUNDED)
+    nu = upwards(kappa**2)
     return Steps(kappa, nu, lambda *_: 0.0, True, base, assumes=assumes)
