@@ -39,6 +39,7 @@ def test_strengths_that_are_not_the_theorems():
     assert holds("increasing", fl.schedules.increasing_budget(3), 5)
     assert holds("increasing", fl.schedules.from_coefficients(STRENGTHS), 5)
     assert holds("increasing", fl.Ridge(4 * STRENGTHS), 5, [([[2.0, 0.0]], [1.0]), ([[0.0, 1.0]], [1.0])])
+    assert holds("increasing, scale 1, one gradient step, every k", fl.GradientDescent(1, np.arange(6, 1, -1) / 6), 5)
     for schedule in (fl.Ridge(FREE), fl.Ridge(1.0), fl.GradientDescent(1, 1.5), fl.Ridge(0.9 * STRENGTHS)):
         assert not holds("increasing, larger scale", schedule, 5)
     for schedule in (fl.Ridge(STRENGTHS), fl.Ridge(1.01 * FREE), fl.Ridge(np.where(np.arange(5) == 3, 1.0, FREE))):
@@ -66,6 +67,9 @@ def test_the_share_at_the_radius(filter_, inside, beyond):
     """λ > 0 and γR² < 1 are the lemma's; what is beyond is named after the theorem it rests on."""
     assert holds("fixed, any filter", filter_, 2) is inside
     assert holds("fixed, beyond the lemma", filter_, 2) is beyond
+    assert holds("one filter, every k", filter_, 2) is (inside or beyond)
+    assert holds("fixed budget", filter_, 2) is (inside and bool(np.all(getattr(filter_, "step_size", 9) < 1)))
+    assert not holds("fixed, any filter", filter_, 2, [([[0.0]], [0.0])] * 2)
 
 
 @pytest.mark.parametrize(("coefficient", "none"), [(0.0, True), (7e-15, True), (2e-14, False)])
@@ -75,16 +79,33 @@ def test_no_regularization_is_meant_to_the_last_digits(coefficient, none):
 
 
 def test_what_is_said_about_orderings():
-    names = ("unregularized, by hand", "any algorithm, without replacement", "cyclic, unregularized, lower")
-    for ordering, expected in {
-        fl.WithReplacement(): (True, False, False),
-        fl.WithReplacement([0.2, 0.3, 0.5]): (False, False, False),
-        fl.WithoutReplacement(): (False, True, False),
-        fl.RandomReshuffling(): (False, True, False),
-        fl.Cyclic(): (False, False, True),
+    names = {"f": "unregularized, by hand", "w": "any algorithm, without replacement"}
+    names |= {"n": "any algorithm, next task", "c": "cyclic, unregularized, lower"}
+    for ordering, expected in {  # for 2, 3 and 4 steps on three tasks
+        fl.WithReplacement(): ["f", "f", "f"],
+        fl.WithReplacement([0.2, 0.3, 0.5]): ["", "", ""],
+        fl.WithoutReplacement(): ["wn", "w"],
+        fl.RandomReshuffling(): ["wn", "w", ""],
+        fl.Cyclic(): ["c", "c", "c"],
     }.items():
-        found = tuple(holds(name, "none", 3, [([[1.0]], [1.0])] * 3, ordering) for name in names)
-        assert found == expected, ordering
+        for k, letters in enumerate(expected, start=2):
+            found = [each for each in names if holds(names[each], "none", k, [([[1.0]], [1.0])] * 3, ordering)]
+            assert "".join(found) == letters, (ordering, k)
+
+
+@pytest.mark.parametrize(("k", "n", "change"), [(4, 5, 2), (1100, 1101, 2**20 // 1101)])
+def test_minimax_shares_are_of_steps_whose_strengths_never_fall(k, n, change):
+    """All φ_t(1) are those of the schedule, the number of gradient steps changes; a million factors are one block."""
+    pairs = [([[each]], [each]) for each in np.linspace(0.1, 1.0, n)]
+    shares = np.arange(k, 0, -1) / (k + 1)
+    for first, last in ((5, 1), (1, 5)):
+        n_steps = np.where(np.arange(k) < change, first, last)
+        filter_ = fl.GradientDescent(n_steps, 1 - (1 - shares) ** (1 / n_steps))
+        assert holds("minimax, next task", filter_, k, pairs, "without-replacement") is (first > last)
+    pairs = [([[0.76]], [0.76]), ([[1.0]], [1.0])]
+    assert holds("minimax", Power(1.0, 0.5), 1, pairs)
+    assert not holds("minimax", Power(2.0, 0.5), 1, pairs)
+    assert not holds("minimax", fl.GradientDescent(2, 1 + 0.5**0.5), 1, pairs)
 
 
 @pytest.mark.parametrize(("power", "between"), [(1.0, True), (0.3, True), (1.1, False), (-0.1, False)])
@@ -103,8 +124,11 @@ def test_contradictions_are_overlooked_up_to_a_thousandth_of_the_distance_over_r
         e = part * 1e-3 / math.sqrt(k)
         two = [([[scale]], [scale]), ([[scale]], [scale * (1 + 2 * e / k)])]
         one = [([[scale], [scale]], [scale * (1 - e), scale * (1 + e)])]
+        (check,) = fl.compare_bounds(fl.TaskCollection(two), "none", k, bounds=[fl.theory.catalogue["trivial"]]).bounds
+        assert check.published == (pytest.approx((scale * (1 + e / k + 2 * e)) ** 2 / 2, rel=1e-5) if close else None)
         assert holds("trivial", "none", k, two) is close
         assert holds("trivial", "none", k, one) is close
+    assert not holds("trivial", "none", k, [([[scale]], [1.0]), ([[scale]], [-1.0])])
 
 
 @pytest.mark.parametrize(("off", "exact"), [(5e-10, True), (-5e-10, True), (-5e-9, False)])

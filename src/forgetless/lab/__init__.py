@@ -135,14 +135,15 @@ class Problem:
     def check_states(self, width: int, n_matrices: int = 1) -> None:
         """Raise MemoryError for moments that do not fit: matrices of ``width`` for every state."""
         n_tasks = self.tasks.n_tasks
-        states = self.ordering.n_states(n_tasks, self.k)
+        # Of more than 1000 tasks there are more sets than a float holds.
+        states = min(self.ordering.n_states(n_tasks, self.k), 1e30)
         # The moments before and after a step and at visits, the products R S, and the moves.
         matrices = 3.0 * n_matrices - 1.0
         moments = states * matrices * width**2 + len(self.tasks.singular_values) * width
-        n_schedules = len(self.filters)
         check_memory(
-            n_schedules * moments + 3.0 * states * n_tasks,
-            f"a chain of {states:,} states with {width} coordinates and {n_schedules} schedules",
+            len(self.filters) * moments + 3.0 * states * n_tasks,
+            f"a chain of {states:,} states with {width} coordinates and {len(self.filters)}"
+            " schedules",
             "use simulate, or fewer tasks, schedules and metrics of the path",
         )
 

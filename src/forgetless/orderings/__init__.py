@@ -157,7 +157,7 @@ class WithoutReplacement(Ordering):
             # Whole epochs are drawn; what a block does not need is left for the next one.
             missing = -(-(size - pending.shape[1]) // n_tasks)
             epochs = rng.permuted(np.tile(tasks, (n_trials * missing, 1)), axis=1)
-            pending = np.concatenate([pending, epochs.reshape(n_trials, -1)], axis=1)
+            pending = np.hstack([pending, epochs.reshape(n_trials, -1)])
             yield pending[:, :size]
             pending = pending[:, size:]
 
