@@ -187,28 +187,14 @@ CASES = [
     (lambda: s.increasing_budget((9, 1), scale=0.5)(2, 1.0), ValueError, "at step 2 1.33/R².*n_steps of at least 2"),
     (lambda: s.increasing_budget(2, scale=0.1)(5, 1.0), ValueError, "at step 1 5/R².*use n_steps of at least 11"),
     (lambda: s.increasing_budget((1, 1))(3, 1.0), ValueError, "n_steps has 2 values but k is 3"),
-    (lambda: s.increasing_budget(scale=0.0), ValueError, "scale must be positive"),
     (lambda: s.increasing(scale=-1e-9), ValueError, "scale must be nonnegative"),
-    (lambda: s.end_ramp(length=1.0 + 1e-9), ValueError, "length must lie in"),
-    (lambda: s.end_ramp(length=0.0), ValueError, "length must be positive"),
     (lambda: s.from_coefficients([1.0, 2.0])(3, 1.0), ValueError, "schedule gives 2 steps but k is 3"),
-    *(
-        (lambda kind=kind, options=options: kind(**options), ValueError, said)
-        for kind in (s.minimax, s.minimax_budget)
-        for options, said in [
-            ({"eta": 0}, "eta must be positive and finite, got 0"),
-            ({"eta": float("nan")}, "eta must be positive and finite, got nan"),
-            ({"eta": 1.01}, r"eta must lie in \(0, 1\], got 1.01; 1 is for labels"),
-            ({"noise": -1}, "noise must be nonnegative"),
-        ]
-    ),
     (lambda: s.increasing()(0, 1.0), ValueError, "k must be at least 1"),
     (lambda: s.increasing()(2.0, 1.0), TypeError, "k must be an integer"),
     (lambda: s.increasing()(3, -1.0), ValueError, "radius must be nonnegative"),
     (lambda: s.increasing(1.0, 2.0), TypeError, "too many positional arguments"),
     (lambda: s.increasing("1"), TypeError, "scale must be a real number"),
     (lambda: s.constant(1.0), TypeError, "filter must be a filter, got 1.0"),
-    (lambda: s.steady(fl.ensembles.Gaussian(5, 2), 0.3, distance=0.0), ValueError, "distance must be positive"),
     (lambda: s.steady([1.0], noise=1.0), TypeError, "tasks must be a TaskCollection or an ensemble"),
     (lambda: fl.upper_bound(fl.GradientDescent(2, 1.5), 9), ValueError, "κ = φ.R². ≤ 1"),
     (lambda: fl.upper_bound(fl.GradientDescent(1, 2.0), 9), ValueError, "one step of the same size below 2/R²"),
@@ -259,7 +245,6 @@ CASES = [
     (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="drift"), ValueError, "metrics must be"),
     (lambda: fl.expect(Gaussian(5, 2), 1.0, 2), TypeError, "tasks must be a TaskCollection"),
     (lambda: teachers.exchangeable(turns=[0, 1]), ValueError, "turns must be at least 1"),
-    (lambda: Gaussian(5, 2).expect(fl.GradientDescent(40, 0.2), 2), ValueError, "rare tasks"),
     (lambda: Gaussian(5, 2).expect(1.0, 0), ValueError, "k must be at least 1"),
     (lambda: Gaussian(5, 2).expect(1.0, 2, metrics="weights"), ValueError, "use simulate"),
     (lambda: Gaussian(5, 2).optimal_schedule(2, objective="worst_case"), ValueError, "objective must be one of"),

@@ -61,15 +61,6 @@ def test_limits_give_the_projection(pairs, start):
         assert relative(long, exact) < 1e-9
 
 
-def test_rotation_moves_the_step_along(pairs, start, rng):
-    d = len(start)
-    Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    turned = fl.TaskCollection([(X @ Q.T, y) for X, y in pairs])
-    for task, other in zip(fl.TaskCollection(pairs), turned, strict=True):
-        expected = Q @ fl.step(start, task, fl.Ridge(0.4))
-        assert relative(fl.step(Q @ start, other, fl.Ridge(0.4)), expected) < 1e-11
-
-
 @pytest.mark.parametrize("size", [1e-150, 1e-60, 1.0, 1e60, 1e150])
 def test_step_does_not_change_when_everything_is_rescaled(size, rng):
     X, w = rng.standard_normal((3, 5)), rng.standard_normal(5)

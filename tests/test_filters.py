@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forgetless as fl
+from support.checks import check_frozen
 from support.filters import OwnRidge
 from support.registry import FILTERS
 from support.streams import learned
@@ -151,6 +152,7 @@ def test_strengths_of_own_filters():
 
 @pytest.mark.parametrize("filter_", [*FILTERS, OwnRidge(1)], ids=repr)
 def test_filters_compare_and_hash_by_value(filter_):
+    check_frozen(filter_)
     for twin in (copy.deepcopy(filter_), pickle.loads(pickle.dumps(filter_)), filter_.scaled(1.0)):
         assert twin == filter_
         assert hash(twin) == hash(filter_)

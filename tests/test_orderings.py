@@ -8,7 +8,7 @@ import pytest
 import forgetless as fl
 from forgetless.orderings import BLOCK, Moves
 from support import literal
-from support.checks import check_ordering
+from support.checks import check_frozen, check_ordering
 from support.collections import random_pairs
 from support.registry import ORDERINGS
 
@@ -16,6 +16,7 @@ from support.registry import ORDERINGS
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
 def test_same_seed_same_order_and_a_prefix_for_a_smaller_k(ordering):
     k = 4
+    check_frozen(ordering)
     order = ordering.sample(4, k, seed=3)
     assert order.shape == (k,)
     assert order.max() < 4
@@ -67,6 +68,11 @@ def test_reshuffled_epochs_cross_block_borders_intact():
     epochs = order[: 7 * (len(order) // 7)].reshape(-1, 7)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.broadcast_to(np.arange(7), epochs.shape))
     assert len(np.unique(epochs, axis=0)) > 1000
+
+
+def test_orderings_say_when_they_repeat():
+    assert [each.period(4) for each in ORDERINGS] == [1, 1, None, 4, 4, None]
+    assert [each.deterministic for each in ORDERINGS] == [False] * 4 + [True] * 2
 
 
 def test_cyclic_crosses_block_borders():

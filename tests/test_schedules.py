@@ -10,21 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import forgetless as fl
+from support.checks import check_frozen
 from support.registry import FILTERS, SCHEDULES, linear, name
 
 s = fl.schedules
 NAMED = [each for each in SCHEDULES if isinstance(each, s.Named)]
 NAMES = ["fixed", "increasing", "fixed_budget", "increasing_budget", "minimax", "minimax_budget", "cyclic", "end_ramp"]
 STEADY = s.steady(fl.ensembles.Gaussian(10, 3), noise=0.5, walk=0.1)
-
-
-@given(st.integers(3, 10**6), st.floats(1e-3, 1e3))
-def test_fixed_presets_make_the_share_at_the_radius_one_over_log_k(k, radius):
-    """Both fixed presets are built so that φ(R²) = 1/ln k."""
-    expected = 1 / math.log(k)
-    assert s.fixed()(k, radius).table(radius**2)[0] == pytest.approx(expected, rel=1e-12)
-    for n_steps in (1, 2, 17):
-        assert s.fixed_budget(n_steps)(k, radius).table(radius**2)[0] == pytest.approx(expected, rel=1e-10)
 
 
 @given(st.integers(1, 300), st.floats(1e-3, 1e3))
@@ -53,7 +45,7 @@ def test_small_integer_types_do_not_overflow():
         (s.cyclic(3), 30, 6 * math.sqrt(math.log(10))),
         (s.increasing(), 1, [13 / 3]),
         (s.increasing(scale=0.0), 2, [0.0, 0.0]),
-        (s.end_ramp(), 16, [0.0] * 14 + [1.0, 2.0]),
+        (s.end_ramp(), 40, [0.0] * 35 + [1.0, 2.0, 3.0, 4.0, 5.0]),
         (s.end_ramp(), 3, [0.0, 0.0, 1.0]),
         (s.end_ramp(length=1.0, scale=3.0), 3, [3.0, 6.0, 9.0]),
         (s.end_ramp(length=0.5, scale=0.0), 2, [0.0, 0.0]),
@@ -100,8 +92,27 @@ def test_noise_divides_eta(kind):
     np.testing.assert_allclose(noisy.table(4.0), plain.table(4.0), rtol=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        *((kind, {"eta": 0}, "eta must be positive and finite, got 0") for kind in (s.minimax, s.minimax_budget)),
+        (s.minimax, {"eta": math.nan}, "eta must be positive and finite, got nan"),
+        (s.minimax, {"eta": 1.01}, r"eta must lie in \(0, 1\], got 1.01; 1 is for labels"),
+        (s.minimax_budget, {"noise": -1}, "noise must be nonnegative"),
+        (s.increasing_budget, {"scale": 0.0}, "scale must be positive"),
+        (s.end_ramp, {"length": 1.0 + 1e-9}, "length must lie in"),
+        (s.end_ramp, {"length": 0.0}, "length must be positive"),
+        (s.steady, {"tasks": fl.ensembles.Gaussian(5, 2), "noise": 0.3, "distance": 0.0}, "distance must be positive"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(kind, options, said):
+    with pytest.raises(ValueError, match=said):
+        kind(**options)
+
+
 @pytest.mark.parametrize("schedule", NAMED, ids=repr)
 def test_its_code_its_pickle_and_its_copy_are_equal(schedule):
+    check_frozen(schedule)
     again = eval(repr(schedule), {**vars(s), "Ridge": fl.Ridge, "Projection": fl.Projection})
     for other in (again, pickle.loads(pickle.dumps(schedule)), copy.deepcopy(schedule)):
         assert other == schedule

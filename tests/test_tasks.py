@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 import forgetless as fl
+from support.checks import check_frozen
 from support.collections import FAMILIES, random_pairs
 
 
@@ -97,6 +98,8 @@ def test_spectra_of_wide_tasks_are_accurate(condition, rng):
     task = fl.TaskCollection([(X, np.ones(n))])[0]
     np.testing.assert_allclose(task.singular_values, s, rtol=1e-13 * condition)
     np.testing.assert_allclose(task.singular_vectors @ task.singular_vectors.T, np.eye(n), atol=1e-13)
+    X[0] = X[1]
+    assert fl.TaskCollection([(X, np.ones(n))])[0].rank == n - 1
 
 
 def test_from_arrays_splits_by_label(rng):
@@ -119,6 +122,7 @@ def test_container_protocol(rng):
     assert tasks[1:3][0] is tasks[1]
     assert "n_tasks=5" in repr(tasks)
     assert "rank=" in repr(tasks[0])
+    check_frozen(tasks[0], by_value=False)
     assert fl.metrics.task_losses(tasks, np.zeros(6))[0] == pytest.approx(0.5 * np.sum(tasks[0].y ** 2))
 
 

@@ -22,6 +22,7 @@ from forgetless import _validate as validate
 from forgetless._running import few_threads, one_blas_thread
 from forgetless._validate import Array, Floats
 
+# no mutant: above it there is no shortcut, and only the time differs
 _GRAM_RATIO = 0.1
 """The Gram shortcut is taken only when s_min/s_max is above this: its error eps/ratio² is then
 below 3e-14."""
@@ -63,6 +64,7 @@ def _gram_spectrum(X: Array) -> tuple[Array, Array, Array] | None:
     About 8 times faster than an SVD at n = 50, d = 2000.
     """
     n, d = X.shape
+    # no mutant: the shortcut computes the same, and only the time differs
     if n < 8 or d < 4 * n:
         return None
     # X Xᵀ = U diag(s²) Uᵀ, in increasing order, and V = diag(1/s) Uᵀ X.
@@ -96,6 +98,7 @@ def span(directions: Floats) -> Floats:
         # smaller takes the careful way.
         if squares[0] > 1e-10 * squares[-1]:
             return np.eye(d)
+    # no mutant: only memory and time differ
     _, s, basis = np.linalg.svd(directions, full_matrices=False)
     # The rounding error of m unit vectors is about eps·‖directions‖. A direction whose distance
     # from the span of the others exceeds it counts as one more dimension.
@@ -131,6 +134,7 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     # First the rank, from rows weighted by s/radius, which are known to eps whatever the scales of
     # the tasks are.
     relative = (singular_values / radii)[:, None]
+    # no mutant: only memory and time differ
     U, s, V = np.linalg.svd(relative * A, full_matrices=False)
     r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
     # The shortest solution of the r directions that are determined.

@@ -26,14 +26,17 @@ from forgetless.errors import ConvergenceError
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 from forgetless.tasks import Task
 
+# no mutant: only memory and time differ
 LARGE = 1500
 """Smaller side of a task from which on only products with X are used; a sixth of it for sparse
 tasks."""
 
+# no mutant: a spectrum is as accurate everywhere
 SAFE = 1e-7
 """Strength relative to the trace of a Gram matrix from which on its rounding does not matter: it
 squares the condition of X."""
 
+# no mutant: other rows may be scaled, too
 FAR = (1e-50, 1e50)
 """Sizes of rows between which squares, and quotients of them, stay inside the range of a float."""
 

@@ -50,6 +50,9 @@ def test_a_trial_does_not_depend_on_the_number_of_trials():
     for name, values in few.values.items():
         assert np.array_equal(values, many.values[name][:5])
     assert np.array_equal(few.weights, many.weights[:5])
+    alone = ensemble.simulate(1.0, 5, seed=3)
+    assert tuple(alone.values) == EVERY[:3]
+    assert np.array_equal(alone.distance, few.distance[:1])
 
 
 def test_schedules_share_their_tasks():

@@ -68,4 +68,6 @@ def test_the_worst_case_in_one_coordinate_by_hand():
     one = fl.TaskCollection([([[1.0]], [0.0])])
     found = fl.loss_gradient(one, fl.Ridge([3.0]), 1, objective="worst_case")
     assert found.loss == pytest.approx(9 / 32)
+    assert found.teacher.tolist() == [1.0]
+    assert "teacher" not in repr(found)
     np.testing.assert_allclose(found.coefficient, [3 / 64])

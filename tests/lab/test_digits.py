@@ -163,15 +163,8 @@ def test_worst_cases_state_their_error(number):
     assert error == 1 or abs(loss - truth) <= error * max(loss, truth) + 1e-300, (number, loss, truth, error)
 
 
-@pytest.mark.parametrize(
-    ("ordering", "strength", "second"),
-    [
-        (fl.WithReplacement(), 1e5, 3.0),
-        (fl.RandomReshuffling(), 1e6, 1.3),
-        (fl.WithReplacement(), 1e6, 1.0),
-        (fl.RandomReshuffling(), 1e5, 3.0),
-    ],
-)
+@pytest.mark.parametrize(("strength", "second"), [(1e5, 3.0), (1e6, 1.3), (1e6, 1.0)])
+@pytest.mark.parametrize("ordering", [fl.WithReplacement(), fl.RandomReshuffling()], ids=repr)
 def test_many_steps_have_errors(ordering, strength, second):
     """One weight, slow filters, contradictory tasks: errors of some thousand steps are followed, the others summed."""
     tasks = fl.TaskCollection([([[1.0]], [1.0]), ([[0.5]], [0.5 * second])])

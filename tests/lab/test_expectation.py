@@ -93,10 +93,3 @@ def test_degenerate_collections():
     agree(found, expected(pairs, fl.Ridge(1.0), literal.all_orderings(2, 3), np.zeros(2)), METRICS)
     trace = fl.simulate(mixed, fl.Projection(), 30, seed=0, record="last", metrics="weights")
     np.testing.assert_allclose(trace.weights[0, 0], [1.0, 1.0])
-
-
-def test_the_whole_curve_of_averages_is_one_pass(rng):
-    tasks = fl.TaskCollection(random_pairs(rng, realizable=False))
-    curve = fl.expect(tasks, fl.schedules.increasing(), 30, average=2, record="all")
-    grid = fl.expect(tasks, [fl.Ridge(0.1), fl.schedules.increasing()], 30, average=2, record=[3, 30])
-    np.testing.assert_allclose(grid.average_loss[1], curve.average_loss[[2, 29]], rtol=1e-12)

@@ -117,7 +117,7 @@ def test_step_zero_is_the_start(rng):
     start = rng.standard_normal(6)
     tasks = fl.TaskCollection(pairs).shifted(start)
     trace = fl.simulate(tasks, fl.Ridge(1.0), 3, record=[0, 3], metrics=(*METRICS, "weights"))
-    np.testing.assert_array_equal(trace.weights[0, 0], np.zeros(6))
+    np.testing.assert_array_equal(trace.weights[:, 0], np.zeros((1, 6)))
     assert trace.average_loss[0, 0] == pytest.approx(np.mean([literal.loss(start, *pair) for pair in pairs]))
     assert np.isnan(trace.seen_loss[0, 0])
     assert np.isnan(trace.drift[0, 0])
@@ -153,14 +153,13 @@ def test_where_numba_cannot_be_imported_one_warning_says_so(tmp_path):
     assert done.stderr.count("numba cannot be used (not here)") == 1
 
 
-def test_compilation_is_announced_once(capsys):
-    """By events as numba sends them. A new import has announced nothing yet, but the first one of this process has."""
-    compiled = ("numba:compile", event.EventStatus.START)
-    event.broadcast(event.Event(*compiled))
-    importlib.reload(_kernels)
+def test_compilation_is_announced_once_in_a_process(capsys):
+    started = event.Event("numba:compile", event.EventStatus.START)
+    event.broadcast(started)
+    importlib.reload(_kernels)  # which forgets what this process has announced
     capsys.readouterr()
-    for _ in range(2):
-        event.broadcast(event.Event(*compiled))
+    event.broadcast(started)
+    event.broadcast(started)
     assert capsys.readouterr().err.count("forgetless: compiling once") == 1
 
 

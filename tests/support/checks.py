@@ -4,6 +4,7 @@ Each raises AssertionError with the property that fails. Every leaf of the packa
 """
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -12,6 +13,14 @@ import forgetless as fl
 
 XI = np.array([1e-3, 0.02, 0.3, 1.0])
 """Eigenvalues at which filters are evaluated, of tasks of radius 1."""
+
+
+def check_frozen(made, *, by_value=True):
+    """It cannot be changed, so that it can be hashed; what holds arrays is not compared by value."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.anything = 1
+    assert hash(made) == hash(made)
+    assert (copy.copy(made) == made) is by_value
 
 
 def check_filter(filter_):

@@ -36,10 +36,12 @@ from scipy.special import expit, sici
 
 from forgetless._validate import Array, Floats
 
+# no mutant: what lies further out is rounding
 _TAIL = 9.0
 """Distance beyond √m ± √r: singular values lie outside with a probability below exp(−81/2)
 (Davidson and Szarek, 2001)."""
 
+# no mutant: the rest is rounding
 _MARGIN = 24.0
 """What 2π/h exceeds the highest frequency of a product of two functions by: the error of a sum is
 then rounding."""
@@ -77,6 +79,7 @@ class Spectrum:
         return np.asarray(values @ self.weights)
 
 
+# no mutant: only memory and time differ
 @lru_cache(maxsize=16)
 def wishart(n_rows: int, n_features: int) -> Spectrum:
     """Return the singular values of a standard Gaussian matrix, computed once for every size."""

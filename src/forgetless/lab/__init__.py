@@ -46,6 +46,7 @@ _CALL = 2e5
 _SPEED = 5e9
 """Multiplications of moments in a second on two cores, roughly."""
 
+# no mutant: a rough estimate is compared with it
 _PATIENCE = 30.0
 """Seconds from which on a call says beforehand what it costs."""
 

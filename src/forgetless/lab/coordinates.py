@@ -37,6 +37,7 @@ from forgetless._validate import Array, Floats
 from forgetless.tasks import TaskCollection
 from forgetless.tasks.task import columns
 
+# no mutant: both references give the same up to rounding
 _CANCELLED = 1e4
 """The reference is moved to the start where the squared terms of losses are this many times those
 of the labels: about four of sixteen digits would be lost."""

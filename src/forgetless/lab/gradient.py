@@ -127,7 +127,7 @@ class Adjoint:
         self,
         problem: Problem,
         *,
-        worst: bool = False,
+        worst: bool,
         other: TaskCollection | None = None,
     ) -> None:
         self.problem = problem

@@ -25,6 +25,7 @@ from forgetless.schedules.named import Labels
 
 AXES = ("schedule", "trial", "step", "task", "feature", "target")
 
+# no mutant: a matter of taste
 _LINES = 6
 """Recorded steps that are printed of one schedule; of several, the last one."""
 

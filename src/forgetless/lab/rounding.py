@@ -34,9 +34,11 @@ from forgetless.metrics import Metric
 from forgetless.orderings import Moves
 
 EPS = np.finfo(np.float64).eps
+# no mutant: a larger one is as safe
 SAFETY = 8.0
 """Roundings per step beyond the sizes counted: the smallest power of 2 without a failure."""
 
+# no mutant: errors follow the same law from there on
 _FOLLOWED = 5_000
 """Steps of fixed filters whose errors are followed one by one; sizes hardly change afterwards."""
 

@@ -39,6 +39,7 @@ class Moves:
         target: Any,
         task: Any,
         probability: Any,
+        # no mutant: there is at least one target
         n_targets: int = 0,
     ) -> None:
         lengths = {len(each) for each in (source, target, task, probability)}
@@ -122,6 +123,7 @@ def single(m: int) -> Moves:
     return Moves([0], [0], [m], [1.0])
 
 
+# no mutant: only memory and time differ
 _FEW = 12
 """Tasks up to which the moves between their sets are kept: 2^12 sets are a megabyte."""
 
@@ -140,6 +142,7 @@ def _added(n_tasks: int, size: int) -> Moves:
     return Moves(others.ravel(), target, sets.ravel(), law)
 
 
+# no mutant: only memory and time differ
 @functools.lru_cache(maxsize=2)
 def _sets(n_tasks: int, size: int) -> tuple[NDArray[Any], ...]:
     """Return all sets of ``size`` tasks, a row each, and the number of the set that each of them is
@@ -161,4 +164,5 @@ def _sets(n_tasks: int, size: int) -> tuple[NDArray[Any], ...]:
     return sets, np.column_stack([others, rests])
 
 
+# no mutant: only memory and time differ
 _kept = functools.lru_cache(maxsize=256)(_added)

@@ -21,7 +21,7 @@ from forgetless.tasks.task import Task, as_task, check_alike
 
 __all__ = ["Task", "TaskCollection"]
 
-_ROUNDING = 16 * np.finfo(np.float64).eps
+_ROUNDING = 4e-15
 """What is missed of a label, relative to its size, that counts as rounding."""
 
 
