@@ -34,7 +34,7 @@ MISTAKES = [
             ("t,x,y\n1,2,3,4\n1,2,3,4\n", "rows have more values than the header has names"),
             ("t,x,y\n1,2,3\n1,3,4\n1,2,high\n", "t.csv, line 4: the target 'y' must hold numbers, but holds 'high'"),
             ('t,x,y\n1,"two\nlines",3\n1,b,high\n1,c,1\n', "t.csv, line 4: the target 'y' must hold numbers"),
-            ("t,x,y\n1,1e300,1\n1,-1e300,2\n", "column 'x' holds 1e+300, too large to be squared; rescale"),
+            ("t,x,y\n1,1,1\n1,-1e140,2\n", "column 'x' holds 1e+140, too large to be squared; rescale"),
             (LARGE, "column 'x' holds 1e+300, too large to be squared; rescale"),
             ("t,x,y\n1,,1\n1,,2\n", "no column has a value: nothing to learn from"),
             ("t,x,y\n1,2,3\n2,a,3\n", "so far and now holds 'a'; correct the file, or fit a new model with --drop x"),

@@ -172,21 +172,11 @@ def test_classes_of_text(folder, capsys):
     assert not any(line.lstrip('"').startswith("=") for line in out)  # what spreadsheets execute
 
 
-SENTENCES = {  # said of a table with other targets, and only of it
-    "hardly tell the target": lambda table, noise: noise,
-    "10 was predicted too low by": lambda table, noise: table["sales"] + 9 * (table["month"] == 10),
-    "too narrow": lambda table, noise: 2000 * (table["shop"] == "Ulm") + noise * 2.0 ** table["month"],
-    "": lambda table, noise: table["sales"],
-}
-
-
-@pytest.mark.parametrize("said", SENTENCES)
-def test_a_warning_is_said_where_it_is_due(folder, capsys, said):
+def test_warnings_are_said_where_they_are_due(folder, capsys):
     table = pd.read_csv("sales.csv")
-    noise = np.random.default_rng(0).standard_normal(len(table))
-    table.assign(sales=SENTENCES[said](table, noise)).to_csv("other.csv", index=False)
-    out = fitted(capsys, file="other.csv")
-    assert [each for each in SENTENCES if each and each in out] == [said] * bool(said), out
+    assert "too low" not in fitted(capsys)
+    table.assign(sales=table["sales"] + 9 * (table["month"] == 10)).to_csv("other.csv", index=False)
+    assert "10 was predicted too low by" in fitted(capsys, file="other.csv")
 
 
 @pytest.mark.parametrize("always", ["same", 3.7, 0.0])

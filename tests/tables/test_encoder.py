@@ -81,6 +81,10 @@ def test_missing_columns_are_missing_values_and_unknown_ones_are_ignored():
     assert found["size is missing"].tolist() == [1]
     # Five values, of which one is missing.
     assert found["size"] == pytest.approx(np.mean([1, 3, 4, 8, 6, 5]))
+    size = encoder.columns_["size"]
+    assert (size.count, size.mean, size.squares) == pytest.approx((6, 4.5, 6 * np.var([1, 3, 4, 8, 6, 5])))
+    assert found["day trend"] * 365.25 == pytest.approx(np.mean([0, 1, 6, 31, 32, 366]))
+    assert not any(found[f"day {day}"] for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
 
 
 def test_unknown_labels_have_no_feature_until_there_are_too_many():
@@ -90,7 +94,8 @@ def test_unknown_labels_have_no_feature_until_there_are_too_many():
     assert names[2:] == [f"c#{i}" for i in range(32)]
     rows = encoder.transform({"c": ["a", "c", "new"]})
     assert (rows.sum(axis=1) == 1).all()
-    assert rows[1, 2:].sum() == rows[2, 2:].sum() == 1
+    assert rows[0, 0] == rows[1, 2:].sum() == rows[2, 2:].sum() == 1
+    assert len(learned({"c": [f"c{i}" for i in range(30)]}, max_categories=2).columns_["c"].counts) == 20
     assert not learned({"c": ["a"]}).transform({"c": ["new"]}).any()
 
 
@@ -104,10 +109,12 @@ def test_numbers_are_codes_where_they_begin_with_zero_or_are_declared():
 
 def test_waves_of_the_day_and_of_the_year_grow():
     encoder = learned({"t": ["2024-01-01 06:00", "2024-01-02 18:00"]}, {"t": ["2024-12-31 00:00"]})
-    found = features(encoder, {"t": ["2025-04-01 06:00", "2024-01-01 06:00"]})
-    assert found["t hour sin"] == pytest.approx([1.0, 1.0])
+    found = features(encoder, {"t": ["2025-04-01 06:00", "2024-01-01 06:00", "2024-01-02 18:00"]})
+    assert found["t hour sin"] == pytest.approx([1.0, 1.0, -1.0])
     assert found["t year sin"][0] == pytest.approx(1.0, abs=0.01)
-    assert found["t year sin"][1] == 0.0  # of rows before the wave was learned
+    assert not found["t year sin"][1:].any()  # of rows before the wave was learned
+    for day in ("2024-10-27", "2024-10-28"):  # after 300 days there is none, after 301 there is one
+        assert ("t year sin" in features(learned({"t": ["2024-01-01", day]}), {"t": [day]})) == (day[-1] == "8")
 
 
 @pytest.mark.parametrize("ids", [[3, 1, 2, 5, 4], [30_000, 10_000, 20_000, 50_000, 40_000]])
@@ -120,6 +127,8 @@ def test_integers_that_come_once_in_every_task_identify_units(ids):
     (note,) = encoder.notes_
     assert "firm: integers that occur once a task" in note
     assert "--number firm" in note
+    late = learned({"x": [1.0]}, first, second)
+    assert not features(late, second)["firm"].any()  # the number of a late column is its distance from the mean
     kept = learned(first, second, number=["firm"])
     assert kept.get_feature_names_out().tolist() == ["firm", "x"]
 
@@ -131,11 +140,12 @@ def test_integers_that_come_once_in_every_task_identify_units(ids):
         [1, 1, 2, 3, 4, 5],
         [1.5, 2.0, 3.0, 4.0, 5.0],
         [1, 2, 3, 9, 8],
+        [1, 2, 3, 4, 5, 6],
         [1, 2, 3, 4],
         [None, None, 1],
         ["1", "2", "3", "4", "5"],
     ],
-    ids=["others", "repeated", "decimals", "half", "few", "one", "text"],
+    ids=["others", "repeated", "decimals", "half", "a sixth", "few", "one", "text"],
 )
 def test_other_numbers_stay_numbers(second):
     encoder = learned({"n": [1, 2, 3, 4, 5]}, {"n": second})
@@ -143,13 +153,28 @@ def test_other_numbers_stay_numbers(second):
     assert not encoder.notes_
 
 
+def test_how_many_rows_show_identifiers_and_names():
+    for n, new, is_shown in (
+        (10, 1, True),
+        (10, 2, False),
+        (5, 0, True),
+        (4, 0, False),
+        (10_001, 0, False),
+    ):
+        assert bool(learned({"n": range(n)}, {"n": range(new, n + new)}).notes_) == is_shown, (n, new)
+    for n, n_distinct, is_shown in ((16, 16, True), (15, 15, False), (20, 17, True), (20, 16, False)):
+        names = [f"name {min(i, n_distinct - 1)}" for i in range(n)]
+        tables = [{"name": [*part, None]} for part in (names[:7], names[7:])]
+        assert bool(learned(*tables).notes_) == is_shown, (n, n_distinct)
+
+
 def test_rare_labels_stand_in_a_file_as_hashes():
-    encoder = learned({"name": ["Ada"] + ["Bob"] * 5})
+    encoder = learned({"name": ["Ada"] * 4 + ["Bob"] * 5})
     plain = json.dumps(encoder.to_plain())
     assert "Ada" not in plain
     assert "Bob" in plain
     again = TableEncoder.from_plain(json.loads(plain))
-    other = learned({"name": ["Ada"] + ["Bob"] * 5}).to_plain()
+    other = learned({"name": ["Ada"] * 4 + ["Bob"] * 5}).to_plain()
     assert other["columns"][0]["state"]["parts"] != again.to_plain()["columns"][0]["state"]["parts"]
     table = {"name": ["Ada", "Bob", "Eve"]}
     np.testing.assert_array_equal(again.transform(table), encoder.transform(table))

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import forgetless as fl
 from forgetless.errors import FileError
 from forgetless.io import read, write
-from forgetless.tables import TableModel
+from forgetless.tables import TableModel, report
 from support.tables import sales
 
 
@@ -100,10 +100,10 @@ def test_identifiers_are_categories_from_the_first_task_on():
     numbers = learned(tasks, TableModel(number=["firm"]))
     assert found.history_[-1]["error"] < 0.1 * numbers.history_[-1]["error"]
     assert not numbers.notes_
-    one = learned(tasks[:1])
-    np.testing.assert_allclose(
-        one.predict(tasks[1][0]), learned(tasks[:1], TableModel(categorical=["firm"])).predict(tasks[1][0])
-    )
+    one, X = learned(tasks[:1]), tasks[1][0]
+    for rows, options in ((12, {"categorical": ["firm"]}), (6, {"categorical": ["firm"]}), (5, {"number": ["firm"]})):
+        same = learned(tasks[:1], TableModel(**options)).predict(X[:rows])  # half of the rows before show it
+        np.testing.assert_allclose(one.predict(X[:rows]), same)
 
 
 def test_identifiers_are_found_after_a_file_too(tmp_path):
@@ -129,6 +129,7 @@ def test_names_do_not_take_the_place_of_what_matters():
     assert [r["error"] for r in found.history_[1:]] == pytest.approx([r["error"] for r in dropped.history_[1:]])
     kept = learned(tasks, TableModel(categorical=["name"]))
     assert kept.history_[-1]["error"] > 5 * found.history_[-1]["error"]
+    assert learned([(X[["name"]], y, t) for X, y, t in tasks]).n_tasks_ == 5
     assert not any(alarm for alarm in found.alarms())
 
 
@@ -201,6 +202,16 @@ def test_intervals_hold_what_they_promise():
     X, y, _ = tasks[-1]
     mean, std = learned(tasks[:-1]).predict(X, return_std=True)
     assert np.mean(np.abs(y - mean) < 1.645 * std) == pytest.approx(covered[-1])
+    (X, y, _), model = months(1, 1, n=1001)[0], learned(tasks)
+    half = 1.645 * model.predict(X, return_std=True)[1][::2]  # of above a thousand rows every second one
+    assert model.judged(X, y, "1")["interval"] == pytest.approx(np.median(half), rel=1e-9)
+
+
+def test_a_history_has_a_thousand_tasks_and_twenty_changes():
+    model, (X, y, _) = learned(months(1, 2)), months(3, 3)[0]
+    model.history_ = model.history_ * 501
+    model.partial_fit(X.assign(**{f"column {i}": 1.0 for i in range(25)}), y)
+    assert (len(model.history_), len(model.history_[-1]["changes"])) == (1000, 20)
 
 
 def test_classes_and_their_probabilities():
@@ -227,11 +238,16 @@ def test_classes_and_their_probabilities():
     wrong = sum(r["error"] * r["rows"] for r in model.history_[1:])
     assert counted == pytest.approx(wrong)
     assert np.sum(model.calibration_[0]) == sum(r["rows"] for r in model.history_[1:])
+    largest = learned(tasks[:1]).predict_proba(tasks[1][0]).max(axis=1)
+    counts = np.histogram(largest, np.arange(11) / 10)[0]
+    np.testing.assert_array_equal(learned(tasks[:2]).calibration_[0], counts)
     rows, said, right = model.calibration_.sum(axis=1)
     assert right == pytest.approx(rows - wrong)
     assert said == pytest.approx(right, rel=0.1)
     with pytest.raises(ValueError, match="classes have predict_proba"):
         model.predict(X, return_std=True)
+    assert TableModel().partial_fit(X, y == "high").classes_.tolist() == ["False", "True"]
+    assert not TableModel().partial_fit(X, (y == "high").astype(int)).is_classifier
 
 
 def test_a_new_class_comes_later():
@@ -241,12 +257,6 @@ def test_a_new_class_comes_later():
     assert model.classes_.tolist() == ["high", "low", "new"]
     assert math.isfinite(model.history_[-1]["loss"])
     assert {predicted for true, predicted in model.confusion_ if true == "new"} <= {"high", "low"}
-
-
-def test_booleans_are_classes_and_integers_are_numbers():
-    X, y, _ = months(1, 1)[0]
-    assert TableModel().partial_fit(X, y > 25).classes_.tolist() == ["False", "True"]
-    assert not TableModel().partial_fit(X, (y > 25).astype(int)).is_classifier
 
 
 @pytest.mark.parametrize("target", ["numbers", "classes"])
@@ -279,19 +289,13 @@ def test_a_task_larger_than_the_memory_is_learned_in_parts(monkeypatch):
         assert ours["error"] == pytest.approx(theirs["error"], rel=1e-2)
 
 
-def test_files_have_no_names_of_few_rows(tmp_path):
-    X, y, _ = months(1, 1)[0]
-    path = tmp_path / "m.safetensors"
-    learned([(X.assign(person=[f"Person {i}" for i in range(len(X))]), y, "1")]).save(path)
-    assert b"Person" not in path.read_bytes()
-
-
 FORGED = {
     ("objective",): "past",
     ("confusion",): [["a"]],
     ("calibration",): [],
     ("history",): [{"task": "1", "rows": 0, "changes": []}],
     ("history", 0, "error"): "much",
+    ("history", 1, "error"): True,
     ("encoder", "order"): [],
     ("encoder", "order", 0, 1): 99,
     ("encoder", "columns"): [],
@@ -310,3 +314,62 @@ def test_forged_files_are_refused(tmp_path):
         write(path, kind, forged, arrays)
         with pytest.raises(FileError, match=r"m\.safetensors is damaged"):
             fl.load(path)
+
+
+def judged(model=None, **records):
+    """What is said of a model whose last tasks had these errors, a list of all for each item."""
+    model = learned(months(1, 3)) if model is None else model
+    plain = {"error": 0.16, "mean": 0.64, "ridge": 0.16, "within": 1.0, "interval": 1.0, "covered": 0.9, "bias": 0.0}
+    plain |= {"loss": 0.1, "base_loss": 0.2} if model.is_classifier else {"spread": 0.0}
+    model.history_ = [
+        {"task": str(t), "rows": 100, "changes": [], **plain, **dict(zip(records, each, strict=True))}
+        for t, each in enumerate(zip(*records.values(), strict=True))
+    ]
+    return " ".join([report.bottom_line(model), *report.warnings(model)])
+
+
+SEVERE, LATER = [["x", "is not in this table", True]], [["x", "is new", False]]
+SAID = [
+    ({"within": range(1, 14)}, "within ± 7.5 ", "alarm"),  # of twelve tasks
+    ({"within": [1, 3, 1, 3], "changes": [SEVERE, [], SEVERE, LATER]}, "alarm (2): 9 of 10 rows within ± 3 ", ""),
+    ({"within": [1, 3, 1, 3], "changes": [SEVERE, SEVERE, SEVERE, []]}, "within ± 2 ", "alarm"),
+    (
+        {"within": [1.0], "ridge": [0.64]},
+        "is 50% smaller than that of the mean and 50% smaller than that of ret",
+        "hardly",
+    ),
+    (
+        {"within": [99.0], "ridge": [0.04]},
+        "within ± 99. The error (RMSE) is 50% smaller than that of the mean and 100% l",
+        "",
+    ),
+    ({"error": [0.62], "ridge": [0.6264]}, "1% smaller than that of retraining", "hardly"),
+    ({"error": [0.63], "ridge": [0.6362]}, "as large as that of retraining ridge. The columns hardly tell", "wide"),
+    ({"mean": [0.0]}, "as large as that of the mean", "smaller"),
+    ({"interval": [2.0], "covered": [0.8]}, "Next", "90 %"),
+    ({"interval": [9.0, 2.1], "within": [1.0, 1.0]}, "± 2.1 after larger errors: take them for too wide", "narrow"),
+    ({"interval": [9.0, 2.1], "within": [1.0, 1.1]}, "Next", "wide"),
+    ({"covered": [0.79]}, "90 % intervals held 79% of the rows", "wide"),
+    ({"bias": [0.0, 0.3]}, "1 was predicted too low by 0.3", "wide"),
+]
+
+
+@pytest.mark.parametrize(("records", "said", "other"), SAID)
+def test_what_is_said_of_errors(records, said, other):
+    found = judged(**records)
+    assert said in found
+    assert not other or other not in found
+
+
+def test_what_is_said_of_classes_and_how_much_is_shown():
+    tasks = [(X, [f"class {i % 15}" for i in range(40)], label) for X, _, label in months(1, 3)]
+    model = learned(tasks[:1])
+    assert report.headline(model).startswith("1 task and 40 rows learned, ")
+    model = learned(tasks[1:], model)
+    assert len(next(iter(report.class_tables(model)["confusion"].columns.values()))) == 12
+    for predicted, warns in (([2, 1], True), ([1, 2], False)):
+        assert ("one class is predicted for every row of 1" in judged(model, predicted=predicted)) == warns
+    history = [{"task": str(t), "changes": [[f"column {i % 35}", "is new", i == 34]]} for t, i in enumerate(range(36))]
+    columns = report.changes_table(history).columns
+    assert columns["column"] == ["column 34", *(f"column {i}" for i in range(29))]
+    assert columns["tasks"] == [1, 2] + [1] * 28

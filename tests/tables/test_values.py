@@ -68,6 +68,11 @@ KINDS = [
     ([True, None, False], "number"),
     (["1", "2", "n/a", "4"], "number"),
     (["1", "2", "3"] * 10 + ["see note"], "number"),
+    (["1"] * 95 + [f"note {i}" for i in range(5)], "number"),
+    (["1"] * 950 + [f"note {i}" for i in range(6)], "category"),
+    (["1"] * 94 + ["note"] * 6, "category"),
+    (["1", "2", "?", "-"], "category"),
+    (["1", "2", "3", "?", "-"], "number"),
     (["1,5", "2,25", "n/a"], "number"),
     (["1", "high", "low"], "category"),
     (["1, 5", "0001-01-05", "x"], "category"),
@@ -105,6 +110,8 @@ def test_tables_of_every_library_have_the_same_columns(library):
 def test_whole_numbers_and_their_text_are_one_label(cells):
     found = TableEncoder(categorical=["c"]).fit({"c": cells})
     assert found.get_feature_names_out().tolist() == ["c=1", "c=2"]
+    large = TableEncoder(categorical=["c"]).fit({"c": [2.0**53 - 1, 2.0**53]})
+    assert large.get_feature_names_out().tolist() == ["c=9007199254740991", "c=9007199254740992.0"]
 
 
 @settings(max_examples=25)

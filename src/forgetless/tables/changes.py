@@ -122,7 +122,7 @@ def _change(column: Column, values: Values) -> Change | None:
     """
     gone = column.gone(values)
     share = float(gone.mean())
-    before = column.missing / max(column.rows, 1)
+    before = column.missing / column.rows
     if abs(share - before) > MISSING[0]:
         return Change(
             column.name,

@@ -18,7 +18,7 @@ from forgetless._validate import Array
 from forgetless.tables.features import Column, Parts
 from forgetless.tables.values import DAY, Values
 
-LARGEST = 1e140
+LARGEST = 1e140  # no mutant: 1e140 + 1 is the same float
 """Numbers must be below it: their squares are added up, and a float ends at 1.8e308."""
 
 IDENTIFIERS = 10_000
@@ -170,7 +170,7 @@ class Date(Column):
     origin: float = 0.0
     low: float = np.inf
     high: float = -np.inf
-    since: float = -np.inf
+    since: float = np.inf
     count: int = 0
     mean: float = 0.0
 

@@ -160,7 +160,7 @@ def warnings(model: TableModel) -> list[str]:
     late = late_errors(model)
     level = level_note(model.history_)
     lines = [level] if level and late else []
-    covered = late.get("covered", 1.0)
+    covered = late.get("covered", COVERED)
     if covered < COVERED:
         lines.append(f"90 % intervals held {covered:.0%} of the rows: take them for too narrow")
     # Intervals follow all errors so far: after a task with an alarm they are wide for some tasks,
@@ -207,7 +207,7 @@ def columns_table(model: TableModel) -> Table:
             "column": name,
             "kind": column.kind,
             "features": len(column.parts),
-            "missing": _percent(column.missing / max(column.rows, 1)),
+            "missing": _percent(column.missing / column.rows),
         }
         for name, column in model.encoder_.columns_.items()
     ]

@@ -99,13 +99,14 @@ def of_classes(found: Found, y: Any, shares: dict[str, float]) -> dict[str, floa
     rows before, in the order of the probabilities.
     """
     labels = found["labels"]
+    wrong = labels != y
     # A class that comes for the first time has the place −1, where the probability is 0.
     places = pd.Index(list(shares)).get_indexer(y)
-    probabilities = np.pad(found["probabilities"], ((0, 0), (0, 1)))
+    probabilities = np.c_[found["probabilities"], np.zeros(len(y))]
     most = max(shares, key=shares.__getitem__)
     return {
-        "error": float(np.mean(labels != y)),
-        "spread": _standard_error(labels != y),
+        "error": float(np.mean(wrong)),
+        "spread": _standard_error(wrong),
         "loss": _log_loss(probabilities[np.arange(len(y)), places]),
         "mean": float(np.mean(y != most)),
         "base_loss": _log_loss(np.append(list(shares.values()), 0.0)[places]),

@@ -220,7 +220,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         knows them from its next task on.
         """
         first = getattr(self, "_first", None)
-        if first is None or rows_of(table) < max(2, rows_of(first[0]) // 2):
+        if first is None or rows_of(table) < rows_of(first[0]) // 2:
             return self
         notes = self.encoder_.shown_by(table)
         if not 0 < len(notes) < len(self.encoder_.columns_):
