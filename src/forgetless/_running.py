@@ -100,7 +100,7 @@ def _bar(text: str, total: int | None) -> Any:
 
 # ---- threads ----
 
-_WORTH_THREADS = 1e9
+_WORTH_THREADS = 1e9  # no mutant: threads change the time alone
 """Multiplications in one product, some 0.1 s of work, from which on threads gain more than they
 cost."""
 
@@ -145,7 +145,7 @@ def few_threads(work: Callable[..., float]) -> Callable[[Callable[P, R]], Callab
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if work(*args, **kwargs) >= _WORTH_THREADS:
+            if work(*args, **kwargs) >= _WORTH_THREADS:  # no mutant: threads change the time alone
                 return function(*args, **kwargs)
             with one_blas_thread():
                 return function(*args, **kwargs)

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 import forgetless as fl
+from support.checks import check_frozen
 from support.collections import FAMILIES, random_pairs
 
+TRIVIAL = [([(np.eye(2), [1.0, 2.0])], "average_loss"), ([(np.zeros((1, 2)), [0.0])], "worst_case")]
 
-@pytest.mark.parametrize(
-    ("pairs", "objective"),
-    [
-        ([(np.eye(2), [1.0, 2.0])], "average_loss"),
-        ([(np.zeros((1, 2)), [0.0])], "worst_case"),
-    ],
-)
+
+@pytest.mark.parametrize(("pairs", "objective"), TRIVIAL)
 def test_nothing_is_left_of_trivial_collections(pairs, objective):
     found = fl.optimal_schedule(fl.TaskCollection(pairs), 4, objective=objective)
     assert (found.loss, found.gap) == (0, 0)
@@ -84,6 +81,7 @@ def test_it_is_a_schedule_like_any_other(rng):
     tasks = collection(rng)
     found = fl.optimal_schedule(tasks, 12, objective=fl.TaskCollection(random_pairs(rng, M=1, d=6)))
     assert pickle.loads(pickle.dumps(found)) == found
+    check_frozen(found)
     assert fl.simulate(tasks, found, 12, seed=0).average_loss.shape[0] == 1
     assert fl.compare_bounds(tasks, found, 12).k == 12
     assert found(12, tasks.radius) == fl.Ridge(np.array(found.coefficients))

@@ -1,11 +1,15 @@
 """Advice: its numbers against one evaluation at a time, its choice against fine grids, its table, sentence and plot."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import forgetless as fl
+from forgetless.advice import ranked
 from support import literal
 from support.agreement import expected_on
+from support.checks import check_frozen
 from support.collections import FAMILIES, random_pairs
 
 s = fl.schedules
@@ -53,6 +57,8 @@ def test_fresh_noise_of_tasks_that_one_model_fits_sets_eta(rng):
     minimax = next(option for option in fl.advise(noisy, 40).options if option.shape == "minimax")
     losses = [fl.expect(noisy, s.minimax(eta), 40).average_loss[0] for eta in np.linspace(0.02, 0.98, 49)]
     assert minimax.loss <= min(losses) * 1.001
+    options = fl.advise(fl.TaskCollection(noisy, noise=1e-9), 40).options  # 1 has no guarantee with noise
+    assert next(option for option in options if option.shape == "minimax").schedule.arguments["eta"] == 0.9999
 
 
 def test_both_minima_of_a_constant_are_tried():
@@ -61,12 +67,26 @@ def test_both_minima_of_a_constant_are_tried():
     assert shape_losses(advice)["constant"] == pytest.approx(fl.theory.two_task_optimum(np.pi / 16, 28)[1], rel=1e-4)
 
 
-@pytest.mark.parametrize("k", [1, 300])
+BEST = [(8, 16, 8, 1), (4, 8, 4, 4), (4, 4, 2, 4), *((k, 4, 2, 16) for k in (8, 16, 32, 64))]
+
+
+@pytest.mark.parametrize(("k", "part", "length", "n_steps"), BEST)
+def test_every_length_of_a_ramp_and_every_budget_is_tried(k, part, length, n_steps):
+    """At θ = π/4 the best ramp has two steps, whatever k is."""
+    advice = fl.advise(fl.theory.constructions.two_tasks(np.pi / part), k, objective="worst_case")
+    best = {option.shape: option.schedule for option in advice.options}
+    assert best["end ramp"].arguments["length"] * k == length
+    assert best["increasing budget"].arguments["n_steps"] == n_steps
+
+
+@pytest.mark.parametrize("k", [1, 3, 300])
 @pytest.mark.parametrize("family", ["plain", "non-realizable"])
 def test_nothing_is_compared_that_the_oracle_bound_refuses(k, family, rng):
     """Where labels are noisy η = 1 has no guarantee, and the minimax schedules have a smaller η, the best of many."""
     tasks = collection(rng, family)
     options = {option.shape: option for option in fl.advise(tasks, k).options}
+    assert "end ramp" in options
+    assert ("fixed budget" in options) == ("fixed, near-optimal" in options) == (k >= 3)
     names = {"minimax", "minimax budget"} if family == "non-realizable" else {"minimax"}
     assert {name for name in options if name.startswith("minimax")} == names
     for name in names:
@@ -110,6 +130,8 @@ def test_the_table_and_the_sentence(rng):
     advice = fl.advise(tasks, 30, also={"mine": lambda k, radius: fl.Ridge(best[np.arange(k)])})
     losses = [option.loss for option in advice.options]
     assert losses == sorted(losses)
+    check_frozen(advice)
+    check_frozen(advice.options[0], by_value=False)
     first = advice.options[0]
     assert (first.shape, first.code) == ("mine", "also['mine']")
     first_and_last = best[[0, -1]] / tasks.radius**2
@@ -123,10 +145,16 @@ def test_the_table_and_the_sentence(rng):
 def test_of_equally_good_schedules_the_simplest_leads():
     """One task is solved by the first step, others have nothing to learn: losses are rounding, and have no ratios."""
     for pairs in ([(np.eye(2), [1.0, 2.0])], [(np.zeros((2, 3)), np.zeros(2))] * 2):
-        advice = fl.advise(fl.TaskCollection(pairs), 8)
+        advice = fl.advise(fl.TaskCollection(pairs), 8, also={"still": fl.Ridge(1e9)})
         assert advice.best == fl.Projection()
+        assert advice.table().columns["λ/R²"][-1] == "1e+09"
         assert set(advice.table().columns["× best"]) == {None}
         assert "times" not in advice.why
+    budget = next(option for option in advice.options if option.shape == "increasing budget")
+    assert budget.schedule.arguments["n_steps"] == 1
+    # Equal up to a part of 1e-4, or up to rounding of the largest; the order of the simplest first stays.
+    for losses, leader in ([1.0002, 1.00009, 1.0, np.inf], 1.00009), ([2e-14, 9e-15, 0.0, 1.0], 9e-15):
+        assert ranked([SimpleNamespace(loss=loss) for loss in losses])[0].loss == leader
 
 
 def test_a_single_cycle_is_ranked_without_the_schedule_that_needs_more(rng):
@@ -154,3 +182,5 @@ def test_a_best_scale_beyond_the_grid_is_followed(rng):
     advice = fl.advise(tasks, 20, objective=fl.TaskCollection([(X, -X @ w)]))
     still = 0.5 * np.sum((X @ w) ** 2)  # nothing learned at all is best here
     assert advice.options[0].loss < 1.01 * still
+    constant = next(option for option in advice.options if option.shape == "constant")
+    assert constant.scales[-1] == 2e3**2 * 10 * 20  # three decades further, twice

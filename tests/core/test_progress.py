@@ -21,8 +21,8 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def _every_step_takes_three_seconds(monkeypatch):
-    monkeypatch.setattr(time, "monotonic", functools.partial(next, itertools.count(step=3.0)))
+def _every_step_takes_more_than_two_seconds(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", functools.partial(next, itertools.count(step=2.01)))
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -37,6 +37,7 @@ def test_a_bar_names_what_it_counts_where_somebody_looks_and_it_takes_long(monke
     text = shown(Terminal())
     assert "learning tasks" in text
     assert "%" in text
+    assert "learning tasks" in shown(Terminal(), TASKS[:1])
     assert shown(io.StringIO()) == ""
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     assert shown(Terminal()) == ""

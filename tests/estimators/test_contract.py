@@ -133,12 +133,3 @@ def test_grid_search_pipeline_and_routing(rng):
             return_estimator=True,
         )
     assert [fitted.n_tasks_seen_ for fitted in result["estimator"]] == [4, 4, 4]
-
-
-@pytest.mark.parametrize("kind", sorted({type(model) for model in MODELS}, key=str), ids=lambda kind: kind.__name__)
-def test_docstrings_say_which_question_the_default_answers(kind):
-    """Is it for the next task, or for all of them? No default is best for both."""
-    _, _, question = kind.__doc__.partition("Which question: ")
-    question = question.partition("\n\n")[0]
-    assert "*next*" in question
-    assert "*all* tasks" in " ".join(question.split())

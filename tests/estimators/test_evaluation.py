@@ -8,18 +8,21 @@ from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 import forgetless as fl
+from support.checks import check_frozen
 
 
-def stream(rng, n_tasks=5, n=20):
-    teacher = rng.standard_normal(3)
-    return [(X := rng.standard_normal((n, 3)), X @ teacher + 0.1 * rng.standard_normal(n)) for _ in range(n_tasks)]
+def stream(rng, n_tasks=5, n=20, targets=()):
+    teacher, noise = rng.standard_normal((3, *targets)), rng.standard_normal((n_tasks, n, *targets))
+    return [(X := rng.standard_normal((n, 3)), X @ teacher + 0.1 * each) for each in noise]
 
 
 @pytest.mark.parametrize(
-    "model", [fl.ContinualRidge(alpha=1.0), fl.StreamingRidge(1.0), SGDRegressor(random_state=0)], ids=str
+    ("model", "targets"),
+    [(fl.ContinualRidge(alpha=1.0), ()), (fl.StreamingRidge(1.0), (2,)), (SGDRegressor(random_state=0), ())],
+    ids=str,
 )
-def test_errors_before_learning_are_those_of_predictions(rng, model):
-    tasks, twin = stream(rng), clone(model)
+def test_errors_before_learning_are_those_of_predictions(rng, model, targets):
+    tasks, twin = stream(rng, targets=targets), clone(model)
     result = fl.evaluate_stream(clone(model), tasks)
     assert np.isnan(result.before[0])
     assert result.tasks == ["1", "2", "3", "4", "5"]
@@ -27,10 +30,12 @@ def test_errors_before_learning_are_those_of_predictions(rng, model):
         if t:
             so_far = np.concatenate([targets for _, targets in tasks[:t]])
             assert result.before[t] == pytest.approx(np.mean((twin.predict(X) - y) ** 2))
-            assert result.mean_before[t] == pytest.approx(np.mean((y - so_far.mean()) ** 2))
-            assert result.last_before[t] == pytest.approx(np.mean((y - tasks[t - 1][1].mean()) ** 2))
+            assert result.mean_before[t] == pytest.approx(np.mean((y - so_far.mean(axis=0)) ** 2))
+            assert result.last_before[t] == pytest.approx(np.mean((y - tasks[t - 1][1].mean(axis=0)) ** 2))
         twin.partial_fit(X, y)
+    check_frozen(result, by_value=False)
     assert not result.watched
+    assert result.change.shape == (5, 2)
     assert result.prequential_mse == pytest.approx(result.before[1:].mean())
     assert repr(result) == f"StreamResult of 5 tasks: RMSE {np.sqrt(result.prequential_mse):.4g} before learning"
 
@@ -58,30 +63,32 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
     assert repr(result).endswith(f"on held-out rows {learned:.4g} after learning their task, {end:.4g} at the end")
 
 
-def test_one_row_of_a_small_task_is_held_out(rng):
-    X, y = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 4))
-    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), zip(X, y, strict=True), holdout=0.25)
-    assert result.rows.tolist() == [3, 3, 3]
+@pytest.mark.parametrize(("n", "holdout", "learned"), [(4, 0.25, 3), (4, 0.1, 3), (2, 0.9, 1), (1, 0.5, 1)])
+def test_one_row_of_a_small_task_is_held_out(n, holdout, learned, rng):
+    X, y = rng.standard_normal((3, n, 2)), rng.standard_normal((3, n))
+    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), zip(X, y, strict=True), holdout=holdout)
+    assert result.rows.tolist() == [learned] * 3
     assert result.watched
-
-
-def test_a_collection_is_a_stream(rng):
-    pairs = [(X := rng.standard_normal((20, 3)), X @ np.ones(3)) for _ in range(2)]
-    results = [fl.evaluate_stream(fl.StreamingRidge(), tasks) for tasks in (pairs, fl.TaskCollection(pairs))]
-    assert results[0].prequential_mse == results[1].prequential_mse
-
-
-def test_a_first_task_of_one_row_is_a_task(rng):
-    """The second task has an error before it was learned, and the mean of the first as its baseline."""
-    tasks = [(X[:1], y[:1]) for X, y in stream(rng, 3)]
-    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), tasks)
     assert np.isnan(result.before).tolist() == [True, False, False]
-    assert result.mean_before[1] == pytest.approx(float(tasks[1][1][0] - tasks[0][1][0]) ** 2)
+
+
+def test_all_tasks_share_the_rows_that_are_watched(rng):
+    """20,000 rows over the number of tasks, which is rounded up to three binary digits: 9 to 10, and 17 to 20."""
+
+    class Spy(fl.ContinualRidge):
+        def predict(self, X):
+            watched[self.n_tasks_seen_] = max(len(X), watched.get(self.n_tasks_seen_, 0))
+            return super().predict(X)
+
+    watched = {}
+    fl.evaluate_stream(Spy(), [(rng.standard_normal((23_000, 1)), np.ones(23_000))] * 17, holdout=0.9)
+    assert [watched[t] for t in (1, 2, 3, 9, 17)] == [20_000, 20_000, 3 * 6666, 9 * 2000, 17 * 1000]
 
 
 def test_wrong_arguments_are_named(rng):
-    with pytest.raises(ValueError, match=r"holdout must be a fraction of the rows in \[0, 1\), got 1\.5"):
-        fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), stream(rng), holdout=1.5)
+    for share in (-0.1, 1.0, 1.5):
+        with pytest.raises(ValueError, match=rf"holdout must be a fraction of the rows in \[0, 1\), got {share}"):
+            fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), stream(rng), holdout=share)
     with pytest.raises(ValueError, match="there are no tasks to learn"):
         fl.evaluate_stream(fl.StreamingRidge(), [])
     X = rng.standard_normal((20, 3))

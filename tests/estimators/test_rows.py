@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import forgetless as fl
+from support.checks import check_frozen
 from support.streams import linear
 
 STORES = pytest.mark.parametrize("dense", [500, 2], ids=["matrix", "vectors"])
@@ -61,6 +62,9 @@ def test_blocks_stored_as_a_matrix_and_as_vectors_add_up():
     # A matrix becomes vectors where the model stores vectors.
     model = fl.StreamingRidge(1.0, rank=20).partial_fit_rows(one + other)
     np.testing.assert_allclose(model.coef_, fl.StreamingRidge(1.0, rank=20).fit(X, y).coef_, rtol=1e-7)
+    # What is left of the diagonal is added to that of the matrix.
+    rest = (one + model.rows_).gram.matrix - one.gram.matrix - model.rows_.gram.dot(np.eye(30))
+    assert np.linalg.matrix_rank(rest, tol=1e-6) == 1  # of the two means
 
 
 @pytest.mark.parametrize(("rank", "n"), [(None, 40), (7, 5), (7, 40), (2, 40)])
@@ -75,12 +79,18 @@ def test_weights_errors_and_intervals_are_those_of_the_statistics(rank, n):
     np.testing.assert_allclose(rows.gram.diagonal, ((X - X.mean(axis=0)) ** 2).sum(axis=0))
     penalized = rows.gram.dot(np.eye(12)) + 3.0 * np.diag(s**2)
     np.testing.assert_allclose(model.coef_.T, np.linalg.solve(penalized, rows.cross), rtol=1e-8)
-    new = rng.standard_normal((3, 12))
+    # And it keeps the solution.
+    np.testing.assert_allclose(model.coef_, fl.StreamingRidge(3.0).fit(X, Y).coef_, rtol=1e-8)
+    new = np.vstack([rng.standard_normal((3, 12)), X[:2]])
     centred = new - X.mean(axis=0)
     leverage = np.einsum("ij,ji->i", centred, np.linalg.solve(penalized, centred.T))
     variances = model.predict(new, return_std=True)[1] ** 2
-    expected = (1 + 1 / n + leverage)[:, None]
-    np.testing.assert_allclose(variances / variances[:1], np.repeat(expected / expected[0], 2, axis=1), rtol=1e-8)
+    # The noise is the larger one of two estimates.
+    squares = rows.error(model.coef_.T, model.intercept_)
+    freedom = np.trace(rows.gram.dot(np.linalg.inv(penalized)))
+    posterior = (squares + 3.0 * np.sum((s * model.coef_) ** 2, axis=1)) / (n - 3)
+    noise = np.maximum(posterior, squares / max(n - 1 - freedom, 0.05 * n))
+    np.testing.assert_allclose(variances, np.outer(1 + 1 / n + leverage, noise), rtol=1e-8)
     np.testing.assert_allclose(
         rows.error(model.coef_.T, model.intercept_),
         np.sum((Y - model.predict(X)) ** 2, axis=0),
@@ -88,12 +98,27 @@ def test_weights_errors_and_intervals_are_those_of_the_statistics(rank, n):
     )
 
 
-@STORES
-def test_a_truncation_keeps_the_solution(dense):
-    X, y = linear(80, 10)
-    whole = fl.StreamingRidge(2.0).fit(X, y)
-    cut_off = fl.StreamingRidge(2.0, rank=dense if dense > 2 else 3).fit(X, y)
-    np.testing.assert_allclose(cut_off.coef_, whole.coef_, rtol=1e-8)
+def test_a_loss_below_a_millionth_of_the_variance_is_none():
+    """Of orthogonal columns a, b and b + gap·c two vectors of length one leave a part gap²/6."""
+    a, b, c = 1e3 * np.linalg.qr(np.column_stack([np.ones(100), linear(100, 3)[0]]))[0].T[1:]
+    for gap, lost in ((1e-4, 0.0), (1e-2, 1e-4 / 6)):
+        model = fl.StreamingRidge(1.0, rank=2).fit(np.column_stack([a, b, b + gap * c]), a)
+        assert 1 - model.retained_fraction_ == pytest.approx(lost, rel=1e-3, abs=1e-12)
+
+
+def test_statistics_and_systems_are_frozen():
+    rows = [fl.StreamingRidge(1.0, rank=rank).fit(*linear(40, 12)).rows_ for rank in (12, 3)]
+    for part in (*rows, *(each.gram for each in rows), *(each.gram.system(np.ones(12)) for each in rows)):
+        check_frozen(part, by_value=False)
+
+
+def test_a_system_has_one_answer_however_it_is_solved():
+    gram = fl.StreamingRidge(1.0, rank=3).fit(*linear(40, 12)).rows_.gram
+    systems = [each.system(np.linspace(0.5, 2.0, 12)) for each in (gram, gram.dense())]
+    Z, strengths = np.random.default_rng(0).standard_normal((5, 12)), np.array([0.1, 3.0])
+    answers = [(s.solve(Z.T, 3.0), *s.evidence(Z.T, strengths), s.freedom(3.0), s.leverages(Z, 3.0)) for s in systems]
+    for one, other in zip(*answers, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 @STORES

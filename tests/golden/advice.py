@@ -10,6 +10,7 @@ def numbers():
         answer = fl.advise(collection, K)
         for option in answer.options:
             yield f"advise/{label}/{option.shape}", option.loss
+            yield f"advise/{label}/{option.shape}/scales", option.scales
         yield f"optimal_schedule/{label}", fl.optimal_schedule(collection, 6).loss
         best = fl.optimal_schedule(collection, 6, monotone=True)
         yield f"optimal_schedule/{label}/monotone", best.loss

@@ -50,6 +50,10 @@ def regressors():
     for name, options in RIDGES.items():
         model = learned(fl.StreamingRidge(**options))
         yield f"rows/{name}", [*weights(model), model.alpha_, model.prequential_mse_]
+    for n_rows in (1, 2, 3):
+        yield f"rows/adaptive/{n_rows}", weights(learned(fl.StreamingRidge(adaptive=True), n_rows))
+    result = fl.evaluate_stream(fl.StreamingRidge(), stream(), holdout=0.3)
+    yield "rows/default/watched", [*result.change.ravel(), *result.constant, result.before[-1]]
     X, _ = next(iter(stream()))
     for name in ("default", "rank-3"):
         model = learned(fl.StreamingRidge(**RIDGES[name]))
@@ -61,12 +65,14 @@ def classifiers():
     """Yield weights and probabilities of classifiers of three classes."""
     for name, options in {"default": {}, "alpha": {"alpha": 0.5}, "rank": {"rank": 3}}.items():
         yield from classified(f"classifier/{name}", fl.StreamingRidgeClassifier(**options))
+    yield from classified("classifier/long", fl.StreamingRidgeClassifier(), 1010)
     yield from classified("logistic/default", fl.StreamingLogistic())
 
 
-def classified(name, model):
-    """Yield the weights of one classifier, and its probabilities for the last task."""
-    for X, y in stream():
+def classified(name, model, n_rows=7):
+    """Yield the weights and the errors of one classifier, and probabilities for rows of the last task."""
+    for X, y in stream(n_rows):
         model.partial_fit(X, np.digitize(y, [0.0, 2.0]), classes=[0, 1, 2])
     yield name, weights(model)
-    yield f"{name}/proba", model.predict_proba(X)
+    yield f"{name}/error", model.prequential_error_
+    yield f"{name}/proba", model.predict_proba(X[:7])

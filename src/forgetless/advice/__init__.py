@@ -28,7 +28,7 @@ from forgetless.tasks import TaskCollection
 
 OBJECTIVES = ("average_loss", "seen_loss", "worst_case")
 
-_BATCH = 64
+_BATCH = 64  # no mutant: the size of a batch changes memory and time alone
 """Schedules in one batch."""
 
 _EQUAL = 1e-4

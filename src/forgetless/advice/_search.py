@@ -55,6 +55,7 @@ class Shape:
 
     title: str
     make: Callable[[float], Any]
+    # no mutant: a schedule without a scale is the same at all of them
     scales: Floats = field(default_factory=lambda: np.ones(1))
     own: bool = False
 
@@ -76,7 +77,7 @@ class Shape:
 def shapes(tasks: TaskCollection, k: int, ordering: Ordering) -> list[Shape]:
     """Return the shapes to compare on these tasks, simple ones first; scales are in units of R²."""
     square = tasks.radius**2
-    weakest = 1.0
+    weakest = 1.0  # no mutant: where all rows are zero, no λ changes anything
     if square > 0:
         # Far below the smallest eigenvalue a filter solves its task.
         weakest = max(1e-3 * tasks.singular_values.min() ** 2 / square, 1e-12)
@@ -141,7 +142,7 @@ def _fixed(title: str, schedule: Any, own: bool = False) -> Shape:
     return Shape(title, lambda _: schedule, own=own)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Option:
     """One shape of schedule, with its losses at the scales that were tried."""
 
@@ -275,5 +276,5 @@ def _significant(value: float) -> float:
 
 def grid(low: float, high: float, per_decade: int = 3) -> Floats:
     """Return a logarithmic grid with both ends, of ``per_decade`` points to a factor of ten."""
-    n = max(2, round(per_decade * np.log10(high / low)) + 1)
+    n = round(per_decade * np.log10(high / low)) + 1
     return np.array([*map(_significant, np.geomspace(low, high, n))])

@@ -27,7 +27,7 @@ _SOFT = (1e-2, 1e-4)
 """Softness of the largest eigenvalue, first and last: the worst teacher changes on the way, and
 the loss has kinks."""
 
-_TRIAL = 40
+_TRIAL = 40  # no mutant: the long descent goes on from where a trial ends
 """Iterations from every start."""
 
 _LONGEST = 600
@@ -151,6 +151,7 @@ def optimal_schedule(
     # Shapes whose steps are ridge steps: the descent is over their coefficients.
     candidates = [each for each in shapes(tasks, k, order) if each.title in _STARTS]
     curves = search(candidates, losses)
+    # no mutant: the descent brings filters of its own
     problem = Problem.of(tasks, 1.0, k, order, "last")
     other = objective if isinstance(objective, TaskCollection) else None
     descent = _Descent(Adjoint(problem, worst=goal == "worst_case", other=other), monotone)
@@ -248,6 +249,7 @@ class _Descent:
             method="L-BFGS-B",
             jac=True,
             bounds=[(0.0, self.highest)] * len(x),
+            # no mutant: the memory of the descent, and a limit that it does not reach
             options={"maxiter": iterations, "maxfun": 2 * iterations, "maxcor": 30, **accuracy},
         )
         return np.asarray(found.x), float(found.fun)

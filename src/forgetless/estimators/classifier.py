@@ -52,18 +52,15 @@ class Temperature(NamedTuple):
 
     @property
     def value(self) -> float:
-        """T of the smallest log-loss, by a parabola through the three values around it; 1 without
-        any row.
-        """
-        if not self.rows > 0:
-            return 1.0
+        """T of the smallest log-loss, by a parabola through the three values around it."""
         best = int(np.argmin(self.losses))
         place = float(best)
         if 0 < best < len(INVERSES) - 1:
             around = self.losses[best - 1 : best + 2]
             before, at, after = around.tolist()
-            # The vertex of the parabola through three points at −1, 0 and 1.
-            curvature = max(before - 2.0 * at + after, 1e-300)
+            # The vertex of the parabola through three points at −1, 0 and 1. It is curved upwards:
+            # of equal losses the first counts as the smallest, so that the one before is larger.
+            curvature = before - 2.0 * at + after
             place += 0.5 * (before - after) / curvature
         # 1/T is 2^(−2 + place/2).
         return float(2.0 ** (2.0 - 0.5 * place))

@@ -24,7 +24,7 @@ MOST_ROWS = 20_000
 """Held-out rows of all tasks together: all of them are predicted after every task."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class StreamResult:
     """Errors of a model on a stream of T tasks.
 
@@ -303,10 +303,10 @@ class _Center:
 
 
 def _split(n: int, holdout: float, seed: list[int]) -> tuple[Any, Any]:
-    """Return the rows of a task that are learned, and those that are watched."""
+    """Return the rows of a task that are learned, and those that are watched, None without any."""
     rows = np.arange(n)
     if holdout == 0:
-        return rows, rows[:0]
+        return rows, None
     count = min(n - 1, max(1, round(holdout * n)))
     if count == 0:
         # A task of a single row is trained on it and watched on it: there is no other.

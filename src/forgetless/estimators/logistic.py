@@ -26,10 +26,10 @@ from forgetless.estimators.inputs import Linear
 from forgetless.estimators.memory import Memory
 from forgetless.estimators.rows import Fit, Rows
 
-NEWTON = 25
+NEWTON = 25  # no mutant: the method ends before
 """Most Newton steps of a task."""
 
-LONGEST = 8.0
+LONGEST = 8.0  # no mutant: steps of other lengths end at the same minimum
 """Largest change of log-odds in one step: far steps overshoot where h is nearly 0."""
 
 WIDEST = 2000

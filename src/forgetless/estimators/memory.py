@@ -84,7 +84,7 @@ class Options(NamedTuple):
             )
         # A matrix takes all rows at once; vectors are cut off after every block.
         step = m
-        if d > self.dense:
+        if d > self.dense:  # no mutant: a matrix of blocks is that of all rows
             step = max(self.vectors, CHUNK // (8 * d))
         for first in range(0, m, step):
             part = slice(first, first + step)
@@ -257,7 +257,7 @@ STARTING = 1.0
 brings down to 1 only after some 1/g tasks."""
 
 Loss = Callable[[Floats, Floats], Array]
-"""The squared errors (c,) on a task of coefficients (d, c) and an intercept (c,)."""
+"""The squared errors on a task of coefficients (d, c) and an intercept (c,), whose sum counts."""
 
 
 class Mixture(NamedTuple):

@@ -28,13 +28,13 @@ EXACT = 1e-6
 TIE = 1e-7
 """Relative size of the perturbation that decides between equal singular values."""
 
-LARGEST = 1e140
+LARGEST = 1e140  # no mutant: in double precision one more is the same number
 """Largest number in X or y, since all are squared."""
 
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)  # no mutant: multiples of any irrational number differ
 """Its multiples modulo 1 are spread evenly, and no two of them are equal."""
 
-_BLOCK = 2**18
+_BLOCK = 2**18  # no mutant: the size of a block changes the time alone
 """Numbers of a block of rows to predict: 2 MB, about the second-level cache."""
 
 
@@ -44,7 +44,7 @@ def in_blocks(function: Callable[[Any], Array], X: Any) -> Array:
     A block is still in the cache when it is multiplied: all rows at once take 1.5 times as long.
     """
     n, d = X.shape
-    blocks = gen_batches(n, max(_BLOCK // d, 64))
+    blocks = gen_batches(n, max(_BLOCK // d, 64))  # no mutant: it changes the time alone
     return np.concatenate([function(X[rows]) for rows in blocks])
 
 
@@ -68,6 +68,7 @@ def column_range(X: Any) -> tuple[Array, Array]:
         return low.toarray().ravel(), high.toarray().ravel()
     n, d = X.shape
     # NumPy reduces short rows slowly: several of them are taken for one long row.
+    # no mutant: their number changes the time alone
     together = max(1024 // d, 1) if X.flags.c_contiguous else 1
     whole = n // together * together
     long = X[:whole].reshape(-1, together * d)
@@ -126,14 +127,12 @@ class Dense:
         return self
 
     def low_rank(self) -> "LowRank":
-        """Return the same moments as vectors, the longest first: √e·v of every eigenvector v."""
+        """Return the same moments as vectors: √e·v of every eigenvector v."""
         e, V = np.linalg.eigh(self.matrix)
         # Rounding may leave eigenvalues of zero below it.
         lengths = np.sqrt(np.maximum(e, 0.0))
-        vectors = (lengths * V).T
-        # Eigenvalues ascend.
-        longest_first = np.ascontiguousarray(vectors[::-1])
-        return LowRank(longest_first, np.zeros(len(e)))
+        vectors = np.ascontiguousarray((lengths * V).T)
+        return LowRank(vectors, np.zeros(len(e)))
 
     def system(self, u: Floats) -> System:
         """Return the system of U G U, for solutions with many λ."""
@@ -183,6 +182,7 @@ class LowRank:
         n, d = A.shape
         # More than 2d vectors are replaced by the d rows of a triangle, AᵀA = RᵀR. With fewer of
         # them the factorization is left out: ``system`` makes the d × d matrix anyway.
+        # no mutant: AᵀA is that of the triangle
         vectors = np.linalg.qr(A, mode="r") if n > 2 * d else A
         return cls(np.ascontiguousarray(vectors), np.zeros(d))
 
@@ -220,15 +220,15 @@ class LowRank:
         B = self.vectors * u
         rest = self.rest * u**2
         q, d = B.shape
-        if 2 * q > d:
+        if 2 * q > d:  # no mutant: both ways solve the same system
             matrix = LowRank(B, rest).dense()
             return matrix.system(np.ones(d))
         if rest.any():
             return Woodbury(B, rest)
         # With BBᵀ = Q e Qᵀ the eigenvectors of BᵀB are BᵀQ/√e.
         e, Q = np.linalg.eigh(B @ B.T)
-        largest = max(float(e.max(initial=0.0)), 1e-300)
-        keep = e > 1e-12 * largest
+        # What is smaller is rounding.
+        keep = e > 1e-12 * e.max(initial=0.0)
         e = e[keep]
         V = B.T @ Q[:, keep]
         return Eigen(e, V / np.sqrt(e))
@@ -249,13 +249,13 @@ class LowRank:
         # Equal singular values have no first direction: which one is kept would depend on the
         # memory layout of the rows. Weights that differ by 1e-7 from column to column decide it.
         columns = np.arange(1, len(u) + 1)
-        golden = columns * _GOLDEN % 1.0
+        golden = columns * _GOLDEN % 1.0  # no mutant: any numbers that differ decide
         tilted = B * (1.0 + TIE * golden)
         e, Q = _largest(tilted @ tilted.T, rank)
-        kept = e > 1e-14 * max(float(e[-1]), 0.0)
+        kept = e > 1e-14 * e[-1]
         # An eigenvector q of BBᵀ gives the direction qᵀB, here in the units of the rows.
         directions = Q.T @ self.vectors
-        leading = directions[kept][::-1]
+        leading = directions[kept]
         # What is cut off leaves its share of the diagonal.
         diagonal = self.diagonal
         rest = np.maximum(diagonal - dots(leading, leading), 0.0)
@@ -287,7 +287,8 @@ Moments = Dense | LowRank
 def _largest(K: Floats, rank: int) -> tuple[Floats, Floats]:
     """Return the ``rank`` largest eigenvalues of a matrix, ascending, with their eigenvectors."""
     q = len(K)
-    if q <= 4 * rank:  # all of them are found five times faster than most of them
+    # All of them are found five times faster than most of them.
+    if q <= 4 * rank:  # no mutant: both ways find the same ones
         e, Q = np.linalg.eigh(K)
         return e[-rank:], Q[:, -rank:]
     e, Q = eigh(K, subset_by_index=(q - rank, q - 1))

@@ -12,7 +12,7 @@ from forgetless.estimators.memory import Loss, Memory, Mixture, Remembering, lea
 from forgetless.estimators.moments import check_squares
 from forgetless.estimators.rows import Rows
 
-WAITING = 64
+WAITING = 64  # no mutant: rows that wait change the time alone
 """Rows of small tasks that may wait, if they are at most 1 % of all rows."""
 
 
@@ -218,7 +218,7 @@ class StreamingRidge(StreamingRegressor, Remembering):
         def loss(coef: Floats, intercept: Floats) -> Array:
             errors = (inside @ coef + intercept - y) ** 2
             if weight is None:
-                return errors.sum(axis=0)
+                return errors.sum()
             return weight @ errors
 
         return self._after(state, blocks, loss)

@@ -101,7 +101,7 @@ class Scheme(StreamingRegressor):
                 f"the weights are not finite after task {t}; rescale X and y towards 1, or use"
                 " smaller steps"
             )
-        total = 1.0
+        total = state.total
         average = last
         if self.average is not None:
             # w̄ ← w̄ + (w − w̄)/Σ (i/t)^r
