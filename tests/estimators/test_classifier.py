@@ -33,7 +33,7 @@ def counts(model):
 
 def test_scores_are_ridge_regression_on_one_hot_targets(rng):
     tasks = parts(rng)
-    model = learned(fl.StreamingRidgeClassifier(2.0), tasks)
+    model = learned(fl.StreamingRidgeClassifier(2.0, guard=None), tasks)
     X, y = np.concatenate([X for X, _ in tasks]), np.concatenate([y for _, y in tasks])
     scaler = StandardScaler().fit(X)
     one_hot = (y[:, None] == np.unique(y)).astype(float)
@@ -130,6 +130,8 @@ def test_the_temperature_has_ends():
     for alpha, temperature in ((1e3, 2.0**-9), (1e4, 4.0)):
         assert fl.StreamingRidgeClassifier(alpha).fit(X, X[:, 0] > 0).temperature_ == temperature
     assert fl.StreamingRidgeClassifier(1e-9).fit(np.eye(3, 5), [0, 1, 2]).temperature_ < 1 / 32
+    swapped = [(X, X[:, 0] * sign > 0) for sign in (1, -1, -1)]
+    assert 3 < learned(fl.StreamingRidgeClassifier(), swapped).temperature_ < 4
 
 
 # --- StreamingLogistic: one task is logistic regression, more are its Laplace approximation ---

@@ -100,6 +100,20 @@ def drifting(rng, n_tasks, step=0.2):
         yield X, X @ w + 0.3 * rng.standard_normal(5)
 
 
+def test_intervals_say_what_late_tasks_were_mistaken_by():
+    """At the mean of X: the errors of n_i rows before learning, weighted by (n_i/n)², and the level."""
+    model, n, errors, rows = fl.StreamingRidge(1.0, guard=None), 0, 0.0, 0.0
+    for X, y in drifting(np.random.default_rng(3), 30):
+        if n:
+            left = (n / (n + 5)) ** 2
+            errors = left * errors + np.sum((model.predict(X)[:, 0] - y) ** 2)
+            rows = left * rows + 5
+        n += 5
+        model.partial_fit(X, np.column_stack([y, -y]))
+    std = model.predict(model.rows_.mean[None], return_std=True)[1]
+    np.testing.assert_allclose(std**2, errors / rows * (1 + 1 / n))
+
+
 @pytest.mark.parametrize(("alpha", "rank"), [(None, None), (None, 9), (1.0, None)])
 def test_adaptive_follows_a_drift_and_the_default_does_not(alpha, rank):
     tasks = list(drifting(np.random.default_rng(3), 150))

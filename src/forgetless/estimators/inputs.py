@@ -99,7 +99,7 @@ def _is_plain(model: Any, X: Any) -> bool:
         type(X) is np.ndarray
         and X.dtype == np.float64
         and X.ndim == 2
-        and len(X) > 0
+        and 0 not in X.shape
         and X.shape[1] == model.n_features_in_
         and not hasattr(model, "feature_names_in_")
     )
