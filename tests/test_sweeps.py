@@ -153,6 +153,7 @@ def test_a_cell_that_kills_its_worker_is_recorded(tmp_path, cluster):
         rows = fl.sweeps.run(cells.fatal, {"x": list(range(8))}, tmp_path / "s.db", n_jobs=2)
     assert [row["result"] for row in rows] == [0, 1, 2, None, None, 5, 6, 7]
     assert rows[3]["error"].startswith("its worker process died again and again")
+    assert rows[3]["seconds"] == 0
     assert rows[4]["error"] == "SystemExit: given up"
 
 

@@ -39,7 +39,7 @@ __all__ = ["Results", "load", "run"]
 MAX_DEATHS = 3
 """Workers that may die while they compute one cell and nothing else."""
 
-_PATIENCE = 60.0
+_PATIENCE = 60.0  # no mutant: a second more or less of waiting
 """Seconds to wait for another process that is writing to the store."""
 
 TABLE = """CREATE TABLE IF NOT EXISTS cell (
@@ -81,7 +81,7 @@ def run(
     grid: Mapping[str, Sequence[Any]] | Sequence[Arguments],
     store: str | Path,
     *,
-    n_jobs: int = -1,
+    n_jobs: int = -1,  # no mutant: processes change the time alone
     version: str | None = None,
 ) -> Results:
     """Compute a function at every point of a grid, and return the rows of this version.

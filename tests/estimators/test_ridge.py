@@ -235,7 +235,6 @@ def test_rows_that_wait_are_copies():
 
 def test_another_strength_may_be_set_at_any_time():
     X, y = linear(50, 4)
-    model = fl.StreamingRidge().fit(X, y)
     model = fl.StreamingRidge(1e4).fit(X, y)
     for alpha in (None, 3.0, 0.1, None):
         expected = fl.StreamingRidge(alpha).fit(X, y)

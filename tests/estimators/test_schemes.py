@@ -73,18 +73,11 @@ def test_an_average_begins_with_the_stream(rng):
             fl.ContinualRidge(alpha=1.0, average=value).fit(*tasks[0])
 
 
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        fl.schedules.increasing(0.1),
-        fl.schedules.end_ramp(),
-        fl.schedules.cyclic(3),
-        fl.schedules.increasing_budget(5),
-        fl.Ridge(np.arange(1.0, 7.0)),
-        "increasing",
-    ],
-    ids=str,
-)
+s = fl.schedules
+SCHEDULES = [s.increasing(0.1), s.end_ramp(), s.cyclic(3), s.increasing_budget(5), fl.Ridge(np.arange(1.0, 7.0))]
+
+
+@pytest.mark.parametrize("schedule", [*SCHEDULES, "increasing"], ids=str)
 def test_a_schedule_is_that_of_the_laboratory(rng, schedule):
     tasks = list(stream(rng, 6))
     collection = fl.TaskCollection(tasks)
