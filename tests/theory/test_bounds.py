@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,6 +97,13 @@ def test_every_bound_is_complete(bound):
     elif bound.name.split(",")[0] in COMPUTED:
         with pytest.raises(TypeError, match=r"ask fl\.compare_bounds"):
             bound.at(100)
+
+
+@pytest.mark.parametrize(("name", "most"), [("computed", 10_000), ("computed, without replacement", 1000)])
+def test_bounds_that_take_long_are_left_to_those_who_ask(name, most):
+    last = CATALOGUE[name].hypotheses[-1]
+    assert (last.text, last.holds(SimpleNamespace(k=most))) == (f"k ≤ {most:,}; ask fl.upper_bound for more", True)
+    assert not last.holds(SimpleNamespace(k=most + 1))
 
 
 def test_names_are_different_and_the_table_has_them_all():

@@ -25,10 +25,12 @@ def test_claims_equal_exact_values(schedule):
         exact = fl.expect(unseen, schedule, steps).average_loss[0]
         assert unseen.claim(schedule, steps) == pytest.approx(exact, rel=1e-12)
         assert unseen.claim(schedule, steps) * k >= 1 / 8 * (steps == k)
-    for n, weight, cosine in [(1, 3.0, 0.0), (2, 7.0, 0.3), (4, 2.0, 0.8)]:
+    for n, weight, cosine in [(1, 3.0, 0.8), (2, 7.0, 0.3), (4, 2.0, 0.8)]:
         rare = fl.theory.constructions.rare_tasks(30, n, weight, cosine)
         assert (rare.radius, np.linalg.norm(rare.teacher())) == pytest.approx((1.0, 1.0))
         assert rare.claim(schedule, 30) == pytest.approx(fl.worst_case(rare, schedule, 30).worst_case[0], rel=1e-10)
+    assert fl.theory.constructions.rare_tasks(2, 4).n_tasks == 5
+    assert fl.theory.constructions.orthonormal_rows(1).claim(fl.Projection(), 1) == 0
     rows = fl.theory.constructions.orthonormal_rows(5)
     assert (rows.radius, np.linalg.norm(rows.teacher())) == pytest.approx((1.0, 1.0))
     assert rows.claim(schedule, 9) == pytest.approx(fl.expect(rows, schedule, 9).average_loss[0], rel=1e-12)

@@ -7,7 +7,7 @@ import forgetless as fl
 from support import literal
 from support.campaigns import seed_for
 from support.collections import random_pairs
-from support.filters import Flow
+from support.filters import Flow, Power
 
 s = fl.schedules
 
@@ -100,7 +100,9 @@ def test_losses_weighted_otherwise_get_the_factor(rng):
     tasks, ordering = fl.TaskCollection(random_pairs(rng, M=3)), fl.WithReplacement([0.7, 0.2, 0.1])
     computed = [bound for bound in fl.theory.catalogue if bound.name in ("computed", "computed, seen tasks")]
     for check in fl.compare_bounds(tasks, s.increasing(), 200, ordering=ordering, bounds=computed).bounds:
-        assert check.applies
+        sizes = {"radius": tasks.radius, "distance": np.linalg.norm(tasks.teacher())}
+        unit = fl.upper_bound(s.increasing(), 200, quantity=check.quantity, **sizes).value
+        assert check.published == pytest.approx(unit * (1 if check.quantity == "seen_loss" else 1 / 0.3))
         assert check.ratio >= 1
 
 
@@ -132,4 +134,33 @@ def test_values_scale_and_are_capped():
 def test_digits_shown_are_rounded_upwards():
     for k in range(3, 40):
         found = fl.upper_bound(s.fixed(), k)
-        assert float(repr(found).split("≤ ")[1].split()[0]) >= found.value
+        assert 0 <= float(repr(found).split("≤ ")[1].split()[0]) / found.value - 1 < 2e-5
+    assert "≤ 0.5 after" in repr(fl.upper_bound(fl.Ridge([1.0, 0.0]), 2))
+
+
+@pytest.mark.parametrize(
+    ("filter_", "why"),
+    [
+        (fl.Ridge([1.0, 2.0]), "Theorem 4 of docs/proofs.md, base that of the largest coefficient, Ridge(2 R²)/κ, 178"),
+        (fl.GradientDescent([2, 1, 1], [0.5, 0.3, 0.2]), "Theorem 4 of docs/proofs.md, base χ(ξ) = ξ, "),
+        (fl.GradientDescent([3, 2, 2], [0.5, 0.4, 0.3]), "base that of the fewest and smallest steps, Gradient"),
+        (fl.GradientDescent(2, np.full(16, 0.05)), "Theorem 2 of docs/proofs.md, base its own, Gradient"),
+        (fl.GradientDescent(1, [1.0, 0.5]), "Theorem 3 of docs/proofs.md, base χ(ξ) = ξ, "),
+        (fl.Ridge([0.7e-12, 1.0, 2.0]), "error bounds; of the first step it uses only"),
+        (fl.Ridge([1.5e-12, 1.0, 2.0]), "rounding error bounds. It holds"),
+        (fl.Ridge([0.0, 0.0, 1.0, 2.0]), "; of the first 2 steps it uses only that the error"),
+        (Power(1.0, 0.8), "one filter with φ(R²) = 0.8 at every step"),
+        (Power(0.5, 1.0), "it trusts the shape of the filter, checked at 194 eigenvalues"),
+        (fl.GradientDescent(1, np.nextafter(1, 2)), "one filter with φ(R²) = 1 at every step"),
+    ],
+)  # fmt: skip
+def test_bounds_say_where_they_are_from(filter_, why):
+    k = filter_.horizon or 3
+    assert why in fl.upper_bound(filter_, k).why
+    if filter_.horizon and "first" in why:  # the others as k steps of their own, and 1/2 for every step left out
+        left = 1 if "step " in why else 2
+        seen = fl.upper_bound(filter_, k, quantity="seen_loss").value
+        rest = fl.upper_bound(filter_[left:], k - left, quantity="seen_loss").value
+        assert seen == pytest.approx(((k - left) * rest + left / 2) / k, rel=1e-3)
+    if isinstance(filter_, fl.GradientDescent):
+        assert fl.upper_bound(filter_, k, quantity="next_loss").value > 0

@@ -129,8 +129,8 @@ _GRID = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 1
 After that λ⋆ drops to 0. Around this drop there can be two dips close together, and λ⋆ reaches 0
 only gradually."""
 
-_POINTS = 9
-_ROUNDS = 20
+_POINTS = 9  # no mutant: only the time differs
+_ROUNDS = 20  # no mutant: only the time differs
 """Of a search inside a dip: each round narrows it by a factor of four, to 1e-12 of itself. Where
 the worst teacher changes the loss has a kink, which is known as precisely as that."""
 
@@ -213,7 +213,7 @@ def _optimum(c: Floats, s: Floats, k: Floats) -> Floats:
 RATES = (1.407, 3.058, 5.488, 9.109, 14.788, 24.094, 39.639, 63.222)
 """r_0..r_7, near the maximum of ``jump_chain_limit`` for eight levels."""
 
-_LAST_PER_STEP = 10**6
+_LAST_PER_STEP = 10**6  # no mutant: more directions change less than the digits shown
 """Directions in the last level for every step: hardly anything comes back from there."""
 
 

@@ -30,7 +30,7 @@ PER_DECADE = 90
 at a cost in proportion."""
 
 
-_DIVERGED = 1e6
+_DIVERGED = 1e6  # no mutant: only the time differs
 """sup f above which no further step returns below the trivial bound, sup f = 1."""
 
 
@@ -187,7 +187,7 @@ def _last_iterate(steps: Steps, mesh: Mesh) -> tuple[float, Floats]:
     if steps.proportional:
         return first, line
     second, path, _ = _backwards(steps, mesh, line, at)
-    if first <= second:
+    if first <= second:  # no mutant: of two equal bounds
         return first, line
     return second, path
 
@@ -206,7 +206,7 @@ def _backwards(
     least, at = mesh.sup(g)
     alpha = least
     for t in track(range(len(m) - 1, -1, -1), "steps"):
-        if alpha > _DIVERGED:
+        if alpha > _DIVERGED:  # no mutant: only the time differs
             break
         kappa = float(steps.kappa[t])
         if rho is not None:
@@ -237,7 +237,7 @@ def _seen_tasks(steps: Steps, mesh: Mesh, m: Floats, k: int) -> float:
         price = steps.price(t, m[t])
         alpha = mesh.sup(f)[0]
         top = mesh.sup(h)[0]
-        if max(alpha, top) > _DIVERGED:
+        if max(alpha, top) > _DIVERGED:  # no mutant: only the time differs
             return math.inf
         h = mesh.step(h, top, kappa, price, m[t])
         # The task of this step joins those seen.

@@ -37,7 +37,7 @@ TRUSTED = 1e-8
 EIGENVALUES = np.concatenate([[0.0], np.logspace(-6.0, 0.0, 193)])
 """Ends of the cells on which suprema are bounded."""
 
-_STEEPEST = 1e12
+_STEEPEST = 1e12  # no mutant: near it the bound is the trivial one either way
 """φ′(0) from which on a step of a varying schedule has no bound: q is of that size."""
 
 LINEAR = "χ(ξ) = ξ"
@@ -155,7 +155,7 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
     """
     coefficients = coefficients_of(filter_, k)
     if coefficients is not None:
-        _check_order("coefficient never falls", coefficients, 1)
+        _check_order("coefficient never falls", coefficients)
         return np.asarray(ridge_share(coefficients))
     budgets = budgets_of(filter_, k)
     if budgets is None:
@@ -163,9 +163,9 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
         return steps_of(filter_, k).kappa
     n_steps, sizes = budgets
     # d ln φ/d ln ξ falls in N and in γ ≤ 1/R², as for ``_budget``; single steps have the same ψ.
-    _check_order("number of gradient steps never rises", n_steps, -1)
+    _check_order("number of gradient steps never rises", -n_steps)
     if np.any(n_steps > 1):
-        _check_order("step size never rises", sizes, -1)
+        _check_order("step size never rises", -sizes)
     if float(sizes.max()) > _UP:
         raise ValueError(
             f"the step size reaches {sizes.max():.6g}/R², and the bound needs at most 1/R²"
@@ -174,15 +174,15 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
         return np.asarray(-np.expm1(n_steps * np.log1p(-np.minimum(sizes, 1.0))))
 
 
-def _check_order(rule: str, values: Any, sign: int) -> None:
-    """Raise ValueError naming the first pair of steps in the wrong order."""
-    wrong = sign * np.diff(values) < 0
+def _check_order(rule: str, values: Any) -> None:
+    """Raise ValueError naming the first pair of steps at which values, or −values, fall."""
+    wrong = np.diff(values) < 0
     if wrong.any():
         t = int(np.argmax(wrong))
         raise ValueError(
             f"the bound for exchangeable orders needs a schedule whose {rule}, got"
-            f" {values[t]:.6g} at step {t + 1} and {values[t + 1]:.6g} at step {t + 2} (in units of"
-            " R²); use e.g. fl.schedules.minimax()"
+            f" {abs(values[t]):.6g} at step {t + 1} and {abs(values[t + 1]):.6g} at step {t + 2}"
+            " (in units of R²); use e.g. fl.schedules.minimax()"
         )
 
 

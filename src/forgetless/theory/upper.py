@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 
+import numpy as np
+
 from forgetless import _validate as validate
 from forgetless._running import P, one_blas_thread
 from forgetless._text import wrapped
@@ -233,7 +235,7 @@ def independent_draws(filter_: Filter, k: int, quantity: str) -> tuple[float, st
     found = []
     if steps.one_filter:
         found.append(_same_steps(steps, k, quantity))
-    if steps.kappa.max(initial=0.0) <= 1:
+    if np.all(steps.kappa <= 1):
         found.append(_any_steps(steps, k, quantity))
     unit, theorem = min(found)
     if steps.assumes:
