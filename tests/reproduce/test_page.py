@@ -29,9 +29,12 @@ def made(tmp_path_factory):
 
 
 def test_the_report_is_complete_and_valid(made):
+    horizons = {"figure": range(1, 1025), "rates": 2 ** np.arange(2, 11), "unregularized": 2 ** np.arange(2, 11)}
     for part in figures.PARTS:
         assert (made / f"{part}.csv").stat().st_size > 100
-        assert json.loads((made / f"{part}.json").read_text())["columns"]
+        columns = json.loads((made / f"{part}.json").read_text())["columns"]
+        assert set(columns.get("k", ())) == set(horizons.get(part, ()))
+        assert len(columns.get("t", [0] * 24)) == 24
     for name in ("figure", "unregularized", "reduction", *(f"rates-{i}" for i in range(1, 7))):
         assert (made / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (made / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
@@ -124,15 +127,40 @@ def test_figures_draw_their_tables():
             k, theta, best = (np.array(optimum.where(angle=line.get_label()[4:]).columns[name]) for name in COLUMNS)
             np.testing.assert_array_equal(line.get_ydata(), np.where(best > 0, best, np.nan))
             if best[-1] == 0:
-                assert lines[at + 1].get_xdata()[0] == 1 + k[best > 0].max()
-            assert lines[at + 1 + (best[-1] == 0)].get_xdata().tolist() == k[k * theta**2 <= 1].tolist()
+                drop = lines[at + 1]  # at the lower end of the axis, and not cut off there
+                assert (drop.get_xdata()[0], drop.get_clip_on()) == (1 + k[best > 0].max(), False)
+                assert drop.get_ydata()[0] == drop.axes.get_ylim()[0]
+            guide = lines[at + 1 + (best[-1] == 0)]
+            assert guide.get_xdata().tolist() == k[k * theta**2 <= 1].tolist()
+            np.testing.assert_allclose(guide.get_ydata(), guide.get_xdata() / np.log(1 / np.tan(theta[0] / 2)))
     lines = figures.plot_rates(rates, "unseen task").get_lines()
+    assert 1e-8 < lines[0].axes.get_ylim()[0] < 1 / 64
     drawn = {line.get_label(): line.get_ydata().tolist() for line in lines}
     assert drawn.pop("1/k") == [1 / 4, 1 / 8]
     assert drawn.pop("lower bound 1/(8k)") == [1 / 32, 1 / 64]
     assert drawn == {name: rates.where(family="unseen task", schedule=name).columns["loss"] for name in drawn}
+    losses = rates.columns["loss"]
+    losses[:] = [1e-10 * each for each in losses]  # as of tasks that are solved exactly
+    assert figures.plot_rates(rates, "unseen task").get_ylim()[0] == 1e-8
     path = reproduce.reduction(5)
-    assert figures.plot_reduction(path).get_lines()[0].get_xdata().tolist() == [0, *path.columns["w1"][:5]]
+    first, *_, solution = figures.plot_reduction(path).get_lines()
+    assert first.get_xydata().T.tolist() == [[0, *path.columns[name][:5]] for name in ("w1", "w2")]
+    assert solution.get_xydata().tolist() == [[1.0, -0.6]]
+
+
+def test_paths_are_those_of_literal_steps():
+    table, order = reproduce.reduction(40), np.random.default_rng(5).integers(3, size=40)
+    rows = [np.array([[np.cos(angle), np.sin(angle)]]) for angle in (0.2, 1.1, 2.3)]
+    pairs = [(X, X @ [1.0, -0.6]) for X in rows]
+    budget = fl.schedules.increasing_budget(5, scale=2 / 3)(40, 1.0)
+    for scheme, filter_ in (("explicit L2", fl.Ridge(41 / 1.5 / np.arange(41, 1, -1))), ("step budget", budget)):
+        path = literal.run(pairs, order, literal.step_of(filter_), np.zeros(2))
+        part = table.where(scheme=scheme).columns
+        for at, names in ((0, ("w1", "descent1")), (1, ("w2", "descent2"))):
+            for name in names:
+                np.testing.assert_allclose(part[name], path[:, at], rtol=1e-9, atol=1e-12)
+        assert part["t"] == list(range(1, 41))
+    assert all(float(fact.split()[-1]) < 1e-12 for fact in table.facts)
 
 
 def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):

@@ -1,5 +1,6 @@
 """Bounds: constants, completeness, refused numbers."""
 
+import dataclasses
 import math
 from fractions import Fraction
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import forgetless as fl
+from support.checks import check_records
 
 CATALOGUE = fl.theory.catalogue
 
@@ -104,6 +106,11 @@ def test_bounds_that_take_long_are_left_to_those_who_ask(name, most):
     last = CATALOGUE[name].hypotheses[-1]
     assert (last.text, last.holds(SimpleNamespace(k=most))) == (f"k ≤ {most:,}; ask fl.upper_bound for more", True)
     assert not last.holds(SimpleNamespace(k=most + 1))
+
+
+def test_records_cannot_be_changed():
+    check_records(fl.theory)
+    assert dataclasses.replace(CATALOGUE["increasing"], hypotheses=()).least_k == 1
 
 
 def test_names_are_different_and_the_table_has_them_all():

@@ -33,6 +33,11 @@ from forgetless._table import Table, render
 from forgetless._text import version
 from forgetless.plots import axes_of, dots, look
 
+# no mutant: looks of lines to compare with
+_GUIDE = {"color": "0.6", "linewidth": 0.7, "zorder": 1}
+# no mutant: looks of points over others
+_HOLLOW = {"markersize": 6, "fillstyle": "none"}
+
 
 def plot_optimum(table: Table, ax: Any = None) -> Any:
     """Draw λ⋆ against k for every angle, the linear regime in grey, and markers from where on it is
@@ -50,7 +55,7 @@ def plot_optimum(table: Table, ax: Any = None) -> Any:
             ax.plot(part["k"][first], 0.02, clip_on=False, **dots(i))
         # λ⋆ ≈ k/ln cot(θ/2) while kθ² ≲ 1
         small = part["k"] * part["theta"] ** 2 <= 1
-        ax.plot(part["k"][small], part["linear"][small], color="0.6", linewidth=0.7, zorder=1)
+        ax.plot(part["k"][small], part["linear"][small], **_GUIDE)
     return _over_steps(ax, "best fixed coefficient λ⋆", ylim=(0.02, 300))
 
 
@@ -64,13 +69,13 @@ def plot_rates(table: Table, family: str, ax: Any = None) -> Any:
         style = {"marker": dots(i)["marker"], **look(i)}
         # On the curve of the explicit scheme, or close to it: open markers that leave it visible.
         if "budget" in name:
-            style |= {"linestyle": ":", "fillstyle": "none", "markersize": 6}
+            style |= {"linestyle": ":", **_HOLLOW}
         k = part["k"]
         # What is rounding would stretch the axis to 1e-30.
         ax.plot(k, np.where(part["loss"] > 1e-12, part["loss"], np.nan), label=name, **style)
-    ax.plot(k, 1 / k, color="0.6", linewidth=0.7, zorder=1, label="1/k")
+    ax.plot(k, 1 / k, label="1/k", **_GUIDE)
     if family == "unseen task":
-        ax.plot(k, 1 / (8 * k), color="black", linewidth=0.8, label="lower bound 1/(8k)")
+        ax.plot(k, 1 / (8 * k), label="lower bound 1/(8k)", **_GUIDE | {"color": "black"})
     # Tasks that are solved exactly have losses that fall without end.
     bottom = max(1e-8, ax.get_ylim()[0])
     return _over_steps(ax, "worst-case loss / R²", title=family, ylim=(bottom, None))
@@ -96,11 +101,11 @@ def plot_reduction(table: Table, ax: Any = None) -> Any:
     Both axes have one scale, so that steps onto a task are seen at right angles to its solutions.
     """
     ax = axes_of(ax)
-    hollow = {"markersize": 6, "fillstyle": "none", "label": "descent on its surrogates"}
     for i, (scheme, part) in enumerate(_parts(table, "scheme")):
         # Learning starts at the origin, which the table leaves out.
         ax.plot([0, *part["w1"]], [0, *part["w2"]], label=scheme, **look(i))
-        ax.plot(part["descent1"], part["descent2"], **dots(i) | hollow)
+        points = dots(i) | _HOLLOW
+        ax.plot(part["descent1"], part["descent2"], label="descent on its surrogates", **points)
     # The teacher of all three tasks, as ``reproduce.reduction`` has it.
     ax.plot(1.0, -0.6, marker="*", color="black", markersize=8, linewidth=0, label="solution")
     ax.set(xlabel="w₁", ylabel="w₂")

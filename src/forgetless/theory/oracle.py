@@ -34,7 +34,7 @@ _SEARCH = {"xatol": 1e-5}
 """Accuracy of the second one, in the same unit."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class OracleBound:
     """A proved upper bound of the expected loss on the next task, whatever the labels are.
 
