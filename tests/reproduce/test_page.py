@@ -119,6 +119,16 @@ def test_slopes_are_those_of_the_last_points_and_facts_name_the_best():
             assert losses[name] == min(losses.values())
 
 
+def test_families_are_of_the_sizes_that_are_stated():
+    made = {name: family(16) for name, family in reproduce.FAMILIES.items()}
+    random = {"random, rank 1": (20, 10, 1), "random, rank 3": (10, 20, 3), "ill-conditioned": (12, 8, 2)}
+    for name, size in random.items():
+        assert (made[name].n_tasks, made[name].n_features, max(made[name].ranks)) == size
+        np.testing.assert_allclose(made[name].radii, 1.0)
+    for n in (16, 64):
+        np.testing.assert_allclose(made[f"two tasks, π/{n}"][1].X, [[np.cos(np.pi / n), np.sin(np.pi / n)]])
+
+
 def test_figures_draw_their_tables():
     optimum, rates = reproduce.optimum(100), reproduce.rates(range(2, 4))
     lines = list(figures.plot_optimum(optimum).get_lines())

@@ -1,7 +1,6 @@
 """Constructions against what they claim, computed exactly."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -25,10 +24,11 @@ def test_claims_equal_exact_values(schedule):
         exact = fl.expect(unseen, schedule, steps).average_loss[0]
         assert unseen.claim(schedule, steps) == pytest.approx(exact, rel=1e-12)
         assert unseen.claim(schedule, steps) * k >= 1 / 8 * (steps == k)
-    for n, weight, cosine in [(1, 3.0, 0.8), (2, 7.0, 0.3), (4, 2.0, 0.8)]:
+    for n, weight, cosine in [(1, 3.0, 0.8), (2, 7.0, 0.3), (4, 2.0, 0.8), (2, 15.0, 0.8)]:
         rare = fl.theory.constructions.rare_tasks(30, n, weight, cosine)
         assert (rare.radius, np.linalg.norm(rare.teacher())) == pytest.approx((1.0, 1.0))
-        assert rare.claim(schedule, 30) == pytest.approx(fl.worst_case(rare, schedule, 30).worst_case[0], rel=1e-10)
+        for k in (3, 30):
+            assert rare.claim(schedule, k) == pytest.approx(fl.worst_case(rare, schedule, k).worst_case[0], rel=1e-10)
     assert fl.theory.constructions.rare_tasks(2, 4).n_tasks == 5
     assert fl.theory.constructions.orthonormal_rows(1).claim(fl.Projection(), 1) == 0
     rows = fl.theory.constructions.orthonormal_rows(5)
@@ -51,15 +51,10 @@ def test_the_seen_task_construction_attains_its_bound_with_its_probability(k, sc
         order[place] = k - 1
         found = fl.expect(tasks, schedule, k, ordering=fl.FixedOrder(order), metrics="seen_loss")
         losses.append(found.seen_loss[0])
-    attained = [loss >= fl.theory.constructions.seen_task_loss(k) * (1 - 1e-9) for loss in losses]
-    assert all(attained)
+    assert min(losses) >= fl.theory.constructions.seen_task_loss(k) * (1 - 1e-9)
     each = 1 / k * (1 - 1 / k) ** (k - 1)  # of one given place for the odd task and none elsewhere
     assert k * each == pytest.approx(fl.theory.constructions.seen_task_probability(k), rel=1e-12)
-    assert fl.theory.constructions.seen_task_probability(k) >= 1 / math.e
-    if k >= 9:
-        assert fl.theory.constructions.seen_task_loss(k) >= 1 / (144 * k)
-    exact = fl.expect(tasks, schedule, k, metrics="seen_loss").seen_loss[0]
-    assert exact >= tasks.claim(schedule, k)
+    assert fl.expect(tasks, schedule, k, metrics="seen_loss").seen_loss[0] >= tasks.claim(schedule, k)
 
 
 @pytest.mark.parametrize("k", [2, 5, 9])
@@ -72,8 +67,4 @@ def test_the_seen_task_claim_is_below_the_exact_loss_for_any_number_of_steps(k, 
     exact = fl.expect(tasks, filter_, n, metrics="seen_loss").seen_loss[0]
     claim = tasks.claim(filter_, n)
     assert 0 <= claim <= exact * (1 + 1e-12)
-    if n == k and filter_ == fl.Projection():
-        assert claim == pytest.approx(
-            fl.theory.constructions.seen_task_probability(k) * fl.theory.constructions.seen_task_loss(k)
-        )
     assert claim > 0 or n == 1

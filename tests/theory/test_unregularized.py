@@ -10,32 +10,10 @@ import forgetless as fl
 from support.one_filter import right_side
 
 CATALOGUE = fl.theory.catalogue
-SEVENTHS = fl.Ridge(3 / 7)  # φ(R²) = 0.7 at R = 1
 
 
 def constants(filter_, steps):
     return np.array([fl.upper_bound(filter_, int(k)).constant for k in steps])
-
-
-# --- values ---
-
-
-@pytest.mark.parametrize(
-    ("filter_", "quantity", "expected"),
-    [
-        (fl.Projection(), "average_loss", {64: 0.3076, 256: 0.3117, 1024: 0.3132}),
-        (SEVENTHS, "average_loss", {64: 0.2753, 256: 0.2783, 1024: 0.2793}),
-        (fl.Ridge(1.0), "average_loss", {256: 0.3029, 1024: 0.3038}),
-        (fl.Projection(), "seen_loss", {64: 1.603, 1024: 1.605}),
-        (fl.GradientDescent(1, 1.2), "average_loss", {300: 0.4069}),
-        (fl.GradientDescent(1, 1.5), "average_loss", {300: 1.3333}),
-    ],
-)
-def test_constants_are_those_derived(filter_, quantity, expected):
-    for k, constant in expected.items():
-        bound = fl.upper_bound(filter_, k, quantity=quantity)
-        assert bound.constant == pytest.approx(constant, abs=1.2 * 10.0 ** -len(f"{constant}".split(".")[1]))
-        assert "Theorem F" in bound.why
 
 
 def test_where_two_methods_have_a_bound_the_smaller_one_is_taken():
@@ -77,8 +55,6 @@ def test_the_maximum_is_enclosed(kappa):
 
 
 @pytest.mark.parametrize(("levels", "k", "epsilon", "ratio", "reached"), [
-    (3, 10**2, 0.2, 0.2, 0.2014),
-    (4, 10**3, 0.2, 0.2, 0.2088),
     (4, 10**3, 0.1, 0.2, 0.2095),
     (6, 10**6, 0.15, 0.1, 0.2150),
 ])  # fmt: skip
@@ -114,7 +90,7 @@ def tasks_of(chain):
     return fl.TaskCollection([(row[None], row[:1]) for row in rows]), fl.WithReplacement(probabilities)
 
 
-@pytest.mark.parametrize("schedule", [fl.Projection(), SEVENTHS, fl.schedules.increasing(), fl.GradientDescent(1, 1.4)])
+@pytest.mark.parametrize("schedule", [fl.Ridge(0), fl.Ridge(1), fl.schedules.increasing(), fl.GradientDescent(1, 1.4)])
 def test_claims_of_jump_chains_are_exact_losses(schedule):
     """n + 1 numbers against the second moments of all tasks."""
     made = fl.theory.constructions

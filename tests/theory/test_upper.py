@@ -29,15 +29,13 @@ def first_free(scale, k):
 @pytest.mark.parametrize(
     ("schedule", "k", "quantity", "constant"),
     [
-        (s.increasing(), 256, "average_loss", 1.0077),
-        (s.increasing(1.0), 256, "average_loss", 0.4162),
         (s.increasing(0.25), 256, "average_loss", 0.3175),
-        (s.increasing_budget(), 256, "average_loss", 0.8909),
-        (s.increasing_budget(2), 64, "average_loss", 0.8900),
-        (s.increasing_budget(4), 64, "average_loss", 0.9045),
         (s.increasing_budget(16), 64, "average_loss", 0.9153),
         (falling, 256, "average_loss", 0.3007),
         (s.increasing(), 256, "seen_loss", 1.3080),
+        (fl.Projection(), 1024, "seen_loss", 1.6053),
+        (fl.GradientDescent(1, 1.2), 300, "average_loss", 0.4069),
+        (fl.GradientDescent(1, 1.5), 300, "average_loss", 1.3333),
     ],
 )
 def test_constants_are_those_derived(schedule, k, quantity, constant):

@@ -320,14 +320,14 @@ def of_scale(c: float, name: str) -> Hypothesis:
 
 def _falling(s: Setting) -> bool:
     """Return whether ψ_t = φ_t/φ_t(R²) falls in t within [ξ/R², 1] at the eigenvalues."""
-    before = np.full((1, len(s.eigenvalues)), 1 + CLOSE)
+    before = np.full_like(s.eigenvalues, 1 + CLOSE)[None]
     for factors, kappas in s.steps():
         # The last row of the block before joins those of this one, of which none may rise.
         rows = np.concatenate([before, factors / kappas])
         rises = np.any(np.diff(rows, axis=0) > CLOSE * rows[:-1])
         if rises or np.any(rows < s.eigenvalues * (1 - CLOSE)):
             return False
-        before = rows[-1:]
+        before = rows[-1:]  # no mutant: rows before the last one change nothing
     return True
 
 
