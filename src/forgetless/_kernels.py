@@ -17,12 +17,15 @@ import numpy as np
 
 from forgetless._running import n_threads, spread
 
+# no mutant: only the time differs
 _SMALL = 1500
 """Multiplications below which a product is a loop: calling BLAS takes as long as a thousand."""
 
+# no mutant: only the time differs
 _WORTH_THREADS = 1e6
 """Multiplications from which on a second thread gains more than it costs to wake it."""
 
+# no mutant: only the time differs
 _OPTIONS: Any = {"fastmath": {"reassoc", "contract"}, "nogil": True, "error_model": "numpy"}
 """Of numba: sums may be reordered, but infinities stay what they are."""
 
@@ -65,6 +68,7 @@ def _compiled(function: Any) -> Any:
     if _njit is None:
         return function
     try:
+        # no mutant: only the time differs
         return _njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # no folder for the cache can be written
         return _njit(**_OPTIONS)(function)
@@ -76,6 +80,7 @@ def in_threads(
     size: float,
 ) -> None:
     """Call ``work(low, high)`` on parts of range(n_items), in threads if ``size`` is worth them."""
+    # no mutant: only the time differs
     threads = min(n_items, n_threads()) if size > _WORTH_THREADS else 1
     # Parts of equal length, rounded up.
     chunk = -(-n_items // threads)
@@ -122,6 +127,7 @@ def push(  # noqa: C901, PLR0912, PLR0915 - in five parts epochs take 1.4 to 1.7
     flat = S.reshape(len(S), Q * B * Q)
     out = new.reshape(len(new), Q * B * Q)
     for target in range(low, high):
+        # no mutant: a sum of zeros is zero
         reached = False
         for i in range(Q * B * Q):
             out[target, i] = 0.0
@@ -141,6 +147,7 @@ def push(  # noqa: C901, PLR0912, PLR0915 - in five parts epochs take 1.4 to 1.7
             n = offsets[task[end - 1] + 1] - first
             # T = R S for all tasks of the run, which begin at the same state. Small products are
             # loops over entries: a view of a row costs more than the product.
+            # no mutant: both ways compute the same products
             small = n * n_right * B * Q < _SMALL
             if small:
                 for j in range(n):
@@ -193,6 +200,7 @@ def push(  # noqa: C901, PLR0912, PLR0915 - in five parts epochs take 1.4 to 1.7
                     for i in range(B * Q):
                         out[target, x * B * Q + i] -= A[x, i]
         # C + Cᵀ, symmetric to the last bit.
+        # no mutant: a sum of zeros is zero
         for x in range(Q if reached else 0):
             for b in range(B):
                 for y in range(x + 1):
@@ -275,6 +283,7 @@ def run_trials(  # noqa: C901, PLR0912, PLR0913, PLR0915 - in parts it takes ten
     c = np.uint64(targets.shape[1])
     d = np.uint64(w.shape[1] if axes is None else len(axes))
     end = np.uint64(high)
+    # no mutant: only the time differs
     together = np.uint64(4)  # runs in turn: the processor overlaps their steps
     undisturbed = average is None and noise is None and walk is None
     rank_one = np.all(np.diff(offsets) == np.uint64(1))

@@ -180,8 +180,8 @@ def change(
         # Any other filter by the eigenvalues of the Gram matrix, Q diag(g) Qᵀ.
         xi, Q = np.linalg.eigh(gram)
         xi = np.maximum(xi, 0.0)
-        # g(0) = φ'(0) = 1/λ
-        slope = np.full(len(xi), 1.0 / strength)
+        # Along eigenvectors of 0 the residual does not reach the weights.
+        slope = np.zeros_like(xi)
         np.divide(filter.table(xi)[0], xi, out=slope, where=xi > 0)
         solved = Q @ (slope[:, None] * (Q.T @ right))
     return X.T @ solved if is_dual else solved

@@ -106,15 +106,6 @@ def test_lin_2023():
         count += 1
 
 
-@pytest.mark.parametrize("size", [(4, 9), (9, 4)])
-def test_vanishing_regularization_is_projection(size):
-    ensemble = Gaussian(*size, 0.3, teachers.walk(1.0, 0.3))
-    weak = ensemble.expect(1e-9, 5, metrics=METRICS)
-    solved = ensemble.expect("none", 5, metrics=METRICS)
-    for name in METRICS:
-        assert weak.values[name] == pytest.approx(solved.values[name], rel=1e-6, abs=1e-8)
-
-
 def test_a_task_of_orthonormal_rows_has_the_spectrum_of_a_projection():
     result = Rotated(np.eye(8)[:2]).expect(fl.Ridge(3.0), 4, metrics="distance", record="all")
     shrunk = 1 - 2 / 8 + 2 / 8 * (3 / 4) ** 2

@@ -65,15 +65,6 @@ def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
     assert limit == pytest.approx(np.exp(best.x), rel=1e-4)
 
 
-def test_strengths_rise_and_fall():
-    def coefficients(law, noise=0.2**0.5):
-        return np.array(Gaussian(60, 12, noise, law).optimal_schedule(16, objective="distance").coefficients)
-
-    assert np.all(np.diff(coefficients(teachers.one())) > 0)
-    assert not coefficients(teachers.one(), noise=0.0).any()
-    assert np.all(np.diff(coefficients(teachers.walk(1.0, 0.5**0.5))) < 0)
-
-
 def test_steady_on_a_collection():
     """The rule with the mean filter factor of the tasks, written out."""
     rng = np.random.default_rng(0)

@@ -8,6 +8,7 @@ import forgetless as fl
 from support import literal, many_digits
 from support.agreement import METRICS
 from support.campaigns import some_of
+from support.collections import random_pairs
 from support.weak import agrees, collection, filter_for, law_for
 
 
@@ -61,6 +62,39 @@ def test_stated_errors_of_averages_bound_the_true_ones(batch):
     assert np.quantile(ratios, 0.25) < 10_000
 
 
+def stated_literally(tasks, filter_, k):
+    """The loss after k uniform draws, and equations (7) and (8) of ``lab.rounding`` with dense matrices; one target."""
+    V, s, w, eps = tasks.singular_vectors, tasks.singular_values, tasks.teacher(), np.finfo(float).eps
+    M, d, phi, missing = tasks.n_tasks, tasks.n_features, filter_.factors(s**2), np.abs(tasks.missing(w))[:, 0]
+    L, H, U = np.column_stack([V, 0 * s]), (V.T * s**2) @ V / M, np.append(-w, 1.0)
+    steps = [np.eye(d + 1) - (L[own].T * phi[own]) @ L[own] for own in tasks.owners == np.arange(M)[:, None]]
+    S, E, F = np.outer(U, U), np.zeros((d + 1, d + 1)), np.diag(np.eye(d + 1)[d])
+
+    def unsure():
+        size = np.abs(tasks.targets[:, 0]) + np.sqrt(np.trace(S[:d, :d])) + np.linalg.norm(w)
+        return eps * (tasks.radii * size + tasks.sizes[:, 0]) / s + missing
+
+    for _ in range(k):
+        r, made = np.sqrt(np.diag(S)), (L.T * (phi * unsure()) ** 2) @ L / M
+        g = r + (phi / M * (np.abs(L) @ r)) @ np.abs(L)
+        S, E, F = (sum(A @ each @ A.T for A in steps) / M for each in (S, E, F))
+        E, F = E + eps * np.diag(g**2), F + made
+    loss, of_steps, of_data = (np.sum(H * each[:d, :d]) / 2 for each in (S, E, F))
+    terms = (d + 1) * np.sum(np.diag(H) * np.diag(S)[:d]) + np.mean([np.sum(task.sizes**2) for task in tasks])
+    shifted = of_data * k + np.sum((s * unsure()) ** 2) / (2 * M)
+    return loss, 8 * (of_steps + eps * (terms / 2 + max(1, k) * loss) + 2 * np.sqrt(loss * shifted) + shifted)
+
+
+def test_stated_errors_are_those_of_the_equations(rng):
+    tasks, filter_ = fl.TaskCollection(random_pairs(rng, M=4, d=3, rows=(1, 2))), fl.Ridge(0.7)
+    found = fl.expect(tasks, filter_, 6, metrics=("average_loss", "task_losses"))
+    (_, first), (loss, error) = (stated_literally(tasks, filter_, k) for k in (0, 6))
+    assert found.average_loss[0] == pytest.approx(loss, rel=1e-12)
+    assert found.errors["average_loss"] == pytest.approx(error / loss, rel=1e-6, abs=0)
+    expected = tasks.n_tasks * max(first, error) / found.task_losses.min()
+    assert found.errors["task_losses"] == pytest.approx(expected, rel=1e-6, abs=0)
+
+
 @pytest.mark.parametrize("weak", [1e-9, 1e-6, 1e-8])
 def test_weak_tasks_keep_their_digits(weak):
     """Around the joint solution, 1/weak away, terms of 1/weak² would cancel to a loss of 1."""
@@ -79,20 +113,6 @@ def test_weak_tasks_keep_their_digits(weak):
     change = many_digits.expected(pairs, moved, literal.all_orderings(2, k), np.zeros(2))["average_loss"]
     assert slope.coefficient[-1] == pytest.approx(float((change - truth["average_loss"]) * mpmath.mpf(1e6)), rel=1e-5)
     assert fl.compare_bounds(tasks, fl.Ridge(1.0), k).average_loss == found.average_loss[0]
-
-
-def test_near_duplicate_columns_of_noisy_tables(rng):
-    """No loss may be below what no weights avoid."""
-    X = rng.standard_normal((60, 4))
-    X = np.concatenate([X, X[:, :1] + 1e-9 * rng.standard_normal((60, 1))], axis=1)
-    y = X @ rng.standard_normal(5) + 3 * rng.standard_normal(60)
-    tasks = fl.TaskCollection([(X[i : i + 3], y[i : i + 3]) for i in range(0, 60, 3)])
-    least = 0.5 * np.sum((y - X @ np.linalg.lstsq(X, y)[0]) ** 2) / 20
-    exact = fl.expect(tasks, fl.Ridge(5.0), 200)
-    assert exact.average_loss[0] > least
-    assert exact.errors["average_loss"] < 1e-6
-    sampled = fl.simulate(tasks, fl.Ridge(5.0), 200, n_trials=4000, seed=1, record="last").average_loss[:, 0]
-    assert exact.average_loss[0] == pytest.approx(sampled.mean(), abs=5 * sampled.std() / np.sqrt(4000))
 
 
 PARALLEL = [([[0.04, 8e-06, 2e-05]], [0.001]), ([[-6e-05, -1e-08, -1.2e-07]], [0.001])]

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 import forgetless as fl
-from forgetless.schedules import resolve
 from support import literal
 from support.agreement import LAWS, METRICS, NAMES, agree, expected, expected_on
 from support.collections import FAMILIES, SMALL, random_pairs
-from support.registry import SCHEDULES, name
 
 
 def problem(rng, k, **options):
@@ -16,15 +14,6 @@ def problem(rng, k, **options):
     pairs = random_pairs(rng, **{**options, "M": 3})
     start = rng.standard_normal((pairs[0][0].shape[1], *pairs[0][1].shape[1:]))
     return pairs, start, fl.TaskCollection(pairs).shifted(start), fl.Ridge(rng.uniform(0.05, 2.0, k))
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=name)
-def test_every_schedule(schedule, rng):
-    pairs = random_pairs(rng, M=2, rows=(1, 3), realizable=False)
-    tasks, k = fl.TaskCollection(pairs), 6
-    found = fl.expect(tasks, schedule, k, metrics=METRICS)
-    filter_ = resolve(schedule, k, tasks.radius)
-    agree(found, expected(pairs, filter_, literal.all_orderings(2, k), np.zeros(6)), METRICS, rel=1e-10)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

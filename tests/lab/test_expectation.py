@@ -29,6 +29,14 @@ def test_powers_equal_steps(realizable, filter_, rng):
     np.testing.assert_allclose(found.average_loss, steps.average_loss, rtol=1e-9)
 
 
+@pytest.mark.parametrize("strength", [1.0, np.ones(500)], ids=["powers", "steps"])
+def test_probabilities_are_exact(strength):
+    """Ten times 0.1 is 1 − 1e-16, and must not be a decay of 1 in every step."""
+    one = fl.metrics.Metric("one", lambda now: now.square([[0.0]], 1.0))
+    tasks = fl.TaskCollection(10 * [([[1.0]], [1.0])])
+    assert fl.expect(tasks, fl.Ridge(strength), 500, metrics=one).values["one"].tolist() == [1.0]
+
+
 @pytest.mark.parametrize(("verb", "strength"), [(fl.expect, 1e12), (fl.simulate, 1e8)])
 @pytest.mark.parametrize("ordering", ["with-replacement", "without-replacement"])
 def test_small_drift_and_forgetting_keep_their_digits(verb, strength, ordering, rng):
@@ -54,6 +62,8 @@ def test_step_sizes_beyond_the_limit_are_refused_and_at_it_all_methods_agree():
         assert found[0].average_loss[0] == pytest.approx(found[1].average_loss[0], rel=1e-8)
         slope = fl.loss_gradient(tasks, fl.GradientDescent(n_steps, np.full(50, limit * (1 + 1e-15))), 50)
         assert slope.loss == pytest.approx(fl.expect(tasks, filter_, 50).average_loss[0], rel=1e-10)
+    one = fl.TaskCollection([([[1.0]], [1.0])])
+    assert fl.simulate(one, fl.GradientDescent(1, 2 + 5e-13), 1000, record="last").average_loss.tolist() == [[0.5]]
 
 
 def test_a_small_conflict_beside_a_large_target_is_not_lost():

@@ -125,12 +125,6 @@ def test_one_coordinate_drops_its_axis_and_a_list_keeps_it():
     assert one.errors == EXACT.errors
 
 
-def test_metrics_are_attributes_that_complete():
-    assert {"average_loss", "weights", "sel"} <= set(dir(RUNS))
-    assert "average_loss" in repr(RUNS)
-    assert "weights (2, 5, 2, 2)" in repr(RUNS)
-
-
 def test_means_and_standard_errors():
     np.testing.assert_allclose(RUNS.means("average_loss"), RUNS.average_loss.mean(axis=1))
     spread = RUNS.average_loss.std(axis=1, ddof=1) / np.sqrt(5)
@@ -139,10 +133,12 @@ def test_means_and_standard_errors():
     assert not EXACT.standard_errors("average_loss").any()
 
 
-def test_results_are_frozen():
+def test_results_are_frozen_and_have_their_metrics_as_attributes():
     for result in (EXACT, fl.loss_gradient(TASKS, 1.0, 2)):
         check_frozen(result, by_value=False)
     check_frozen(fl.metrics.drift)
+    assert {"average_loss", "weights", "sel"} <= set(dir(RUNS))
+    assert "weights (2, 5, 2, 2)" in repr(RUNS)
 
 
 @pytest.mark.parametrize("curves", [EXACT, RUNS, EXACT.sel(step=3)], ids=["exact", "runs", "part"])
@@ -155,16 +151,27 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
 
 
 @pytest.mark.parametrize(
-    ("shape", "options", "said"),
+    ("verb", "shape", "options", "said"),
     [
-        ((5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here; simulate"),
-        ((1000, 1, 20), {"k": 200, "metrics": "drift"}, "1,001 matrices with .* average_loss alone are faster"),
+        (fl.worst_case, (5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here"),
+        (
+            fl.expect,
+            (5, 40, 200),
+            {"k": 10**4},
+            "1 matrices with 200 coordinates will take about 64 seconds here; simulate",
+        ),
+        (
+            fl.expect,
+            (1000, 1, 20),
+            {"k": 200, "metrics": "drift"},
+            "1,001 matrices with .* about 86 seconds here; .* average_loss alone are faster",
+        ),
     ],
 )
-def test_what_long_calls_will_take_is_said_beforehand(shape, options, said, rng, monkeypatch):
+def test_what_long_calls_will_take_is_said_beforehand(verb, shape, options, said, rng, monkeypatch):
     """With the line that calls. The warning is an error here, so that the call ends with it."""
     tasks = fl.TaskCollection([(X, np.zeros(len(X))) for X in rng.standard_normal(shape)])
     warnings.simplefilter("always")
     monkeypatch.setattr(warnings, "showwarning", lambda text, kind, file, *_: pytest.fail(f"{text} in {file}"))
     with pytest.raises(pytest.fail.Exception, match=f"{said}.* in {__file__}"):
-        fl.expect(tasks, fl.schedules.increasing(), **options)
+        verb(tasks, fl.schedules.increasing(), **options)

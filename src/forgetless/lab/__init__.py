@@ -240,14 +240,12 @@ def checked_factors(part: Filter, singular_values: Floats) -> Floats:
     Between 0 and 2 a step does not increase the error along any singular vector: |1 − φ| ≤ 1.
     """
     table = np.asarray(part.table(singular_values**2), dtype=np.float64)
-    low = np.min(table, initial=0.0)
-    high = np.max(table, initial=0.0)
     # NaN is not within the limits either.
-    if not -_ROUNDED <= low <= high <= 2 + _ROUNDED:
+    if not np.all(np.abs(table - 1.0) <= 1.0 + _ROUNDED):
         raise ValueError(
             f"{type(part).__name__}.factors must return one finite factor per eigenvalue, and these"
             " factors must lie in [0, 2], so that errors do not grow, got values in"
-            f" [{low:.6g}, {high:.6g}]"
+            f" [{table.min():.6g}, {table.max():.6g}]"
         )
     # The rest is rounding, and is clipped: (1 + 1e-12)^k would grow.
     return np.ascontiguousarray(np.clip(table, 0.0, 2.0))

@@ -34,7 +34,6 @@ from forgetless.metrics import Metric
 from forgetless.orderings import Moves
 
 EPS = np.finfo(np.float64).eps
-# no mutant: a larger one is as safe
 SAFETY = 8.0
 """Roundings per step beyond the sizes counted: the smallest power of 2 without a failure."""
 

@@ -214,7 +214,7 @@ def draws(
                 f" {(TRIALS, size)}, got dtype {block.dtype} and shape {block.shape[1:]} with"
                 f" values in {block.min(initial=0)}..{block.max(initial=0)}"
             )
-        yield block.reshape(-1, size)[:n_trials].astype(index_dtype(n_tasks), copy=False)
+        yield np.concatenate(block)[:n_trials].astype(index_dtype(n_tasks), copy=False)
 
 
 def shared_seed(seed: Any) -> SeedSequence:
