@@ -36,17 +36,29 @@ def test_curves_are_drawn_as_they_are_with_their_labels():
     np.testing.assert_allclose(lines(ax)["rising"][1:], trace.sel(schedule="rising").drift.mean(axis=0)[1:])
     band = ax.collections[1].get_paths()[0].vertices[:, 1]
     assert np.nanmax(band) == pytest.approx(np.quantile(trace.sel(schedule="rising").drift, 0.9, axis=0).max())
+    assert np.nanmin(band) == pytest.approx(np.quantile(trace.sel(schedule="rising").drift, 0.1, axis=0)[1:].min())
+    assert [bool(fl.simulate(TASKS, 2.0, 9, n_trials=n, seed=0, record="all").plot().collections) for n in (1, 2)] == [
+        0,
+        1,
+    ]
     assert ax.get_ylabel() == "mean drift"
     assert found.plot().get_ylabel() == "expected average loss"
     assert fl.simulate(TASKS, 2.0, 9, seed=0).plot("seen_loss").get_ylabel() == "seen-task loss"
     worst = fl.worst_case(TASKS, NAMED, 32, record=[8, 16, 32])
     np.testing.assert_allclose(lines(worst.plot())["rising"], worst.worst_case[1])
+    for record, scale in (([0, 40], "linear"), ([4, 39], "linear"), ([4, 40], "log")):  # a decade
+        ax = fl.expect(TASKS, NAMED, 40, record=record).plot()
+        assert (ax.get_xscale(), ax.get_yscale()) == (scale, "log")
+    solved = fl.expect(fl.TaskCollection([([[1.0]], [1.0])]), "none", 4, record=[1, 2, 3])
+    assert solved.plot().get_yscale() == "linear"
+    assert fl.plots.look(7) == fl.plots.look(0) != fl.plots.look(1)
 
 
 def test_one_step_is_drawn_as_dots_and_one_number_not_at_all():
     found = fl.expect(TASKS, NAMED, 40)
     ax = found.plot()
     assert [tick.get_text() for tick in ax.get_yticklabels()] == list(NAMED)
+    assert {line.get_linewidth() for line in ax.get_lines()} == {0}
     assert {float(x) for line in ax.get_lines() for x in line.get_xdata()} >= set(found.average_loss[:, 0].tolist())
     solved = fl.expect(fl.TaskCollection([([[1.0]], [1.0])]), {"none": "none", "λ = 1": 1.0}, 4)
     assert [float(line.get_xdata()[0]) for line in solved.plot().get_lines()][:1] == [0.0]
@@ -66,10 +78,13 @@ def test_given_axes_are_drawn_on():
     optimal = fl.optimal_schedule(fl.theory.constructions.two_tasks(np.pi / 8), 8, objective="worst_case")
     curves, worst = fl.expect(TASKS, NAMED, 9, record="all"), fl.worst_case(TASKS, NAMED, 9)
     proved = fl.compare_bounds(TASKS, 2.0, 40)
-    for shown in (curves, worst, proved, optimal, fl.advise(TASKS, 9)):
+    for shown in (curves, worst, proved, optimal, fl.advise(TASKS, 9), fl.expect(TASKS, NAMED, 9)):
         ax = plt.subplots()[1]
         assert shown.plot(ax=ax) is ax
         assert ax.get_lines()
+        width, height = shown.plot().figure.get_size_inches()
+        assert 5 < width < 8
+        assert 1.3 < height < 4.7
 
 
 def test_comparisons_are_drawn_at_their_values():
@@ -88,6 +103,8 @@ def test_comparisons_are_drawn_at_their_values():
 def test_the_best_schedule_and_the_losses_of_every_scale_are_drawn():
     found, advice = fl.optimal_schedule(TASKS, 8), fl.advise(TASKS, 9)
     assert tuple(lines(found.plot())["optimal"]) == found.coefficients
+    assert found.plot().get_lines()[0].get_xdata().tolist() == list(range(1, 9))
+    assert found.plot().get_ylim()[0] == 0
     drawn = lines(advice.plot())
     for option in advice.options:
         if len(option.scales) > 1:

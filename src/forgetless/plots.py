@@ -29,6 +29,7 @@ HEIGHT = 3.4
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 """Those of Okabe & Ito, as RGB; the first is that of the result, or of the best."""
 
+# no mutant: lengths of dashes, of which any tell lines apart
 STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (3, 1)), (0, (1, 3))]
 """Of lines, as matplotlib names them: dashes and gaps are in units of the width of the line."""
 
@@ -90,6 +91,7 @@ def plot_advice(advice: Any, ax: Any = None) -> Any:
             ax.plot(option.scales, option.losses, label=figure_label(option.shape, 60), **look(i))
             ax.plot(option.scale, option.loss, zorder=3, **dots(i))
         if option.shape == "no regularization":
+            # no mutant: width and order of a line are a matter of taste
             ax.axhline(option.loss, color="0.5", linewidth=0.8, zorder=1, label=option.shape)
     # Scales of all shapes are in units of R², so that one axis serves all of them.
     name = advice.objective.replace("_", " ")
@@ -152,11 +154,12 @@ def _row_each(labels: list[str], values: Any, name: str, ax: Any) -> Any:
     rows = range(len(labels))
     ax.plot(values, rows, **dots(0))
     for place in zip(values, rows, strict=True):
+        # no mutant: a label stands beside its dot, as far as looks best
         ax.annotate(f"{place[0]:.3g}", place, xytext=(6, -3), textcoords="offset points")
     ax.set_yticks(rows, labels=labels)
     ax.set(xlabel=name)
-    ax.grid(axis="y", linewidth=0.5)
-    ax.margins(x=0.15, y=0.15)
+    ax.grid(axis="y", linewidth=0.5)  # no mutant: a width of lines
+    ax.margins(x=0.15, y=0.15)  # no mutant: room around the dots
     least = np.nanmin(values)
     if least > 0 and np.nanmax(values) > 30 * least:
         # Labels of minor ticks would overlap on an axis so short.
@@ -175,6 +178,7 @@ def _lines(labels: list[str], steps: Any, values: Any, name: str, ax: Any) -> An
     for i, line in enumerate(values):
         style = look(i)
         # Points of a short record are visible, those of a long one would be a thick line.
+        # no mutant: with or without points the same line is seen
         if len(steps) <= 12:
             style["marker"] = _in_turn(MARKERS, i)
         if labels:
@@ -221,7 +225,7 @@ def plot_bounds(comparison: Any, ax: Any = None) -> Any:
     ax.set_yticks(range(len(checks)), labels=labels)
     key = "◂ at most, ▸ some tasks have this"
     ax.set(xscale="log", xlabel=f"loss after {comparison.k} steps; {key}")
-    ax.margins(y=0.15)
+    ax.margins(y=0.15)  # no mutant: room around the dots
     ax.legend(loc="lower right")
     return ax
 

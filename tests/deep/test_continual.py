@@ -246,6 +246,9 @@ def test_frozen_layers_groups_and_accumulated_gradients():
     assert [group["lr"] for group in optimizer.param_groups] == [0.05, 0.01]
     net[0].requires_grad_(True)
     optimizer.add_param_group({"params": net[0].parameters(), "lr": 0.02})
+    optimizer.zero_grad()
+    net[2](torch.ones(1, 8)).sum().backward()
+    optimizer.step()  # the first layer has no gradient yet, and nothing in the optimizer
     learn(net, optimizer, continual, [4])
     assert not torch.allclose(net[0].weight, frozen, atol=1e-3)
     assert torch.allclose(net[2].weight, held, atol=1e-5)

@@ -201,6 +201,7 @@ def test_arguments_that_are_refused():
         (lambda: flt.Proximal("1/8"), TypeError, "strength must be a function of the task.*one number, such as 1/8"),
         (lambda: flt.Proximal(True), TypeError, "strength must be a real number"),
         (lambda: flt.Proximal([-1.0]), ValueError, "strength is -1.0 at task 1"),
+        (lambda: flt.Proximal([math.inf]), ValueError, "strength is inf at task 1"),
         (lambda: flt.Proximal(1.0, {"weight": 1}), TypeError, "importance must be a function of model and data"),
         (lambda: flt.StepSize(0.5), TypeError, "factor must be a function of the task"),
         (lambda: flt.Average(0), ValueError, "n_steps must be positive"),

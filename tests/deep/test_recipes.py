@@ -56,6 +56,7 @@ def test_a_search_prints_the_whole_recipe(importance):
 )
 def test_mechanisms_are_shown_as_code(code):
     assert repr(eval(code, NAMES)) == code
+    assert flt.inverse()(2) == 0.5
 
 
 def test_importing_loads_torch_and_little_else():

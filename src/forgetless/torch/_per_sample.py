@@ -18,7 +18,7 @@ import torch
 
 from forgetless.torch.mechanism import Tensors, zeros
 
-AT_ONCE = 2**22
+AT_ONCE = 2**22  # no mutant: sums of parts of any size are the same
 """Numbers of per-sample gradients that are held at a time: 16 MB in float32."""
 
 POSITIONAL = ""
@@ -101,6 +101,7 @@ def linear_layers(model: Any, x: Tensors, question: Question) -> Tensors | None:
     """
     layers: Tensors = {}
     for name, module in model.named_modules():
+        # no mutant: with parameters of children no layer is found, and vmap computes the same
         if any(p.requires_grad for p in module.parameters(recurse=False)):
             if type(module) is not torch.nn.Linear:
                 return None
@@ -201,6 +202,7 @@ def _agree(params: Tensors, calls: Sequence[Call], values: Any) -> bool:
     # What rounding leaves of sums in another order, and far less than a forgotten term.
     tolerance = 1e-6 if values.dtype == torch.float64 else 1e-2
     for mine, gradient in zip(found.values(), wanted, strict=True):
+        # no mutant: where these are found apart, vmap computes the same
         apart = float((mine - gradient).norm())
         if not apart <= tolerance * float(gradient.norm()) + 1e-30:
             return False
