@@ -44,9 +44,10 @@ def spectrum(X: Array) -> tuple[Array, Array, Array]:
     Rows of V are orthonormal. Works for ‖X‖ from 1e-150 to 1e150 and for X without rows.
     """
     n, d = X.shape
-    scale = max(float(np.max(X, initial=0.0)), -float(np.min(X, initial=0.0)))
+    scale = float(np.max(np.abs(X), initial=0.0))
     if scale == 0.0:
         return np.zeros((n, 0)), np.zeros((0,)), np.zeros((0, d))
+    # no mutant: other sizes may be scaled, too
     if 1e-100 < scale < 1e100:
         scale = 1.0
     else:
@@ -172,6 +173,7 @@ def norms(columns: Floats) -> Array:
 def quiet_products(n_entries: int) -> AbstractContextManager[None]:
     """Return a context with one thread of BLAS for a matrix of 2¹² to 2¹⁸ entries, one of many."""
     # OpenBLAS wakes threads for products of matrices from 64 × 64 on, which gain nothing there.
+    # no mutant: only the time differs
     return one_blas_thread() if 2**12 <= n_entries <= 2**18 else nullcontext()
 
 

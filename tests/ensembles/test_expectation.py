@@ -164,6 +164,7 @@ def test_before_the_first_task():
     ensemble = Gaussian(10, 4, 0.5, teachers.walk(2.0, 0.2))
     result = ensemble.expect(1.0, 3, metrics=METRICS, record=[0])
     assert result.distance == pytest.approx([4.0])
+    assert result.errors["distance"] == pytest.approx(1.6e-14, abs=0)
     assert result.next_loss == pytest.approx([0.5 * 4 * (4.0 + 0.25)])
 
 

@@ -66,7 +66,9 @@ def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
 
 
 def test_steady_on_a_collection():
-    """The rule with the mean filter factor of the tasks, written out."""
+    """The rule with the mean filter factor of the tasks, written out; and by hand in one dimension."""
+    one = fl.TaskCollection([([[2.0]], [0.0])])
+    assert fl.schedules.steady(one, 0.5)(2, 2.0).coefficient == pytest.approx([0.25, 4.25])
     rng = np.random.default_rng(0)
     tasks = fl.TaskCollection([(X := rng.standard_normal((3, 8)), X @ np.ones(8)) for _ in range(5)])
     steady = fl.schedules.steady(tasks, noise=0.5, walk=0.1, distance=2.0)
@@ -90,5 +92,7 @@ def test_square_tasks_have_an_optimum_too(n, noise, law):
     for objective in ("next_loss", "distance"):
         best = ensemble.optimal_schedule(6, objective=objective)
         assert best.loss <= best.best_constant_loss
+        others = [ensemble.expect(each, 6, metrics=objective).values[objective][0] for each in (0.1, 1.0)]
+        assert best.best_constant_loss <= min(others) * (1 + 1e-9)
         exact = ensemble.expect(fl.Ridge(best.coefficients), 6, metrics=objective)
         assert best.loss == pytest.approx(float(exact.values[objective][0]), rel=1e-9, abs=1e-20)

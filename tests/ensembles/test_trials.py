@@ -16,6 +16,8 @@ EVERY = ("average_loss", "next_loss", "distance", "task_losses", "task_distances
 ENSEMBLES = {
     "wide": Gaussian(7, 3, 0.2, teachers.walk(1.0, 0.3)),
     "tall": Gaussian(3, 8, 0.2, teachers.walk(1.0, 0.3)),
+    "128 numbers": Gaussian(16, 8),
+    "512 numbers": Gaussian(32, 16, 0.1),
     "rank-deficient": Rotated(np.outer([1.0, 2.0, 0.5], [1.0, 0.0, 2.0, 1.0])),
 }
 
@@ -28,16 +30,16 @@ def normal(rng, n_trials):
 @pytest.mark.parametrize("ensemble", ENSEMBLES)
 @pytest.mark.parametrize("name", FILTERS)
 def test_weights_of_a_trial_are_those_of_its_tasks(ensemble, name):
-    """Against steps of the equation on the same tasks, drawn again: 128 trials share a generator."""
-    law, k = ENSEMBLES[ensemble], 4
+    """Against steps of the equation on the same tasks, drawn again: so many trials share a generator."""
+    law, k, group = ENSEMBLES[ensemble], 4, {"128 numbers": 64, "512 numbers": 16}.get(ensemble, 128)
     trace = law.simulate(FILTERS[name], k, n_trials=2, seed=3, metrics="weights", record="all")
     rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(3, spawn_key=(0,))))
-    points = law.teachers.sample(k + 1, law.n_features, normal(rng, 128))[:2]
+    points = law.teachers.sample(k + 1, law.n_features, normal(rng, group))[:2]
     weights = np.zeros((2, law.n_features))
     order = law.teachers.order(k)
     for t in range(k):
-        X = law.sample(normal(rng, 128))[:2]
-        noise = law.noise * rng.standard_normal((128, law.n_rows))[:2] if law.noise else np.zeros((2, law.n_rows))
+        X = law.sample(normal(rng, group))[:2]
+        noise = law.noise * rng.standard_normal((group, law.n_rows))[:2] if law.noise else np.zeros((2, law.n_rows))
         for i in range(2):
             y = X[i] @ points[i, order[t]] + noise[i]
             weights[i] = fl.step(weights[i], (X[i], y), FILTERS[name])

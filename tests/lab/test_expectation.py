@@ -93,8 +93,10 @@ def test_degenerate_collections():
             found = verb(zero, "increasing", 2, ordering=ordering, metrics=METRICS, record="last")
             assert (found.average_loss == 0.5).all()
             assert (found.drift == 0.0).all()
-        assert fl.worst_case(zero, fl.Ridge(1.0), 2, ordering=ordering).worst_case[0] == 0.0
-    assert fl.loss_gradient(zero, fl.Ridge(1.0), 2, objective="worst_case").loss == 0.0
+        worst = fl.worst_case(zero, fl.Ridge(1.0), 2, ordering=ordering)
+        assert (worst.worst_case.tolist(), worst.teacher.tolist()) == ([0.0], [[1.0, 0.0, 0.0]])
+    slope = fl.loss_gradient(zero, fl.Ridge(1.0), 2, objective="worst_case")
+    assert (slope.loss, slope.teacher.tolist(), slope.coefficient.tolist()) == (0.0, [1.0, 0.0, 0.0], [0.0, 0.0])
     empty = fl.TaskCollection([(np.zeros((0, 4)), np.zeros((0, 2)))])
     assert fl.expect(empty, fl.Ridge(1.0), 5, ordering=fl.Cyclic(), metrics=("average_loss", "drift")).drift[0] == 0.0
     mixed = fl.TaskCollection([(np.zeros((0, 2)), []), ([[1.0, 1.0]], [2.0])])

@@ -162,6 +162,7 @@ class Problem:
         """
         # Filter factors of one step; tasks of zeros have none.
         numbers = max(1, len(self.tasks.singular_values) * len(self.filters))
+        # no mutant: only how often a progress bar moves
         at_once = int(_WORK_AT_ONCE / self._work(width, n_matrices))
         return self.stretches(first, last, min(_FACTORS_AT_ONCE // numbers, at_once))
 

@@ -313,6 +313,7 @@ class Powers:
 
     def _power(self, x: Floats, n: int) -> Floats:
         """Return Pⁿ x: the last squares would cost more than so many products with x."""
+        # no mutant: only the time differs
         top = max(0, n.bit_length() - _REPEATED)
         while len(self.squares) <= top:
             self.squares.append(self.squares[-1] @ self.squares[-1])

@@ -71,8 +71,7 @@ def relative_errors(
         error = of_average if each.name == "average_loss" else of_any
         # Transposed, as tasks are the last axis of the values of some metrics.
         shares = error.T / np.abs(values[each.name].T)
-        # An error of zero is exact, also of a loss of zero.
-        shares = np.where(error.T > 0, shares, 0.0)
+        # No error of a loss of zero, and no loss before the first step, are 0/0 and NaN: left out.
         errors[each.name] = float(min(1.0, np.nanmax(shares, initial=0.0)))
     return errors
 

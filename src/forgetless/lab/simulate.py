@@ -225,6 +225,7 @@ class Trials(Outputs):
         tasks = self.tasks
         recorded = set(self.problem.steps.tolist())
         k = max(recorded)
+        # no mutant: only the time differs
         at_once = _FACTORS // max(1, len(tasks.singular_values))
         if self.generators:
             at_once = min(at_once, _NORMALS // (len(self.w) * (self.rank + tasks.n_features)))
