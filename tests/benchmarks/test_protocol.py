@@ -98,6 +98,14 @@ def test_the_command_runs_and_resumes(tmp_path):
         assert all(len(scores) == len(record["tuning_seeds"]) for _, scores in tried)
         assert record["report"][name]["c"] in [c for c, _ in tried]
         assert len(record["report"][name]["others"]) <= 3
+    single = report.untuned([record]).columns
+    at = single["pull"].index("EWC increasing") + METHODS["EWC increasing"].grid().index(0.25)
+    means = {c: 100 * np.mean(scores) for c, scores in record["tuning"]["EWC increasing"]["tried"]}
+    alone = 100 * np.mean(record["tuning"]["finetune"]["tried"][0][1])
+    assert single["lost"][at] == pytest.approx(max(means.values()) - means[0.25])
+    assert single["above fine-tuning"][at] == pytest.approx(means[0.25] - alone)
+    assert report.overview([record]).columns["stream"] == ["split-domain"]
+    assert report.overview([record]).facts[0].startswith("of 6 comparisons ")
     before = (tmp_path / "out" / "split-domain.json").stat().st_mtime_ns
     drawn = run(main, [*arguments, "--figures"])
     assert drawn.exit_code == 0
@@ -114,27 +122,6 @@ def test_the_command_runs_and_resumes(tmp_path):
     (tmp_path / "out" / "split-domain.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match="was made with another settings"):
         run(main, arguments, catch_exceptions=False)
-
-
-def test_a_stopped_stream_goes_on_from_its_phase(tmp_path):
-    idx_files(tmp_path)
-    options = {"data": tmp_path, "toy": True, "tell": lambda _: None}
-    whole = suite.bench(["split-domain"], tmp_path / "whole", **options)[0]
-    begun = {"phase": "tuning", "report": {}, "tuning": {key: whole["tuning"][key] for key in ("finetune", "EMA")}}
-    for name, cut in (("tuned", {"phase": "tuned", "report": {}}), ("tuning", begun)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "split-domain.json").write_text(json.dumps(whole | cut))
-        again = suite.bench(["split-domain"], tmp_path / name, **options)[0]
-        assert again["report"] == whole["report"]
-    single = report.untuned([whole]).columns
-    at = single["pull"].index("EWC increasing") + METHODS["EWC increasing"].grid().index(0.25)
-    means = {c: 100 * np.mean(scores) for c, scores in whole["tuning"]["EWC increasing"]["tried"]}
-    alone = 100 * np.mean(whole["tuning"]["finetune"]["tried"][0][1])
-    assert single["lost"][at] == pytest.approx(max(means.values()) - means[0.25])
-    assert single["above fine-tuning"][at] == pytest.approx(means[0.25] - alone)
-    table = report.overview([whole])
-    assert table.columns["stream"] == ["split-domain"]
-    assert table.facts[0].startswith("of 6 comparisons ")
 
 
 def test_language_streams_run_and_resume(tmp_path):
