@@ -23,7 +23,7 @@ mpl.use("Agg")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report") / "results"
+    folder = tmp_path_factory.mktemp("report") / "of" / "results"
     assert cli.main(["reproduce", "--out", str(folder)]) == 0
     return folder
 
@@ -35,6 +35,8 @@ def test_the_report_is_complete_and_valid(made):
         columns = json.loads((made / f"{part}.json").read_text())["columns"]
         assert set(columns.get("k", ())) == set(horizons.get(part, ()))
         assert len(columns.get("t", [0] * 24)) == 24
+        assert set(columns.get("fitted on k", ["128..1024"])) == {"128..1024"}
+        assert (made / f"{part}.csv").read_text().split("\n")[0].split(",")[0] == next(iter(columns))
     for name in ("figure", "unregularized", "reduction", *(f"rates-{i}" for i in range(1, 7))):
         assert (made / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (made / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
@@ -95,6 +97,10 @@ def test_numbers_of_the_report_against_independent_computations():
     for row in rows_of(reproduce.unregularized(range(2, 4))):
         k = row["k"]
         assert row["increasing, published"] == pytest.approx(20 * k / (k + 1))
+        chains = [fl.theory.constructions.jump_chain(n, k).claim(fl.Projection(), k) for n in range(1, 6)]
+        assert row["no regularization, some tasks"] == k * max(chains)
+        for name, schedule in (("no regularization", "none"), ("fixed, λ = 3R²/7", 3 / 7)):
+            assert row[name] == pytest.approx(k * fl.upper_bound(schedule, k).value)
         assert row["any algorithm, some tasks"] == pytest.approx(0.5 * (k / (k + 1)) ** (k + 1))
 
 
@@ -120,11 +126,15 @@ def test_slopes_are_those_of_the_last_points_and_facts_name_the_best():
 
 
 def test_families_are_of_the_sizes_that_are_stated():
+    for kind in ("fixed", "increasing"):
+        assert np.min(fl.schedules.resolve(reproduce.SCHEDULES[f"{kind} budget"], 64, 1.0).n_steps) == 4
     made = {name: family(16) for name, family in reproduce.FAMILIES.items()}
     random = {"random, rank 1": (20, 10, 1), "random, rank 3": (10, 20, 3), "ill-conditioned": (12, 8, 2)}
     for name, size in random.items():
         assert (made[name].n_tasks, made[name].n_features, max(made[name].ranks)) == size
         np.testing.assert_allclose(made[name].radii, 1.0)
+        columns = np.linalg.norm(np.concatenate([task.X for task in made[name]]), axis=0)
+        assert (columns[-1] < 0.1 * columns[0]) == (name == "ill-conditioned")
     for n in (16, 64):
         np.testing.assert_allclose(made[f"two tasks, π/{n}"][1].X, [[np.cos(np.pi / n), np.sin(np.pi / n)]])
 
@@ -140,6 +150,9 @@ def test_figures_draw_their_tables():
                 drop = lines[at + 1]  # at the lower end of the axis, and not cut off there
                 assert (drop.get_xdata()[0], drop.get_clip_on()) == (1 + k[best > 0].max(), False)
                 assert drop.get_ydata()[0] == drop.axes.get_ylim()[0]
+                drop, zero = ((1 + k[at]) * theta[0] ** 2 for at in (best.argmax(), np.flatnonzero(best)[-1]))
+                fact = f"θ = {line.get_label()[4:]}: drops at kθ² = {drop:.2f}, exactly 0 from kθ² = {zero:.2f} on"
+                assert fact in optimum.facts
             guide = lines[at + 1 + (best[-1] == 0)]
             assert guide.get_xdata().tolist() == k[k * theta**2 <= 1].tolist()
             np.testing.assert_allclose(guide.get_ydata(), guide.get_xdata() / np.log(1 / np.tan(theta[0] / 2)))

@@ -35,6 +35,8 @@ from forgetless.plots import axes_of, dots, look
 
 # no mutant: looks of lines to compare with
 _GUIDE = {"color": "0.6", "linewidth": 0.7, "zorder": 1}
+# no mutant: looks of the solution
+_STAR = {"marker": "*", "color": "black", "markersize": 8, "linewidth": 0}
 # no mutant: looks of points over others
 _HOLLOW = {"markersize": 6, "fillstyle": "none"}
 
@@ -90,7 +92,7 @@ def plot_unregularized(table: Table, ax: Any = None) -> Any:
     k, *names = table.columns
     for i, name in enumerate(names):
         ax.plot(table.columns[k], table.columns[name], label=name, **look(i))
-    # Between the guarantee near 20 and all other lines.
+    # no mutant: place of the legend, between the guarantee near 20 and all other lines
     return _over_steps(ax, "k · loss / R²D²", (0.02, 0.4))
 
 
@@ -107,7 +109,7 @@ def plot_reduction(table: Table, ax: Any = None) -> Any:
         points = dots(i) | _HOLLOW
         ax.plot(part["descent1"], part["descent2"], label="descent on its surrogates", **points)
     # The teacher of all three tasks, as ``reproduce.reduction`` has it.
-    ax.plot(1.0, -0.6, marker="*", color="black", markersize=8, linewidth=0, label="solution")
+    ax.plot(1.0, -0.6, label="solution", **_STAR)
     ax.set(xlabel="w₁", ylabel="w₂")
     ax.set_aspect("equal", adjustable="datalim")
     ax.legend()
