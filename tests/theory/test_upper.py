@@ -16,11 +16,6 @@ def decay(k):
     return np.arange(k + 1, 1, -1) / (k + 1)
 
 
-def falling(k, radius):
-    """One gradient step a task, of sizes whose bound is close to the smallest known."""
-    return fl.GradientDescent(1, (1.0 - (np.arange(1, k + 1) / (k + 1)) ** 2.5) / radius**2)
-
-
 def first_free(scale, k):
     """The increasing schedule at R = 1 with λ_1 = 0."""
     return fl.Ridge([0.0, *s.increasing(scale)(k, 1.0).coefficient[1:]])
@@ -31,7 +26,6 @@ def first_free(scale, k):
     [
         (s.increasing(0.25), 256, "average_loss", 0.3175),
         (s.increasing_budget(16), 64, "average_loss", 0.9153),
-        (falling, 256, "average_loss", 0.3007),
         (s.increasing(), 256, "seen_loss", 1.3080),
         (fl.Projection(), 1024, "seen_loss", 1.6053),
         (fl.GradientDescent(1, 1.2), 300, "average_loss", 0.4069),
@@ -143,7 +137,6 @@ def test_digits_shown_are_rounded_upwards():
         (fl.GradientDescent([2, 1, 1], [0.5, 0.3, 0.2]), "Theorem 4 of docs/proofs.md, base χ(ξ) = ξ, "),
         (fl.GradientDescent([3, 2, 2], [0.5, 0.4, 0.3]), "base that of the fewest and smallest steps, Gradient"),
         (fl.GradientDescent(2, np.full(16, 0.05)), "Theorem 2 of docs/proofs.md, base its own, Gradient"),
-        (fl.GradientDescent(1, [1.0, 0.5]), "Theorem 3 of docs/proofs.md, base χ(ξ) = ξ, "),
         (fl.Ridge([0.7e-12, 1.0, 2.0]), "error bounds; of the first step it uses only"),
         (fl.Ridge([1.5e-12, 1.0, 2.0]), "rounding error bounds. It holds"),
         (fl.Ridge([0.0, 0.0, 1.0, 2.0]), "; of the first 2 steps it uses only that the error"),
