@@ -233,9 +233,10 @@ def test_rows_that_wait_are_copies():
     assert model.rows_.high.max() < 10
 
 
-def test_another_strength_may_be_set_at_any_time():
-    X, y = linear(50, 4)
-    model = fl.StreamingRidge(1e4).fit(X, y)
+@pytest.mark.parametrize(("d", "rank"), [(4, None), (40, 30)])
+def test_another_strength_may_be_set_at_any_time(d, rank):
+    X, y = linear(20, d)
+    model = fl.StreamingRidge(1e4, rank=rank).fit(X, y)
     for alpha in (None, 3.0, 0.1, None):
-        expected = fl.StreamingRidge(alpha).fit(X, y)
+        expected = fl.StreamingRidge(alpha, rank=rank).fit(X, y)
         np.testing.assert_allclose(model.set_params(alpha=alpha).coef_, expected.coef_, rtol=1e-10)

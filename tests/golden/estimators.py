@@ -55,7 +55,7 @@ def regressors():
     result = fl.evaluate_stream(fl.StreamingRidge(), stream(), holdout=0.3)
     yield "rows/default/watched", [*result.change.ravel(), *result.constant, result.before[-1]]
     X, _ = next(iter(stream()))
-    for name in ("default", "rank-3"):
+    for name in ("default", "rank-3", "adaptive"):
         model = learned(fl.StreamingRidge(**RIDGES[name]))
         yield f"rows/{name}/std", np.ravel(model.predict(X, return_std=True))
         yield f"rows/{name}/errors", model.standard_errors()

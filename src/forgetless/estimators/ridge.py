@@ -204,7 +204,6 @@ class StreamingRidge(StreamingRegressor, Remembering):
             return state
         tasks = zip(*state.waiting, strict=True)
         X, y = map(np.concatenate, tasks)
-        state = state._replace(waiting=(), n_waiting=0)
         return self._with(state, X, y, None)
 
     @few_threads(lambda *call: gram_work(call[2].shape))
