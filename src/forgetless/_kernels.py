@@ -200,7 +200,6 @@ def push(  # noqa: C901, PLR0912, PLR0915 - in five parts epochs take 1.4 to 1.7
                     for i in range(B * Q):
                         out[target, x * B * Q + i] -= A[x, i]
         # C + Cᵀ, symmetric to the last bit.
-        # no mutant: a sum of zeros is zero
         for x in range(Q if reached else 0):
             for b in range(B):
                 for y in range(x + 1):

@@ -36,7 +36,6 @@ SAFE = 1e-7
 """Strength relative to the trace of a Gram matrix from which on its rounding does not matter: it
 squares the condition of X."""
 
-# no mutant: other rows may be scaled, too
 FAR = (1e-50, 1e50)
 """Sizes of rows between which squares, and quotients of them, stay inside the range of a float."""
 

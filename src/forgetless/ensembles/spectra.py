@@ -46,7 +46,6 @@ _MARGIN = 24.0
 """What 2π/h exceeds the highest frequency of a product of two functions by: the error of a sum is
 then rounding."""
 
-# no mutant: one node more tells the same
 _OUTER = 16
 """The last nodes, which tell what lies beyond them."""
 

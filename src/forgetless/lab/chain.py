@@ -123,7 +123,6 @@ class Run:
         self,
         coordinates: Coordinates,
         problem: Problem,
-        # no mutant: a path that is not read changes nothing
         path: bool = False,
     ) -> None:
         tasks = problem.tasks

@@ -95,7 +95,6 @@ class Coordinates:
     def __init__(
         self,
         tasks: TaskCollection,
-        # no mutant: a coordinate that is not needed changes nothing
         affine: bool = False,
         labels: bool = True,
     ) -> None:

@@ -39,7 +39,6 @@ class Moves:
         target: Any,
         task: Any,
         probability: Any,
-        # no mutant: there is at least one target
         n_targets: int = 0,
     ) -> None:
         lengths = {len(each) for each in (source, target, task, probability)}
