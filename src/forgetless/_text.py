@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
-_LABEL = 60
+_LABEL = 60  # no mutant: where a long label is cut
 """Most characters of a label in tables and pages."""
 
 

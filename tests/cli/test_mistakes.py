@@ -30,7 +30,7 @@ MISTAKES = [
             ("t,x,y\n,2,3\n", "t.csv has no value of the task 't'"),
             ("t,y\n1,2\n", "t.csv has no column besides 't' and 'y': nothing to predict from"),
             ("t,x,x,y\n1,2,3,4\n", "t.csv, line 1: several columns are named 'x'"),
-            ("t,x,y\n1,2,3\n1,2,3,4\n", "t.csv, line 3 has 4 values, but the header has 3 names"),
+            ("t,x,y\n1,2,3\n1,2,3,07\n", "t.csv, line 3 has 4 values, but the header has 3 names"),
             ("t,x,y\n1,2,3,4\n1,2,3,4\n", "rows have more values than the header has names"),
             ("t,x,y\n1,2,3\n1,3,4\n1,2,high\n", "t.csv, line 4: the target 'y' must hold numbers, but holds 'high'"),
             ('t,x,y\n1,"two\nlines",3\n1,b,high\n1,c,1\n', "t.csv, line 4: the target 'y' must hold numbers"),

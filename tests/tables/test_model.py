@@ -212,6 +212,7 @@ def test_a_history_has_a_thousand_tasks_and_twenty_changes():
     model.history_ = model.history_ * 501
     model.partial_fit(X.assign(**{f"column {i}": 1.0 for i in range(25)}), y)
     assert (len(model.history_), len(model.history_[-1]["changes"])) == (1000, 20)
+    assert model.history_[-1]["task"] == "3"  # its number, where it has no name
 
 
 def test_classes_and_their_probabilities():

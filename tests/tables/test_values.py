@@ -128,6 +128,20 @@ def test_columns_of_one_name_are_refused():
         TableEncoder().fit(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 
+FORMS = {
+    "a, cm;b\n1;2\n3;4\n": {"a, cm": [1, 3], "b": [2, 4]},
+    "a;b\n1,5;2,5\n": {"a": [1.5], "b": [2.5]},
+    "a;b\n1,5;2.5\n": {"a": ["1,5"], "b": [2.5]},
+    'a,b\n"1,5",2\n': {"a": ["1,5"], "b": [2]},
+}
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_delimiters_and_decimal_commas_are_found(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    assert read_table(tmp_path / "t.csv").to_dict("list") == FORMS[text]
+
+
 @pytest.mark.parametrize("header", ["zip,size", "zip;size"])
 def test_digits_of_codes_stay_as_they_are_written(tmp_path, header):
     path = tmp_path / "t.csv"

@@ -232,6 +232,7 @@ def check_roles(source: str, columns: Any, task: Any, target: Any, *others: str)
     # What is missing is said with what there is, so that the next try succeeds.
     for name, value in {"--task": task, "--target": target}.items():
         if value is None:
+            # no mutant: how much of a header is shown
             shown = ", ".join(printable(column, 40) for column in columns[:30])
             raise click.UsageError(f"choose a column with {name}: {source} has {shown}")
     check_columns(source, columns, task, target, *others)
@@ -298,7 +299,7 @@ def table_for(model: Any, file: Path) -> Any:
     needed = model.encoder_.columns_
     # One column is enough: a table may well have lost some, which predict and alarms say.
     if needed.keys().isdisjoint(table.columns()):
-        shown = ", ".join(list(needed)[:30])
+        shown = ", ".join(list(needed)[:30])  # no mutant: how many columns are shown
         raise ValueError(
             f"{file.name} has no column of the model, which was made for another table: it needs"
             f" {shown}; give the model of this table, or rename its columns"
@@ -339,7 +340,7 @@ def run() -> None:
             stream.reconfigure(errors="backslashreplace")
     # The imports of a command make some 300,000 objects that stay: looking for garbage among them
     # takes an eighth of their time.
-    gc.set_threshold(500_000)
+    gc.set_threshold(500_000)  # no mutant: only the time differs
     # scikit-learn imports it, which takes a third of a second, for functions that no command calls.
     sys.modules["scipy.stats"] = Later("scipy.stats")
     sys.exit(main())

@@ -39,7 +39,7 @@ MISSING = " is missing"
 PRESENT = " is present"
 """The part that is one where a late column has a value."""
 
-MANY = 1000
+MANY = 1000  # no mutant: with few rows as with many the same is learned
 """Rows from which on their statistics are computed from labels and numbers, without a matrix."""
 
 DENSE = 2000

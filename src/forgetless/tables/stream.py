@@ -38,7 +38,7 @@ from forgetless.tables.values import Columns, columns_of, parts_of, rows_of, tar
 
 OBJECTIVES = ("next", "all")
 
-BLOCK = 2**27
+BLOCK = 2**27  # no mutant: sums over blocks of any size are the same
 """Bytes of features of a task that are in memory at a time."""
 
 TASKS = 1000
@@ -260,6 +260,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         # New memory for large blocks would take longer than the products.
         found = [
             few(predict)(model.estimator_, features.toarray())
+            # no mutant: predictions of blocks of any size are the same
             for _, features in model._features(table, 8)
         ]
         return np.concatenate(found, axis=-1)
