@@ -191,21 +191,19 @@ def test_rows_that_wait_and_reading_in_between_change_nothing():
         np.testing.assert_allclose(model.coef_, all_rows.coef_, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("first", "d", "solved"),
-    [(1000, 3, [0, 0, 18]), (200, 160, [0, 0, 18]), (50, 160, [0, 9, 18]), (20, 3, [0, 9, 18])],
-)
-def test_a_task_is_judged_by_a_solution_that_may_lack_few_rows(first, d, solved):
-    """Up to 1 % of all rows, or d/16 if that is more, but never 10 %."""
-    X, y = linear(first + 27, d, noise=1.0)
+JUDGED = [(20, 3, 9, [0, 9, 18]), (1000, 3, 9, [0, 0, 18]), (200, 160, 9, [0, 0, 18]), (50, 160, 9, [0, 9, 18])]
+JUDGED += [(1000, 3, 10, [0, 10, 10]), (200, 160, 10, [0, 10, 20])]
+
+
+@pytest.mark.parametrize(("first", "d", "size", "solved"), JUDGED)
+def test_a_task_is_judged_by_a_solution_that_may_lack_few_rows(first, d, size, solved):
+    """Less than 1 % of all rows, or than d/16 if that is more, but never 10 %."""
+    X, y = linear(first + 3 * size, d, noise=1.0)
     errors = []
-    for start, known in zip((0, 9, 18), solved, strict=True):
-        judge, new = (
-            fl.StreamingRidge(1.0).fit(X[: first + known], y[: first + known]),
-            slice(first + start, first + start + 9),
-        )
+    for start, known in zip(range(first, len(y), size), solved, strict=True):
+        judge, new = fl.StreamingRidge(1.0).fit(X[: first + known], y[: first + known]), slice(start, start + size)
         errors.append((judge.predict(X[new]) - y[new]) ** 2)
-    model = learned(fl.StreamingRidge(1.0), cut(X, y, [first, 9, 9, 9]))
+    model = learned(fl.StreamingRidge(1.0), cut(X, y, [first] + [size] * 3))
     assert model.prequential_mse_ == pytest.approx(np.mean(errors))
 
 
@@ -222,6 +220,8 @@ def test_nearly_parallel_columns_beside_few_directions_are_not_worse_than_the_me
         error = np.mean((model.partial_fit(*task).predict(last) - y) ** 2)
         assert error < 1.1 * np.var(y)
     assert len(model.rows_.gram.vectors) == 100  # and up to 500 features a matrix
+    grams = [fl.rows_of(last[:n, :d], y[:n]).gram for n, d in ((250, 500), (249, 500), (300, 501))]
+    assert [hasattr(gram, "matrix") for gram in grams] == [True, False, False]  # of few rows these are less
     assert [hasattr(fl.StreamingRidge(1.0).fit(last[:, :d], y).rows_.gram, "matrix") for d in (500, 501)] == [1, 0]
 
 
