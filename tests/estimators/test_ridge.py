@@ -39,27 +39,34 @@ def test_without_standardization_it_is_joint_ridge(intercept):
     assert model.intercept_ == pytest.approx(reference.intercept_)
 
 
-def most_likely_strength(X, y, intercept=True):
-    """λ of the largest density of the targets, with the level, if any, and log σ flat: a Student density."""
+def evidence(X, y, intercept):
+    """λ of the largest density of the targets, a Student density, with the level, if any, and log σ flat; and σ²,
+    the larger one of the mean of its posterior and of the residuals over the degrees of freedom that are left.
+    """
     n = len(y)
     Z = StandardScaler().fit_transform(X) if intercept else X / np.sqrt(np.mean(X**2, axis=0))
     basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1] if intercept else np.eye(n)  # y without its mean
     rest = basis.T @ y
-
-    def minus_two_log(strength):
-        K = basis.T @ (np.eye(n) + Z @ Z.T / strength) @ basis
-        return len(rest) * np.log(rest @ np.linalg.solve(K, rest)) + np.linalg.slogdet(K)[1]
-
-    return STRENGTHS[np.argmin([minus_two_log(strength) for strength in STRENGTHS])]
+    K = [basis.T @ (np.eye(n) + Z @ Z.T / strength) @ basis for strength in STRENGTHS]
+    minima = np.array([rest @ np.linalg.solve(each, rest) for each in K])
+    costs = len(rest) * np.log(minima) + [np.linalg.slogdet(each)[1] for each in K]
+    best, posterior = np.argmin(costs), np.exp(-0.5 * (costs - costs.min()))
+    residual = np.linalg.solve(K[best], rest)
+    left = max(np.trace(np.linalg.inv(K[best])), 0.05 * n)
+    noise = max(posterior @ minima / posterior.sum() / max(len(rest) - 2, 1), residual @ residual / left)
+    return STRENGTHS[best], noise
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize(("n", "noise"), [(5, 1.0), (12, 1.0), (40, 1.0), (40, 1e-3)])
+@pytest.mark.parametrize(("n", "noise"), [(3, 1.0), (5, 1.0), (12, 1.0), (40, 1.0), (40, 1e-3)])
 def test_the_strength_has_the_largest_evidence(n, noise, intercept):
     for seed in range(10):
         X, y = linear(n, 7, seed, noise=noise)
-        model = fl.StreamingRidge(fit_intercept=intercept).fit(X, y)
-        assert model.alpha_ == most_likely_strength(X, y, intercept)
+        model = fl.StreamingRidge(fit_intercept=intercept, guard=None).fit(X, y)
+        strength, variance = evidence(X, y, intercept)
+        assert model.alpha_ == strength
+        at = X.mean(axis=0, keepdims=True) * intercept
+        assert model.predict(at, return_std=True)[1] ** 2 == pytest.approx(variance * (1 + intercept / n))
         # A target that does not vary says nothing.
         if intercept:
             assert fl.StreamingRidge().fit(X, np.column_stack([y, np.ones(n)])).alpha_ == model.alpha_
@@ -71,9 +78,7 @@ def test_two_rows_do_not_decide_a_strength_by_rounding():
     for _ in range(30):
         model = fl.StreamingRidge().partial_fit(rng.standard_normal((2, 3)), rng.standard_normal(2))
         assert model.alpha_ == STRENGTHS[-1]
-        light = fl.StreamingRidge().fit(
-            rng.standard_normal((4, 3)), rng.standard_normal(4), sample_weight=np.ones(4) / 5
-        )
+        light = fl.StreamingRidge().fit(rng.standard_normal((4, 3)), rng.standard_normal(4), None, np.ones(4) / 5)
         assert light.alpha_ == STRENGTHS[-1]  # less than one row
 
 
