@@ -63,15 +63,19 @@ def test_no_words_end_the_element_they_stand_in(words, tmp_path):
     assert not set("<>&") & set(inside)
 
 
-@pytest.mark.parametrize(("rows", "d"), [(3, 5), (9, 4), (3000, 4), (2, 200)])
+@pytest.mark.parametrize(("rows", "d"), [(3, 5), (9, 4), (1250, 4), (1251, 4), (2, 200)])
 def test_tasks_in_the_page_have_the_same_losses(rows, d, tmp_path):
     """Also where only the singular values are kept, or the coordinates are those of the joint span."""
     rng = np.random.default_rng(rows)
     w = rng.standard_normal(d)
     pairs = [(X := rng.standard_normal((rows, d)), X @ w + 0.2 * rng.standard_normal(rows)) for _ in range(4)]
     tasks = fl.TaskCollection(pairs)
-    plain = data_of(tmp_path, tasks, k=12)["tasks"]
+    data = data_of(tmp_path, tasks, k=12)
+    plain = data["tasks"]
     assert plain["d"] <= 60
+    is_literal = d <= 60 and rows <= 1250  # up to 20,000 numbers, which the code of the page holds
+    assert (data["source"] is None) == is_literal
+    assert d > 60 or (len(plain["tasks"][0]["X"]) == rows) == is_literal
     again = fl.TaskCollection([(np.reshape(task["X"], (-1, plain["d"])), task["y"]) for task in plain["tasks"]])
     floor = np.mean([task["floor"] for task in plain["tasks"]])
     want, found = (fl.expect(each, fl.Ridge(1.0), 12).average_loss[0] for each in (tasks, again))

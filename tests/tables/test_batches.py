@@ -41,6 +41,12 @@ def test_rows_without_a_target_are_left_out_with_a_note(tmp_path):
     assert found.notes == ["12 rows without a value of 'sales' were left out"]
 
 
+def test_rows_of_a_parquet_file_are_counted_from_one(tmp_path):
+    pd.DataFrame({"t": ["a", "a", None], "x": 1.0, "y": 1.0}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"t\.parquet, row 3: 1 rows have no value of the task 't'"):
+        list(Batches(TableFile(tmp_path / "t.parquet"), "t", "y"))
+
+
 def names(distinct, rows):
     return [f"class {i % distinct}" for i in range(rows)]
 
