@@ -41,12 +41,10 @@ def test_every_metric(family, law, rng):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("r", [0, 1, 1.5, 2])
 def test_averages_of_iterates(r, law, options, rng):
-    """All metrics along single orders, the loss in expectation."""
     law = LAWS[law]
     pairs, start, tasks, filter_ = problem(rng, law.k, **options)
-    names = METRICS if isinstance(law.ordering, fl.Cyclic | fl.FixedOrder) else ("average_loss",)
-    found = fl.expect(tasks, filter_, law.k, ordering=law.ordering, average=r, metrics=names)
-    agree(found, expected(pairs, filter_, law.orders(law.k), start, average=r), names, rel=1e-10)
+    found = fl.expect(tasks, filter_, law.k, ordering=law.ordering, average=r, metrics=METRICS)
+    agree(found, expected(pairs, filter_, law.orders(law.k), start, average=r), METRICS, rel=1e-10)
     both = [fl.expect(tasks, filter_, law.k, ordering=law.ordering, average=each, record=[0, 1]) for each in (r, None)]
     np.testing.assert_allclose(both[0].average_loss, both[1].average_loss, rtol=1e-12)
 

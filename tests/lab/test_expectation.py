@@ -77,14 +77,6 @@ def test_a_small_conflict_beside_a_large_target_is_not_lost():
     assert exact == pytest.approx(sampled.mean(), rel=0.2)
 
 
-def test_the_error_says_when_a_loss_is_below_rounding():
-    """λ = 1e-8 leaves 1e-16 of one task's loss, which moments cannot resolve; the result says so."""
-    one = fl.TaskCollection([([[1.0]], [1.0])])
-    found = fl.expect(one, fl.Ridge(1e-8), 1)
-    assert found.errors["average_loss"] > 0.5
-    assert fl.expect(one, fl.Ridge(1.0), 1).errors["average_loss"] < 1e-13
-
-
 def test_degenerate_collections():
     """Tasks without rows, or with rows of zeros: nothing is learned from them, and their labels are still lost."""
     zero = fl.TaskCollection([(np.zeros((2, 3)), [1.0, 1.0]), (np.zeros((0, 3)), [])])

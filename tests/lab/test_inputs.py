@@ -150,6 +150,30 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
             np.testing.assert_array_equal(getattr(other, name), value)
 
 
+MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
+EPOCH = {"ordering": "without-replacement"}
+STATES = "chain of 137,846,528,820 states with"
+EVERY = {"n_trials": 10**4, "record": "all", "metrics": ("weights", "task_losses", "drift")}
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: fl.expect(MANY, [1.0, 2.0, 3.0], 20, **EPOCH),
+            f"{STATES} 40 coordinates and 3 .* needs 9.983e.06 GiB",
+        ),
+        (lambda: fl.expect(MANY, 1.0, 20, metrics="drift", **EPOCH), f"{STATES} 42 .* needs 2.211e.08 GiB"),
+        (lambda: fl.worst_case(MANY, 1.0, 20, **EPOCH), f"{STATES} 40 .* needs 3.41e.06 GiB, .* here; use simulate"),
+        (lambda: fl.loss_gradient(MANY, 1.0, 10**6), "the forms of 1,000,000 steps needs 11.92 GiB"),
+        (lambda: fl.simulate(MANY, 1.0, 10**5, **EVERY), "10,000 runs at 100,000 steps needs 603.5 GiB"),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_refused_with_its_size(call, said):
+    with pytest.raises(MemoryError, match=said):
+        call()
+
+
 @pytest.mark.parametrize(
     ("verb", "shape", "options", "said"),
     [
