@@ -80,13 +80,6 @@ def test_cyclic_crosses_block_borders():
     np.testing.assert_array_equal(order, np.arange(2 * BLOCK + 3) % 5)
 
 
-def test_sampling_leaves_global_randomness_alone():
-    np.random.seed(0)  # noqa: NPY002 - the point is that the legacy global state is not touched
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    fl.WithReplacement().sample(5, 100, seed=1)
-    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
-
-
 def test_sample_gives_the_orders_that_simulate_follows():
     tasks = fl.TaskCollection([(np.eye(3)[:1], [float(m)]) for m in range(5)])
     trace = fl.simulate(tasks, fl.Projection(), 20, n_trials=11, seed=3, record="all", metrics="weights")
