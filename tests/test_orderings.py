@@ -124,8 +124,11 @@ def test_moves_that_do_not_fit_are_refused(moves, said, rng):
         fl.expect(tasks, fl.Ridge(1.0), 7, ordering=Sampled())
 
 
-def test_moves_are_sorted_and_complete():
+def test_moves_are_sorted_and_complete(rng):
     assert Moves([0, 0], [1, 0], [0, 1], [0.5, 0.5]).task.tolist() == [1, 0]
+    tasks, without = fl.TaskCollection(random_pairs(rng, M=3)), Moves([0, 0], [0, 0], [0, 2], [0.5, 0.5])
+    found = [fl.expect(tasks, 1.0, 2, ordering=each) for each in (Moved(without), fl.WithReplacement([0.5, 0, 0.5]))]
+    assert found[0].average_loss == pytest.approx(found[1].average_loss, rel=1e-12)
     with pytest.raises(ValueError, match=r"got lengths \[1, 2\]"):
         Moves([0], [0, 0], [0, 1], [0.5, 0.5])
 
