@@ -106,6 +106,8 @@ def readable_number(value: Any, number: str = ".4g") -> str:
     --------
     >>> [readable_number(x) for x in (35012.3, 2670.4, -1234567.0, 0.00001, 244737)]
     ['35 010', '2670', '-1 235 000', '1e-05', '244 737']
+    >>> [readable_number(x) for x in (9999, 10_000, 999_999_999, 1e9)]
+    ['9999', '10 000', '999 999 999', '1e+09']
     """
     # A count is known to its last digit.
     if isinstance(value, int):

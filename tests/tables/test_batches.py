@@ -47,6 +47,12 @@ def test_rows_of_a_parquet_file_are_counted_from_one(tmp_path):
         list(Batches(TableFile(tmp_path / "t.parquet"), "t", "y"))
 
 
+def test_a_header_may_be_longer_than_the_sample(tmp_path):
+    wide = pd.DataFrame(1.0, index=range(2), columns=["t", *(f"column number {i}" for i in range(4000)), "y"])
+    ((_, X, y),) = Batches(file_of(tmp_path, wide), "t", "y")
+    assert (len(X), y.tolist()) == (4000, [1.0, 1.0])
+
+
 def names(distinct, rows):
     return [f"class {i % distinct}" for i in range(rows)]
 

@@ -94,8 +94,10 @@ def test_units_are_named(model):
             assert found.text.endswith(f"; unit {sign} {unit}")
 
 
-def test_a_constant_says_nothing_of_other_values():
+def test_a_constant_says_nothing_of_other_values_and_gaps_are_compared_with_gaps():
     assert not TableModel().partial_fit({"x": [0.0] * 8}, range(8)).changes({"x": [1.0] * 8})
+    model = TableModel().partial_fit({"x": [None] * 4 + [1.0] * 16}, range(20))
+    assert model.changes({"x": [None] * 7 + [1.0] * 13}) == [("x", "35% missing, was 20%", False)]
 
 
 def test_severe_changes_come_first(model):

@@ -178,7 +178,8 @@ class TableFile:
         with self._errors():
             encoding = self._encoding()
             with self._open(encoding) as file:
-                sample = file.read(SAMPLE)
+                # The last line is whole, and so is a header longer than the sample.
+                sample = file.read(SAMPLE) + file.readline()
         # Every second byte of Western text in UTF-16 is zero. Every byte is a character of cp1252,
         # so that EBCDIC ends there, of which digits and letters are above 127.
         zeros = sample.count("\0")
@@ -188,8 +189,6 @@ class TableFile:
             what = "UTF-16 without its mark" if is_wide else "in no known encoding"
             raise ValueError(f"{name} is {what}; export it as CSV in UTF-8")
         lines = sample.splitlines()
-        # The last line of the sample may be cut off.
-        lines = lines[:-1] if len(sample) == SAMPLE and len(lines) > 1 else lines
         if not any(line.strip() for line in lines):
             raise ValueError(f"{name} is empty; it needs a line with names and rows")
         delimiter = _delimiter(lines)
