@@ -379,8 +379,9 @@ def test_running_statistics_are_warned_of_once():
     net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
     continual, optimizer = flt.Continual(net, [flt.Proximal(1.0)]), OPTIMIZERS["sgd"](net.parameters())
     train(net, optimizer, batches(1))
-    with pytest.warns(UserWarning, match=r"first of '1', follow the data"):
+    with pytest.warns(UserWarning, match=r"first of '1', follow the data") as caught:
         continual.next_task()
+    assert caught[0].filename == __file__
     learn(net, optimizer, continual, [1])  # warnings are errors here
     net[1].eval()
     continual.remove()

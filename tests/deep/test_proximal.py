@@ -221,8 +221,9 @@ def test_arguments_that_are_refused():
 
 def test_weights_of_few_bits_are_warned_of_and_may_get_more():
     net, average = mlp().bfloat16(), flt.Average(3)
-    with pytest.warns(UserWarning, match="torch.bfloat16 lose small proximal steps"):
+    with pytest.warns(UserWarning, match="torch.bfloat16 lose small proximal steps") as caught:
         continual = flt.Continual(net, [flt.Proximal(1e9), average], pretrained=True)
+    assert caught[0].filename == __file__
     train(net, OPTIMIZERS["sgd"](net.parameters()), [(x.bfloat16(), y) for x, y in batches(1)])
     assert {mean.dtype for mean in average.mean.values()} == {torch.float32}
     before = weights(net.float())
