@@ -200,8 +200,8 @@ def _optimum(c: Floats, s: Floats, k: Floats) -> Floats:
     minima = _loss(*problems, found, steps)
     # λ = 0, the first of the grid, may be better than all dips.
     best = np.stack([np.zeros_like(k), losses[0]])
-    # The best of two dips of one problem is written last.
-    for i in np.argsort(-minima, kind="stable"):
+    # One problem may have two dips.
+    for i in every:
         if minima[i] < best[1, columns[i]]:
             best[:, columns[i]] = found[i], minima[i]
     return best

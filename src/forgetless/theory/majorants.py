@@ -88,9 +88,7 @@ class Mesh:
             rho = self.r[cells] + tau * self.h[cells]
             tops = rho * (g[cells] - tau * drop)
             top = tops.argmax()
-            if tops[top] > best:
-                best = float(tops[top])
-                where = float(rho[top])
+            best, where = max((best, where), (float(tops[top]), float(rho[top])))
         return float(upwards(best)), where
 
     def step(self, g: Floats, alpha: float, kappa: float, q: float = 0.0, m: float = 0.5) -> Floats:
@@ -120,7 +118,7 @@ class Mesh:
         following = np.concatenate([bend[1:], [0.0]])
         new[:-1] += bend
         new[1:] += np.maximum(bend - following, 0.0)
-        # no mutant: room for rounding, relative to terms that were added up
+        # Rounding, relative to the terms that were added up.
         new += INFLATION * (g + alpha + q * alpha)
         return new
 

@@ -230,7 +230,7 @@ def _largest(kappa: Floats) -> tuple[float, float]:
     centre = -0.4  # no mutant: any start finds the same end
     width = 2.6  # no mutant: any start finds the same end
     ends = (0.5, len(kappa) + 1.001)
-    best = (0.0, 1.0)
+    best = (0.0, 1.0)  # no mutant: passed by the first grid
     for _ in range(_ROUNDS):
         # The middle of the grid is the best x_k so far, at which the first c_k is proved already.
         x = np.exp(centre + width * np.linspace(-1, 1, _GRID[0]))

@@ -87,13 +87,12 @@ class Steps:
 
 def upwards(value: Any) -> Any:
     """Return nonnegative numbers, inflated by more than they may have been rounded down."""
-    # no mutant: room for rounding, which is far below the distance of every bound from a loss
     return value * _UP
 
 
 def downwards(value: Any) -> Any:
     """Return nonnegative numbers, deflated by more than they may have been rounded up."""
-    # no mutant: room for rounding, as above
+    # no mutant: room for rounding, far below the distance of these bounds from a loss
     return value * _DOWN
 
 
