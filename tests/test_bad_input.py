@@ -309,6 +309,7 @@ CASES = [
         for groups, error, message in [
             ([1, 2, 3], ValueError, "inconsistent numbers of samples"),
             ([1.0, np.nan], ValueError, "but 1 rows have none"),
+            ([None, "a"], ValueError, "but 1 rows have none"),
             (np.ma.masked_array(y, y), TypeError, "groups is a masked array"),
             (np.zeros((2, 2)), ValueError, r"groups must be of shape \(n,\)"),
         ]

@@ -178,7 +178,7 @@ def n_threads() -> int:
     """Return how many processors this process may use; FORGETLESS_THREADS in the environment limits
     them further.
     """
-    available = os.cpu_count() or 1
+    available = os.cpu_count() or 1  # no mutant: threads change the time alone
     # Of a container or of taskset, where the system can say it.
     if hasattr(os, "sched_getaffinity"):
         available = len(os.sched_getaffinity(0))
@@ -208,6 +208,7 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
             work(*part)
 
     # The caller works too: of two threads only one has to be woken.
+    # no mutant: threads change the time alone
     others = [_pool(os.getpid()).submit(drain) for _ in range(threads - 1)]
     try:
         drain()
@@ -222,6 +223,7 @@ def spread(work: Callable[[int, int], None], n_items: int, chunk: int, threads: 
 @functools.cache
 def _pool(_process: int) -> ThreadPoolExecutor:
     """Return the threads of a process, cached since starting them takes longer than many a call."""
+    # no mutant: threads change the time alone
     return ThreadPoolExecutor(max(1, n_threads() - 1), thread_name_prefix=_NAME)
 
 

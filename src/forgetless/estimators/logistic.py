@@ -26,7 +26,7 @@ from forgetless.estimators.inputs import Linear
 from forgetless.estimators.memory import Memory
 from forgetless.estimators.rows import Fit, Rows
 
-NEWTON = 25  # no mutant: the method ends before
+NEWTON = 25  # no mutant: one step of so many
 """Most Newton steps of a task."""
 
 LONGEST = 8.0  # no mutant: steps of other lengths end at the same minimum

@@ -31,7 +31,7 @@ TIE = 1e-7
 LARGEST = 1e140  # no mutant: in double precision one more is the same number
 """Largest number in X or y, since all are squared."""
 
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)  # no mutant: multiples of any irrational number differ
+_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 """Its multiples modulo 1 are spread evenly, and no two of them are equal."""
 
 _BLOCK = 2**18  # no mutant: the size of a block changes the time alone
@@ -220,7 +220,7 @@ class LowRank:
         B = self.vectors * u
         rest = self.rest * u**2
         q, d = B.shape
-        if 2 * q > d:  # no mutant: both ways solve the same system
+        if 2 * q > d:
             matrix = LowRank(B, rest).dense()
             return matrix.system(np.ones(d))
         if rest.any():
@@ -249,7 +249,7 @@ class LowRank:
         # Equal singular values have no first direction: which one is kept would depend on the
         # memory layout of the rows. Weights that differ by 1e-7 from column to column decide it.
         columns = np.arange(1, len(u) + 1)
-        golden = columns * _GOLDEN % 1.0  # no mutant: any numbers that differ decide
+        golden = columns * _GOLDEN % 1.0
         tilted = B * (1.0 + TIE * golden)
         e, Q = _largest(tilted @ tilted.T, rank)
         kept = e > 1e-14 * e[-1]
