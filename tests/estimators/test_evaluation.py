@@ -66,7 +66,8 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
 @pytest.mark.parametrize(("n", "holdout", "learned"), [(4, 0.25, 3), (4, 0.1, 3), (2, 0.9, 1), (1, 0.5, 1)])
 def test_one_row_of_a_small_task_is_held_out(n, holdout, learned, rng):
     X, y = rng.standard_normal((3, n, 2)), rng.standard_normal((3, n))
-    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), zip(X, y, strict=True), holdout=holdout)
+    tasks = fl.TaskCollection(list(zip(X, y, strict=True)))
+    result = fl.evaluate_stream(fl.ContinualRidge(alpha=1.0), tasks, holdout=holdout)
     assert result.rows.tolist() == [learned] * 3
     assert result.watched
     assert np.isnan(result.before).tolist() == [True, False, False]
