@@ -57,6 +57,7 @@ def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
         assert held.sum() == 5
         assert result.errors[-1, m] == pytest.approx(np.mean((spy.predict(X[held]) - y[held]) ** 2))
     np.testing.assert_allclose(result.forgetting, result.errors[-1] - np.diag(result.errors), atol=1e-12)
+    np.testing.assert_allclose(result.seen, np.nanmean(result.errors, axis=1))
     again = fl.evaluate_stream(Spy(**model.get_params()), tasks, holdout=0.25, seed=3)
     np.testing.assert_array_equal(again.errors, result.errors)
     learned, end = np.sqrt(np.diag(result.errors).mean()), np.sqrt(result.errors[-1].mean())
