@@ -50,6 +50,7 @@ def publication() -> Iterator[Any]:
         yield mpl
 
 
+# no mutant: a height of figures is a matter of taste
 def axes_of(ax: Any, width: float = COLUMN, height: float = 2.6) -> Any:
     """Return the axes that were given, or new ones of a size in inches.
 

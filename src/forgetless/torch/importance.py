@@ -20,7 +20,7 @@ from forgetless.torch.mechanism import Tensors, unwrapped, zeros
 MOST_CLASSES = 100
 """Classes up to which ``labels="auto"`` takes all of them, one backward pass each."""
 
-ROWS, SEQUENCES = 128, 8  # no mutant: sums over batches of any size are the same
+ROWS, SEQUENCES = 128, 8  # no mutant: batches of any size are as good
 """Samples that are looked at together: rows of numbers, and of tokens, whose logits are large."""
 
 
