@@ -1,4 +1,4 @@
-.PHONY: help run lint test test-long test-torch test-research test-browser test-oldest dist docs bench
+.PHONY: help run test test-long test-torch test-research test-browser test-oldest mutants dist docs bench
 
 PYTHON ?= python3
 VENV := .venv
@@ -31,12 +31,10 @@ $(STAMP): pyproject.toml requirements-dev.txt
 run: $(STAMP)  ## the paper's figure and table, computed again: results/report.html
 	$(BIN)/forgetless reproduce --out results
 
-lint: $(STAMP)  ## ruff and mypy
+test: $(STAMP)  ## lint, types, doctests and tests; TESTS=tests/estimators selects a part, ARGS=--cov counts lines
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
-
-test: lint  ## lint, doctests and tests; TESTS=tests/estimators selects a part, ARGS=--cov counts lines
 	$(PYTEST) $(SHORT) $(ARGS) $(TESTS)
 
 test-long: $(STAMP)  ## campaigns: kills, damaged files, many digits, examples
@@ -83,6 +81,9 @@ test-oldest: .venv-oldest/.installed  ## the oldest versions that pyproject.toml
 	python3.11 -m venv --clear .venv-oldest
 	.venv-oldest/bin/python $(INSTALL) --constraint constraints-oldest.txt --editable '.[test]'
 	touch $@
+
+mutants: $(STAMP)  ## does a test fail if one token of the library is changed? ARGS="--count 150 --part lab"
+	$(BIN)/python tests/mutants.py $(ARGS)
 
 dist: $(STAMP)  ## archives as they would be published: the wheel installed alone, the source archive tested with it
 	rm -rf dist build/dist build/sdist
