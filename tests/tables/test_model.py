@@ -184,6 +184,8 @@ def test_mistakes(change, said):
     X, y, _ = months(3, 3)[0]
     with pytest.raises(ValueError, match=said):
         model.partial_fit(*change(X, y))
+    with pytest.raises(ValueError, match="no column of the model: it needs "):
+        model.predict({"other": [1.0]})
 
 
 def test_before_learning():

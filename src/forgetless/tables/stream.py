@@ -256,6 +256,11 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         table = columns_of(X)
         if not rows_of(table):
             raise ValueError("X has no rows")
+        # A column that is absent is taken for missing values: any table would get predictions.
+        if self.encoder_.columns_.keys().isdisjoint(table):
+            raise ValueError(
+                f"X has no column of the model: it needs {list(self.encoder_.columns_)[:30]}"
+            )
         model = self._knowing(table)
         # New memory for large blocks would take longer than the products.
         found = [
