@@ -114,7 +114,11 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
         # Classes may be declared before they come, and stay once they have come.
         for others in (classes, getattr(self._state, "classes", None)):
             if others is not None:
+                kinds = np.asarray(others).dtype.kind + every.dtype.kind
                 every = np.union1d(others, every)
+                # NumPy writes numbers as text where it must: 1 and "1" would be one class.
+                if every.dtype.kind in "US" and kinds.strip("US"):
+                    raise ValueError("y: classes are numbers or texts, not some of each")
         draft._y_shape = (len(every),)
         targets = (labels[:, None] == every).astype(np.float64)
         if weight is None:
