@@ -135,7 +135,6 @@ def joint_solution(A: Floats, b: Floats, singular_values: Floats, radii: Floats)
     # First the rank, from rows weighted by s/radius, which are known to eps whatever the scales of
     # the tasks are.
     relative = (singular_values / radii)[:, None]
-    # no mutant: only memory and time differ
     U, s, V = np.linalg.svd(relative * A, full_matrices=False)
     r = int(np.sum(s > rank_tolerance(A.shape) * s[0]))
     # The shortest solution of the r directions that are determined.
