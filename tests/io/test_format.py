@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import forgetless as fl
 from forgetless.errors import FileError
-from forgetless.io import read, write
+from forgetless.io import Fields, read, write
 
 DTYPES = ["?", "i1", "u1", "<i2", "<i4", "<i8", "<u8", "<f2", "<f4", "<f8", ">f8", ">i4"]
 
@@ -54,6 +54,9 @@ def test_headers_come_back(tmp_path):
     write(tmp_path / "file", "test", header, {})
     document = read(tmp_path / "file")
     assert document == ("test", header, {}, fl.__version__)
+    for shape in ((3,), (2, 1)):
+        with pytest.raises(ValueError, match="a has the shape"):
+            Fields({"a": np.ones(2)}).array("a", "f", shape)
     with pytest.raises(FileError, match="holds 'test', not 'model'"):
         read(tmp_path / "file", "model")
     with pytest.raises(FileError, match="'test', which this forgetless cannot load; upgrade"):
