@@ -192,6 +192,7 @@ def test_a_smaller_trivial_bound_is_marked_and_no_bound_at_all_is_said(rng):
     for word in ("exact expected average loss", "increasing, finite k", "does not apply:", "paper, tight"):
         assert word in repr(early)
     assert max(len(line) for line in repr(early).splitlines()) <= 100
+    assert "to a relative" not in repr(early)  # errors are far below the digits
     assert len(early.to_frame()) == len(CATALOGUE)
     assert {"name", "kind", "quantity", "value", "applies", "reason"} <= set(early.to_frame().columns)
     line = next(line for line in repr(early).splitlines() if line.startswith("increasing, finite k"))
