@@ -85,7 +85,6 @@ def test_noise_divides_eta(kind):
     ("kind", "options", "said"),
     [
         *((kind, {"eta": 0}, "eta must be positive and finite, got 0") for kind in (s.minimax, s.minimax_budget)),
-        (s.minimax, {"eta": math.nan}, "eta must be positive and finite, got nan"),
         (s.minimax, {"eta": 1.01}, r"eta must lie in \(0, 1\], got 1.01; 1 is for labels"),
         (s.minimax_budget, {"noise": -1}, "noise must be nonnegative"),
         (s.increasing_budget, {"scale": 0.0}, "scale must be positive"),

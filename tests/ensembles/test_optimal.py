@@ -67,8 +67,9 @@ def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
 
 def test_steady_on_a_collection():
     """The rule with the mean filter factor of the tasks, written out; and by hand in one dimension."""
-    one = fl.TaskCollection([([[2.0]], [0.0])])
-    assert fl.schedules.steady(one, 0.5)(2, 2.0).coefficient == pytest.approx([0.25, 4.25])
+    assert fl.schedules.steady(fl.TaskCollection([([[2.0]], [0.0])]), 0.5)(2, 2.0).coefficient == pytest.approx(
+        [0.25, 4.25]
+    )
     rng = np.random.default_rng(0)
     tasks = fl.TaskCollection([(X := rng.standard_normal((3, 8)), X @ np.ones(8)) for _ in range(5)])
     steady = fl.schedules.steady(tasks, noise=0.5, walk=0.1, distance=2.0)

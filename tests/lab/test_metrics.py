@@ -29,9 +29,8 @@ def test_other_tasks_with_noise_and_a_walking_teacher(rng):
     """The labels of the other tasks move too, also in features that no task learned has."""
     tasks, other = (fl.TaskCollection(random_pairs(rng, M=3, d=9, rows=(1, 2), realizable=False)) for _ in range(2))
     tasks, options = fl.TaskCollection(tasks, noise=0.3, walk=0.4), {"metrics": (fl.metrics.loss_on(other), "distance")}
-    options["record"] = [0, 1, 15]
-    exact = fl.expect(tasks, 0.8, 15, **options)
-    trace = fl.simulate(tasks, 0.8, 15, n_trials=4000, seed=5, **options)
+    exact = fl.expect(tasks, 0.8, 15, record=[0, 1, 15], **options)
+    trace = fl.simulate(tasks, 0.8, 15, n_trials=4000, seed=5, record=[0, 1, 15], **options)
     for name in ("loss_on", "distance"):
         apart = np.abs(trace.means(name) - exact.values[name])
         assert np.all(apart < 4 * trace.standard_errors(name) + 1e-9), name
