@@ -180,12 +180,6 @@ def test_what_does_not_fit_into_memory_is_refused_with_its_size(call, said):
         (fl.worst_case, (5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here"),
         (
             fl.expect,
-            (5, 40, 200),
-            {"k": 10**4},
-            "1 matrices with 200 coordinates will take about 64 seconds here; simulate",
-        ),
-        (
-            fl.expect,
             (1000, 1, 20),
             {"k": 200, "metrics": "drift"},
             "1,001 matrices with .* about 86 seconds here; .* average_loss alone are faster",
