@@ -89,6 +89,7 @@ def worst_case(
     Levinstein et al. (2025), Appendix A, for a fixed coefficient with replacement.
     """
     problem = Problem.of(tasks, schedule, k, ordering, record, average)
+    # No comprehension, for the reason in ``exact.expected``.
     parts = list(map(_largest, problem.parts))
     losses = np.concatenate([part[0] for part in parts])
     teachers = np.concatenate([part[1] for part in parts])

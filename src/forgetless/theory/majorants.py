@@ -22,7 +22,7 @@ from forgetless._running import track
 from forgetless._validate import Floats
 from forgetless.theory.steps import Steps, least_m, upwards
 
-INFLATION = float.fromhex("0x1p-44")
+INFLATION = 2.0**-44
 """Relative inflation per step: 512 roundings, where a step has fewer than 60."""
 
 PER_DECADE = 90

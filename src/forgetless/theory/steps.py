@@ -22,14 +22,10 @@ from numpy.typing import NDArray
 from forgetless._validate import Floats
 from forgetless.filters import Filter, GradientDescent, Projection, Ridge
 
-ROUNDED = float.fromhex("0x1p-46")
+ROUNDED = 2.0**-46
 """Relative inflation of numbers of a step: 128 roundings, where it has fewer than 32, and 64 at its
 end.
 """
-
-_UP = float.fromhex("0x1.00000000000400p0")
-_DOWN = float.fromhex("0x0.fffffffffffc00p0")
-"""1 + ROUNDED and 1 − ROUNDED."""
 
 TRUSTED = 1e-8
 """Relative error that a filter of another class may have."""
@@ -87,13 +83,12 @@ class Steps:
 
 def upwards(value: Any) -> Any:
     """Return nonnegative numbers, inflated by more than they may have been rounded down."""
-    return value * _UP
+    return value * (1 + ROUNDED)
 
 
 def downwards(value: Any) -> Any:
     """Return nonnegative numbers, deflated by more than they may have been rounded up."""
-    # no mutant: room for rounding, far below the distance of these bounds from a loss
-    return value * _DOWN
+    return value * (1 - ROUNDED)
 
 
 def least_m(kappa: float) -> float:
@@ -165,7 +160,7 @@ def factors_at_radius(filter_: Filter, k: int) -> Floats:
     _check_order("number of gradient steps never rises", -n_steps)
     if np.any(n_steps > 1):
         _check_order("step size never rises", -sizes)
-    if float(sizes.max()) > _UP:
+    if float(sizes.max()) > 1 + ROUNDED:
         raise ValueError(
             f"the step size reaches {sizes.max():.6g}/R², and the bound needs at most 1/R²"
         )
@@ -244,9 +239,9 @@ def _budget(n_steps: NDArray[np.int64], step_sizes: Floats) -> Steps:
     """
     largest = float(step_sizes.max())
     single = bool(np.all(n_steps == 1))
-    if single and _UP < largest < 2 - TRUSTED and np.all(step_sizes == largest):
+    if single and 1 + ROUNDED < largest < 2 - TRUSTED and np.all(step_sizes == largest):
         return _proportional(step_sizes, LINEAR)
-    if largest > _UP:
+    if largest > 1 + ROUNDED:
         raise ValueError(
             f"the step size reaches {largest:.6g}/R², and the bound needs κ = φ(R²) ≤ 1: use"
             " step sizes of at most 1/R², or one step of the same size below 2/R² on every task"
