@@ -10,8 +10,8 @@ from support.tables import sales
 
 
 def file_of(folder, table):
-    table.to_csv(folder / "t.csv", index=False)
-    return TableFile(folder / "t.csv")
+    table.to_csv(folder / "t.csv.gz", index=False)
+    return TableFile(folder / "t.csv.gz")
 
 
 @pytest.mark.parametrize(("largest", "parts"), [(30, [*range(1, 8), *range(7, 13)]), (31, [*range(1, 13)])])
@@ -21,6 +21,7 @@ def test_a_large_file_is_read_in_parts_with_whole_tasks(tmp_path, monkeypatch, l
     monkeypatch.setattr("forgetless.tables.read.ROWS", 90)
     monkeypatch.setattr("forgetless.tables.batches.LARGEST", largest)
     file = file_of(tmp_path, table)
+    assert file.n_bytes == len(table.to_csv(index=False).encode())
     file.n_bytes = 2**27 + 1
     found = [(label, y) for label, _, y in Batches(file, "month", "sales")]
     assert [label for label, _ in found] == list(map(str, parts))
