@@ -76,19 +76,12 @@ def test_changes_are_said_of_the_column_that_changed(model, case):
     assert len(found) == bool(said), found
     for each in found:
         assert said in each.text
-        assert ("unit" in each.text, "more" in each.text) == ("unit" in said, "more" in said)
-        assert each.severe == severe
+        assert ("unit" in each.text, "more" in each.text, each.severe) == ("unit" in said, "more" in said, severe)
 
 
 def test_units_are_named(model):
-    for unit in (
-        "10",
-        "1000 (thousands, grams)",
-        "1e+06 (millions)",
-        "60 (minutes)",
-        "3600 (seconds)",
-        "2.54 (inches)",
-    ):
+    named = ("1000 (thousands, grams)", "1e+06 (millions)", "60 (minutes)", "3600 (seconds)", "2.54 (inches)")
+    for unit in ("10", *named):
         for sign, power in (("×", 1), ("÷", -1)):
             (found,) = model.changes(table(9).assign(price=table(9).price * float(unit.split()[0]) ** power))
             assert found.text.endswith(f"; unit {sign} {unit}")
