@@ -28,7 +28,7 @@ next_bound = partial(fl.upper_bound, k=3, quantity="next_loss")
 
 
 def _sized(size):
-    return fl.TaskCollection([(float(size) * X, y), (float(size) * X[:1], y[:1])])
+    return fl.TaskCollection([(size * X, y), (size * X[:1], y[:1])])
 
 
 CASES = [
@@ -53,33 +53,23 @@ CASES = [
     (lambda: fl.TaskCollection.from_arrays(X, y, [0]), ValueError, "groups must have one label per row"),
     (lambda: fl.TaskCollection.from_arrays(X, y, np.ma.masked_less([0, 1], 1)), TypeError, "groups is a masked array"),
     (lambda: fl.GradientDescent(2**62, 0.1), ValueError, r"n_steps must be below 2\*\*62, got one of 63 bits"),
-    (
-        lambda: fl.GradientDescent([1, 2**62], 0.1),
-        ValueError,
-        r"n_steps must be below 2\*\*62, got 4611686018427387904",
-    ),
+    (lambda: fl.GradientDescent([1, 2**62], 0.1), ValueError, r"must be below 2\*\*62, got 4611686018427387904"),
     (lambda: fl.simulate(TASKS, fl.Ridge(1.0), 10**400), ValueError, r"k must be below 2\*\*62"),
     *(
-        (lambda call=call, size=size: call(_sized(size)), ValueError, "tasks.radius must be .* rescale X")
-        for size in ("1e+160", "1e-160")
-        for call in (
-            lambda tasks: fl.expect(tasks, fl.Ridge(1.0), 3),
-            lambda tasks: fl.worst_case(tasks, fl.Ridge(1.0), 3),
-            lambda tasks: fl.compare_bounds(tasks, fl.Ridge(1.0), 3),
-            lambda tasks: fl.advise(tasks, 3),
-            lambda tasks: fl.optimal_schedule(tasks, 3),
+        (lambda verb=verb, size=size: verb(_sized(size), k=3), ValueError, "tasks.radius must be .* rescale X")
+        for size in (1e160, 1e-160)
+        for verb in (
+            *(partial(verb, schedule=fl.Ridge(1.0)) for verb in (fl.expect, fl.worst_case, fl.compare_bounds)),
+            fl.advise,
+            fl.optimal_schedule,
         )
     ),
     (lambda: fl.expect(TASKS, 1.0, 3, ordering=fl.WithoutReplacement()), ValueError, "RandomReshuffling"),
     (lambda: fl.loss_gradient(TASKS, fl.Ridge(1.0), 3, objective="drift"), ValueError, "objective must be"),
     (lambda: fl.expect(TASKS, "increasing", 2**31), MemoryError, "strengths needs 16 GiB, of which 2 GiB may"),
     *(
-        (
-            lambda value=value, verb=verb: verb(TASKS, 1.0, 3, average=value),
-            Exception,
-            "average must be .*use 2 for wei",
-        )
-        for value, error in [*((n, ValueError) for n in (-1, np.nan, np.inf, 33)), ("2", TypeError), (True, TypeError)]
+        (lambda value=value, verb=verb: verb(TASKS, 1.0, 3, average=value), Exception, "average must be .*use 2 for w")
+        for value in (-1, np.nan, np.inf, 33, "2", True)
         for verb in (fl.expect, fl.simulate, fl.worst_case)
     ),
     (lambda: fl.simulate(TASKS, {}, 4), ValueError, "schedule must hold at least one"),
@@ -98,14 +88,13 @@ CASES = [
     (lambda: fl.expect(TASKS, 1.0, 3, metrics="averge_loss"), ValueError, r"did you mean 'average_loss'\? got 'averge"),
     (lambda: fl.expect(TASKS, 1.0, 3, metrics=5), ValueError, "metrics must be some of .* got 5"),
     (
-        lambda: fl.expect(TASKS, 1.0, 3, metrics=[fl.metrics.loss_on(TASKS), fl.metrics.loss_on(TASKS)]),
+        lambda: fl.expect(TASKS, 1.0, 3, metrics=[*map(fl.metrics.loss_on, (TASKS, TASKS))]),
         ValueError,
-        "must have different names",
+        "different names",
     ),
     (lambda: fl.upper_bound("minimax", 3, quantity="loss"), ValueError, "did you mean 'average_loss' or 'seen_loss'"),
-    (lambda: fl.expect(TASKS, 1.0, 3).loss, AttributeError, r"no 'loss'; did you mean 'average_loss'\? they have"),
     (lambda: fl.upper_bound(TASKS, 3), TypeError, "schedule comes first.* use fl.compare_bounds"),
-    (lambda: fl.theory.catalogue["minmax"], KeyError, "no bound is called 'minmax'; did you mean 'minimax'"),
+    (lambda: CATALOGUE["minmax"], KeyError, "no bound is called 'minmax'; did you mean 'minimax'"),
     (lambda: fl.expect(TASKS, lambda k: fl.Ridge(1.0), 3), TypeError, "function of k and R .* too many"),
     (lambda: fl.expect(TASKS, lambda k, R, c: fl.Ridge(c), 3), TypeError, "function of k and R .* missing .* 'c'"),
     (lambda: fl.simulate(TASKS, 1.0, 3, seed=-1), ValueError, "seed must be at least 0, got -1; use None"),
@@ -225,7 +214,6 @@ CASES = [
     (lambda: CATALOGUE["fixed coefficient"].at(5, scale=1.0), TypeError, "give kappa, scale or eta"),
     (lambda: CATALOGUE["fixed coefficient"].at(5, kappa=2.0), ValueError, r"kappa must lie in \(0, 2\)"),
     (lambda: CATALOGUE["one filter, every k"].at(5, kappa=0.0), ValueError, r"kappa must lie in \(0, 2\)"),
-    (lambda: CATALOGUE["nothing"], KeyError, "no bound is called"),
     (lambda: surrogate(TASKS[0], fl.Ridge(1.0), 0.0), ValueError, "step_size must be positive"),
     (lambda: surrogate(TASKS[0], fl.Ridge([1.0, 2.0]), 1.0), ValueError, "single step"),
     (lambda: surrogate(TASKS[0], 0.5, 1.0), TypeError, "filter must be a filter"),
@@ -250,7 +238,7 @@ CASES = [
     (
         lambda: Gaussian(5, 2).simulate([1, 2], 4, n_trials=10**9, metrics="task_losses"),
         MemoryError,
-        "238.4 GiB, of which 8 GiB",
+        "238.4 GiB, .* 8 GiB",
     ),
     (lambda: teachers.given("a"), TypeError, "vectors must hold real numbers"),
     (lambda: Rotated("ab"), TypeError, "X must hold real numbers"),
@@ -280,15 +268,13 @@ CASES = [
     (lambda: fl.expect(TASKS, True, 4), TypeError, "got True"),
     (lambda: fl.expect(TASKS, {1: 1.0}, 4), TypeError, "schedule must have strings for labels, got 1"),
     (lambda: fl.expect(TASKS, lambda k, c: s.increasing(), 4), TypeError, "must return a filter.*returns a schedule"),
-    (lambda: s.resolve("incresing", 4, 1.0), ValueError, "did you mean 'increasing'"),
     (lambda: s.resolve("zigzag", 4, 1.0), ValueError, "there is no schedule 'zigzag'; use none, fixed, increasing"),
     (lambda: s.resolve("increasing:0.5", 4, 1.0), ValueError, "there is no schedule 'increasing:0.5'"),
     (lambda: s.resolve("steady", 4, 1.0), ValueError, "or a function of fl.schedules with arguments"),
     (lambda: s.resolve("cyclic", 4, 1.0), ValueError, r"needs a number of tasks; use fl.schedules.cyclic\(M\)"),
     (lambda: EXACT.sel(step=4), KeyError, "step=4 is not among the coordinates: 0, 3, 9"),
     (lambda: EXACT.sel(trial=0), KeyError, "none; axes are"),
-    (lambda: EXACT.loss, AttributeError, "curves have no 'loss'; did you mean .average_loss. or .task_losses.?"),
-    (lambda: EXACT.averageloss, AttributeError, "did you mean .average_loss."),
+    (lambda: EXACT.loss, AttributeError, r"curves have no 'loss'; did you mean .*_loss. or .task_losses.\? they have"),
     (lambda: fl.worst_case(TASKS, 1.0, 2).loss, AttributeError, "they have worst_case, teacher"),
     (lambda: EXACT.drift, AttributeError, r"drift was not computed; pass metrics=\('drift', …\)"),
     (lambda: fl.FixedOrder([0, 2, 5]).sample(3, 3), ValueError, r"indices must lie in 0\.\.2, got 5;"),

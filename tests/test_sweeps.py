@@ -12,13 +12,13 @@ from pathlib import Path
 
 import joblib
 import numpy as np
+import psutil
 import pytest
 
 import forgetless as fl
 from forgetless.errors import StoreError
 from support import cells
 from support.campaigns import SEED
-from support.processes import descendants
 
 TESTS = Path(__file__).parent
 
@@ -88,19 +88,16 @@ def test_results_that_cannot_be_stored_are_errors(tmp_path):
     assert errors[3] == "KeyError: 'missing'"
 
 
-def failing(x):
-    raise RuntimeError("not yet")
-
-
-def mended(x):
-    return x
-
-
-def negated(x):
-    return -x
-
-
 def test_a_changed_function_needs_a_new_version_unless_every_cell_failed(tmp_path):
+    def failing(x):
+        raise RuntimeError("not yet")
+
+    def mended(x):
+        return x
+
+    def negated(x):
+        return -x
+
     run = functools.partial(fl.sweeps.run, store=tmp_path / "s.db", n_jobs=1)
     assert run(failing, {"x": [1]})[0]["error"] == "RuntimeError: not yet"
     assert run(mended, {"x": [1]})[0]["result"] == 1
@@ -173,10 +170,10 @@ def test_killed_drivers_and_workers(tmp_path, engine, n_seeds, n_kills):
     try:
         for number in range(n_kills):
             wait_for(store, computed(store) + int(rng.integers(2, 4)), driver)
-            workers = [pid for pid in descendants(driver.pid) if is_worker(pid)]
+            workers = workers_of(driver)
             if number % 2 and workers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(rng.choice(workers)), signal.SIGKILL)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    workers[rng.integers(len(workers))].kill()
             else:
                 stop(driver)
                 driver = started(store, engine, n_seeds)
@@ -207,12 +204,14 @@ def undisturbed(folder, n_seeds):
         return cells.without_seconds(fl.sweeps.run(cells.slow, grid, folder / "calm.db", n_jobs=8))
 
 
-def is_worker(pid):
-    """Return whether a process computes cells, and does not look after others."""
-    with contextlib.suppress(OSError):
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        return b"popen_loky" in command or b"spawn_main" in command
-    return False
+def workers_of(driver):
+    """Return the processes of a driver that compute cells, and do not look after others; none if one has just ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        commands = {
+            each: str(each.as_dict(["cmdline"])) for each in psutil.Process(driver.pid).children(recursive=True)
+        }
+        return [each for each, command in commands.items() if "popen_loky" in command or "spawn_main" in command]
+    return []
 
 
 def computed(store):

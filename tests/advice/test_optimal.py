@@ -7,7 +7,7 @@ import pytest
 
 import forgetless as fl
 from support.checks import check_frozen
-from support.collections import FAMILIES, random_pairs
+from support.collections import FAMILIES, collection, random_pairs
 
 TRIVIAL = [([(np.eye(2), [1.0, 2.0])], "average_loss"), ([(np.zeros((1, 2)), [0.0])], "worst_case")]
 
@@ -16,10 +16,6 @@ TRIVIAL = [([(np.eye(2), [1.0, 2.0])], "average_loss"), ([(np.zeros((1, 2)), [0.
 def test_nothing_is_left_of_trivial_collections(pairs, objective):
     found = fl.optimal_schedule(fl.TaskCollection(pairs), 4, objective=objective)
     assert (found.loss, found.gap) == (0, 0)
-
-
-def collection(rng, family="plain", **changes):
-    return fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], **changes}))
 
 
 @pytest.mark.parametrize("objective", ["average_loss", "worst_case"])

@@ -10,13 +10,9 @@ from forgetless.advice import ranked
 from support import literal
 from support.agreement import expected_on
 from support.checks import check_frozen
-from support.collections import FAMILIES, random_pairs
+from support.collections import FAMILIES, collection, random_pairs
 
 s = fl.schedules
-
-
-def collection(rng, family="plain", **changes):
-    return fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], **changes}))
 
 
 def shape_losses(advice):

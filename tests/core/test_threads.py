@@ -9,6 +9,7 @@ import threadpoolctl
 
 import forgetless as fl
 
+TASKS = fl.TaskCollection([(np.eye(4)[t : t + 2], np.ones(2)) for t in range(3)])
 CALLS = {
     "expect": lambda tasks, schedule: fl.expect(tasks, schedule, 5),
     "worst_case": lambda tasks, schedule: fl.worst_case(tasks, schedule, 5),
@@ -20,7 +21,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_engines_keep_every_blas_to_one_thread(name, rng):
+def test_engines_keep_every_blas_to_one_thread(name):
     """Called from inside, a schedule sees one thread of NumPy's BLAS and of SciPy's; afterwards all is as before."""
     seen = []
 
@@ -29,18 +30,16 @@ def test_engines_keep_every_blas_to_one_thread(name, rng):
         seen.extend(each["num_threads"] for each in info if each["user_api"] == "blas")
         return fl.Ridge(radius * np.arange(1.0, k + 1))
 
-    tasks = fl.TaskCollection([(rng.standard_normal((2, 4)), rng.standard_normal(2)) for _ in range(3)])
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         at_most = [each["num_threads"] for each in threadpoolctl.threadpool_info()]
-        CALLS[name](tasks, schedule)
+        CALLS[name](TASKS, schedule)
         assert [each["num_threads"] for each in threadpoolctl.threadpool_info()] == at_most
     assert seen
     assert set(seen) == {1}
 
 
-def test_the_threads_of_blas_are_as_before_whoever_leaves_first(rng):
+def test_the_threads_of_blas_are_as_before_whoever_leaves_first():
     """Another thread enters while the first is inside, and stays when that has left."""
-    tasks = fl.TaskCollection([(rng.standard_normal((2, 4)), rng.standard_normal(2)) for _ in range(3)])
     entered, leave = threading.Event(), threading.Event()
 
     def waits(k, radius):
@@ -54,10 +53,10 @@ def test_the_threads_of_blas_are_as_before_whoever_leaves_first(rng):
         entered.wait(120)
         return fl.Ridge(1.0)
 
-    other = threading.Thread(target=fl.expect, args=(tasks, waits, 5))
+    other = threading.Thread(target=fl.expect, args=(TASKS, waits, 5))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         at_most = [each["num_threads"] for each in threadpoolctl.threadpool_info()]
-        fl.expect(tasks, starts_the_other, 5)
+        fl.expect(TASKS, starts_the_other, 5)
         leave.set()
         other.join()
         assert [each["num_threads"] for each in threadpoolctl.threadpool_info()] == at_most

@@ -4,13 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import shuffle
 
 import forgetless as fl
-from support.streams import learned
+from support.streams import cut, learned
 
 CENTRES = np.random.default_rng(11).standard_normal((5, 12)) * 2
 NAMES = np.array(["e", "b", "d", "a", "c"])
@@ -38,10 +40,8 @@ def test_scores_are_ridge_regression_on_one_hot_targets(rng):
     scaler = StandardScaler().fit(X)
     one_hot = (y[:, None] == np.unique(y)).astype(float)
     reference = Ridge(2.0).fit(scaler.transform(X), one_hot)
-    np.testing.assert_allclose(
-        model.decision_function(X), reference.predict(scaler.transform(X)), rtol=1e-8, atol=1e-10
-    )
-    np.testing.assert_allclose(X @ model.coef_.T + model.intercept_, model.decision_function(X), rtol=1e-8, atol=1e-10)
+    for scores in (reference.predict(scaler.transform(X)), X @ model.coef_.T + model.intercept_):
+        np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(model.to_sklearn().predict_proba(X), model.predict_proba(X), atol=1e-12)
 
 
@@ -80,22 +80,12 @@ def test_coefficients_have_the_names_of_classes(rng):
         np.testing.assert_allclose(columns["scale"], X.std(axis=0))
 
 
-def log_loss(probabilities, labels):
-    return -np.log(probabilities[np.arange(len(labels)), labels]).mean()
-
-
-def with_temperature(scores, temperature):
-    powers = np.exp((scores - scores.max(axis=1, keepdims=True)) / temperature)
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
 @pytest.fixture(scope="module")
 def digits():
     """Digits in random tasks, and rows that are never learned."""
-    X, y = load_digits(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(X))
-    X, y = X[order], y[order]
-    return [(X[at : at + 60], y[at : at + 60]) for at in range(0, 1200, 60)], (X[1200:], y[1200:])
+    X, y = shuffle(*load_digits(return_X_y=True), random_state=0)
+    *tasks, rest = cut(X, y, [60] * 20 + [597])
+    return tasks, rest
 
 
 @pytest.mark.parametrize(
@@ -108,11 +98,10 @@ def test_log_loss_is_near_that_of_the_best_temperature(digits, parameters, by_cl
         tasks = [(rows[labels == digit], labels[labels == digit]) for digit in range(10)]
     model = learned(fl.StreamingRidgeClassifier(**parameters), tasks)
     probabilities, scores = model.predict_proba(X), model.decision_function(X)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    np.testing.assert_allclose(probabilities, with_temperature(scores, model.temperature_), rtol=1e-10)
-    best = min(log_loss(with_temperature(scores, T), y) for T in np.geomspace(0.01, 2.0, 200))
-    assert log_loss(probabilities, y) < (1.05 if by_class else 1.03) * best
-    assert best < 0.5 * log_loss(with_temperature(scores, 1.0), y)
+    np.testing.assert_allclose(probabilities, softmax(scores / model.temperature_, axis=1), rtol=1e-10)
+    best = min(log_loss(y, softmax(scores / T, axis=1)) for T in np.geomspace(0.01, 2.0, 200))
+    assert log_loss(y, probabilities) < (1.05 if by_class else 1.03) * best
+    assert best < 0.5 * log_loss(y, softmax(scores, axis=1))
 
 
 def test_rows_in_an_order_of_classes_have_the_same_temperature(rng):
@@ -174,7 +163,7 @@ def test_several_classes_are_one_against_the_rest(rng):
 def test_tasks_together_are_nearly_all_rows_at_once(rng):
     X, y = data(rng, n=2000)
     whole = fl.StreamingLogistic().fit(X, y)
-    parts = learned(fl.StreamingLogistic(), list(zip(np.split(X, 20), np.split(y, 20), strict=True)))
+    parts = learned(fl.StreamingLogistic(), cut(X, y, [100] * 20))
     assert np.abs(parts.predict_proba(X) - whole.predict_proba(X)).max() < 0.05
     assert parts.n_tasks_seen_ == 20
 
@@ -183,12 +172,11 @@ def test_norms_of_any_size_are_no_leverage():
     """Rows of very different norms: a step of the log-loss is bounded, one of least squares is not."""
     rng = np.random.default_rng(0)
     teacher = rng.standard_normal(5)
-    X = rng.standard_normal((1200, 5)) * np.exp(1.0 * rng.standard_normal((1200, 1)))
-    y = X @ teacher > 0
-    tasks = list(zip(np.split(X[:1000], 10), np.split(y[:1000], 10), strict=True))
-    logistic, ridge = (learned(kind(), tasks) for kind in (fl.StreamingLogistic, fl.StreamingRidgeClassifier))
-    wrong = [np.mean(model.predict(X[1000:]) != y[1000:]) for model in (logistic, ridge)]
-    assert wrong[0] < 0.05 < wrong[1]
+    X = rng.standard_normal((1200, 5)) * np.exp(rng.standard_normal((1200, 1)))
+    *tasks, (new, y) = cut(X, X @ teacher > 0, [100] * 10 + [200])
+    models = [learned(kind(), tasks) for kind in (fl.StreamingLogistic, fl.StreamingRidgeClassifier)]
+    logistic, ridge = (np.mean(model.predict(new) != y) for model in models)
+    assert logistic < 0.05 < ridge
 
 
 def test_classes_are_declared_with_the_first_task(rng):

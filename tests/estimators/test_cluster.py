@@ -47,10 +47,9 @@ def test_numbers_are_those_of_numpy(kind, in_this_thread):
         there = there.rechunk({0: 5, 1: 2})
     options = {"fit_intercept": kind != "no intercept"}
     ours, theirs = fl.StreamingRidge(**options), fl.StreamingRidge(**options)
+    targets = y if kind == "y in memory" else remotely(y)
     for _ in range(2):
-        ours.partial_fit(
-            there, y if kind == "y in memory" else remotely(y), None if weight is None else remotely(weight)
-        )
+        ours.partial_fit(there, targets, None if weight is None else remotely(weight))
         theirs.partial_fit(X, y, weight)
     same(ours, theirs)
     assert ours.n_tasks_seen_ == 2

@@ -118,18 +118,11 @@ def test_clone_pickle_and_copy_keep_the_model(rng):
 
 def test_grid_search_pipeline_and_routing(rng):
     X, y = rng.standard_normal((60, 4)), rng.standard_normal(60)
-    groups = np.repeat(np.arange(6), 10)
     search = GridSearchCV(make_pipeline(StandardScaler(), fl.StreamingRidge()), {"streamingridge__alpha": [0.1, 10.0]})
     assert search.fit(X, y).best_estimator_.predict(X).shape == (60,)
     with config_context(enable_metadata_routing=True):
         model = fl.StreamingRidge().set_fit_request(groups=True, sample_weight=True)
         model.set_score_request(sample_weight=False)
-        result = cross_validate(
-            model,
-            X,
-            y,
-            cv=GroupKFold(3),
-            params={"groups": groups, "sample_weight": np.ones(60)},
-            return_estimator=True,
-        )
+        params = {"groups": np.repeat(np.arange(6), 10), "sample_weight": np.ones(60)}
+        result = cross_validate(model, X, y, cv=GroupKFold(3), params=params, return_estimator=True)
     assert [fitted.n_tasks_seen_ for fitted in result["estimator"]] == [4, 4, 4]

@@ -9,11 +9,7 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 import forgetless as fl
 from support.checks import check_frozen
-
-
-def stream(rng, n_tasks=5, n=20, targets=()):
-    teacher, noise = rng.standard_normal((3, *targets)), rng.standard_normal((n_tasks, n, *targets))
-    return [(X := rng.standard_normal((n, 3)), X @ teacher + 0.1 * each) for each in noise]
+from support.streams import stream
 
 
 @pytest.mark.parametrize(
@@ -22,7 +18,7 @@ def stream(rng, n_tasks=5, n=20, targets=()):
     ids=str,
 )
 def test_errors_before_learning_are_those_of_predictions(rng, model, targets):
-    tasks, twin = stream(rng, targets=targets), clone(model)
+    tasks, twin = list(stream(rng, 5, 20, 3, targets)), clone(model)
     result = fl.evaluate_stream(clone(model), tasks)
     assert np.isnan(result.before[0])
     assert result.tasks == ["1", "2", "3", "4", "5"]
@@ -42,7 +38,7 @@ def test_errors_before_learning_are_those_of_predictions(rng, model, targets):
 
 @pytest.mark.parametrize("model", [fl.StreamingRidge(rank=2), SGDRegressor(random_state=0)], ids=str)
 def test_held_out_rows_are_never_learned_and_watched_until_the_end(rng, model):
-    tasks, learned = stream(rng), []
+    tasks, learned = list(stream(rng, 5, 20, 3)), []
 
     class Spy(type(model)):
         def partial_fit(self, X, y, **options):

@@ -232,6 +232,7 @@ BAD_PARAMETERS = [
     (lambda: fl.ContinualRidge(schedule=[1.0]), TypeError, "schedule must be a schedule, a filter"),
     (lambda: fl.ContinualRidge(schedule="fixed_budget", n_tasks=5), TypeError, "must give a filter such as fl.Ridge"),
     (lambda: fl.ContinualGD(schedule="increasing", n_tasks=5), TypeError, "must give a filter of gradient descent"),
+    (lambda: fl.ContinualRidge(average=33), ValueError, "average must be .*use 2 for weights"),
     (lambda: fl.ContinualRidge(n_tasks=0), ValueError, "n_tasks must be at least 1"),
     (lambda: fl.ContinualRidge(radius=-1.0), ValueError, "radius must be nonnegative"),
     (lambda: fl.ContinualGD(2.5), TypeError, "n_steps"),

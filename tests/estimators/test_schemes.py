@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import forgetless as fl
 from support import literal
-from support.streams import learned, sparse_rows, stream
+from support.streams import learned, stream
 
 KINDS = [np.asarray, np.asfortranarray, sparse.csr_matrix, sparse.csc_array]
 SHAPES = [(kind, shape) for kind in KINDS for shape in [(5, 20), (20, 5), (8, 8), (1, 7)]]
@@ -56,21 +56,9 @@ def test_averages_answer_and_the_last_weights_learn(r, model, targets, rng):
         path.append(weights(alone.partial_fit(X, y)))
     expected = literal.averages(np.array(path), r)[-1]
     np.testing.assert_allclose(weights(averaging), expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(
-        averaging.predict(X), X @ averaging.coef_.T + averaging.intercept_, rtol=1e-10, atol=1e-12
-    )
+    answers = X @ averaging.coef_.T + averaging.intercept_
+    np.testing.assert_allclose(averaging.predict(X), answers, rtol=1e-10, atol=1e-12)
     assert averaging.prequential_mse_ == pytest.approx(np.mean(squares))
-
-
-def test_an_average_begins_with_the_stream(rng):
-    tasks = list(stream(rng))
-    model = learned(fl.ContinualRidge(0.3), tasks)
-    with pytest.raises(ValueError, match="average was None for the first task and cannot become 2 within a stream"):
-        model.set_params(average=2).partial_fit(*tasks[0])
-    model.fit(*tasks[0])
-    for value in (-1, 33, "2"):
-        with pytest.raises((TypeError, ValueError), match=r"average must be .*use 2 for weights"):
-            fl.ContinualRidge(alpha=1.0, average=value).fit(*tasks[0])
 
 
 s = fl.schedules
@@ -109,9 +97,7 @@ def test_the_number_of_tasks_must_be_known(rng):
     known = fl.ContinualRidge(schedule="increasing", n_tasks=3).fit(X, y, groups)
     np.testing.assert_array_equal(counted.coef_, known.coef_)
     for model in (counted, known):
-        with pytest.raises(
-            ValueError, match="task 4 is beyond the 3 tasks that the schedule was made for; set n_tasks"
-        ):
+        with pytest.raises(ValueError, match="task 4 is beyond the 3 tasks that the schedule was made for; set n_t"):
             model.partial_fit(*more)
     assert fl.ContinualGD().fit(X, y, groups).partial_fit(*more).n_tasks_seen_ == 4
 
@@ -141,7 +127,8 @@ def test_weights_that_overflow_are_refused():
 
 def test_wide_sparse_tasks_take_no_more_memory_than_their_rows_and_weights(rng):
     d = 10**6
-    X = sparse_rows(rng, (200, d), 1e-5)
+    places = rng.integers(200, size=2000), rng.integers(d, size=2000)
+    X = sparse.csr_array((np.ones(2000), places), shape=(200, d))
     model = fl.ContinualRidge(1.0)
     tracemalloc.start()
     try:

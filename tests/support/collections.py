@@ -2,6 +2,8 @@
 
 import numpy as np
 
+import forgetless as fl
+
 
 def random_pairs(rng, *, M=4, d=6, rows=(1, 4), rank=None, realizable=True, targets=None, scales=None):
     """Pairs (X, y) with the given number of rows, built by SVD so that ranks and scales are known."""
@@ -34,6 +36,12 @@ FAMILIES = {
     "wide": {"d": 40, "M": 3},
     "many tasks": {"M": 30, "d": 3, "rows": (1, 2)},
 }
+
+
+def collection(rng, family="plain", **changes):
+    """A collection of a family with some options changed."""
+    return fl.TaskCollection(random_pairs(rng, **{**FAMILIES[family], **changes}))
+
 
 SMALL = [
     {"d": 3, "rows": (1, 2)},

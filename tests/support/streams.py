@@ -1,7 +1,6 @@
 """Streams of tasks for the tests of estimators."""
 
 import numpy as np
-from scipy import sparse
 
 
 def stream(rng, n_tasks=6, n=5, d=8, targets=(), noise=0.1):
@@ -15,13 +14,6 @@ def learned(model, tasks):
     for X, y in tasks:
         model.partial_fit(X, y)
     return model
-
-
-def sparse_rows(rng, shape, density):
-    """Random rows with few entries, a row of them maybe empty; SciPy's own calls its generator rng only since 1.15."""
-    n = round(density * shape[0] * shape[1])
-    places = rng.integers(shape[0], size=n), rng.integers(shape[1], size=n)
-    return sparse.csr_array((rng.uniform(size=n), places), shape=shape)
 
 
 def linear(n, d, seed=0, noise=0.1, targets=()):
