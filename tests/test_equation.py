@@ -24,47 +24,33 @@ def start(pairs, rng):
     return rng.standard_normal((pairs[0][0].shape[1], *pairs[0][1].shape[1:]))
 
 
-@pytest.mark.parametrize("coefficient", [1e-3, 0.5, 40.0])
-def test_ridge_step_equals_normal_equations_and_surrogate_descent(pairs, start, coefficient):
-    filter_ = fl.Ridge(coefficient)
-    for task, (X, y) in zip(fl.TaskCollection(pairs), pairs, strict=True):
-        ours = fl.step(start, task, filter_)
-        assert relative(ours, literal.ridge_step(start, X, y, coefficient)) < 1e-9
-        assert relative(fl.step(start, (X, y), filter_), literal.ridge_step(start, X, y, coefficient)) < 1e-9
-        assert relative(ours, literal.surrogate_step(start, X, y, filter_.factors, 0.37)) < 1e-9
+STRENGTHS = [fl.Ridge(1e-3), fl.Ridge(0.5), fl.Ridge(40.0)]
+BUDGETS = [fl.GradientDescent(1, 0.8), fl.GradientDescent(2, 0.8), fl.GradientDescent(25, 0.8)]
 
 
-@pytest.mark.parametrize("n_steps", [1, 2, 25])
-def test_budget_step_equals_inner_gradient_steps_and_surrogate_descent(pairs, start, n_steps):
+@pytest.mark.parametrize("filter_", [*STRENGTHS, *BUDGETS, fl.Projection()], ids=repr)
+def test_a_step_equals_its_definition_and_surrogate_descent(pairs, start, filter_):
+    """Normal equations, inner gradient steps, or a pseudoinverse; of a task and of its arrays."""
     tasks = fl.TaskCollection(pairs)
-    filter_ = fl.GradientDescent(n_steps, 0.8 / tasks.radius**2)
+    filter_ = filter_.scaled(tasks.radius**2)
     for task, (X, y) in zip(tasks, pairs, strict=True):
         ours = fl.step(start, task, filter_)
-        assert relative(ours, literal.descent_step(start, X, y, n_steps, filter_.step_size)) < 1e-9
+        assert relative(ours, literal.step_of(filter_)(start, X, y, 1)) < 1e-9
+        assert relative(ours, fl.step(start, (X, y), filter_)) < 1e-9
         assert relative(ours, literal.surrogate_step(start, X, y, filter_.factors, 0.37)) < 1e-9
-
-
-def test_projection_step_equals_pseudoinverse(pairs, start):
-    for task, (X, y) in zip(fl.TaskCollection(pairs), pairs, strict=True):
-        ours = fl.step(start, task, fl.Projection())
-        assert relative(ours, literal.projection_step(start, X, y)) < 1e-9
-        assert relative(ours, fl.step(start, task, fl.Ridge(0.0))) < 1e-14
 
 
 def test_limits_give_the_projection(pairs, start):
-    tasks = fl.TaskCollection(pairs)
-    for task in tasks:
+    for task in fl.TaskCollection(pairs):
         exact = fl.step(start, task, fl.Projection())
-        weak = fl.step(start, task, fl.Ridge(1e-13 * task.radius**2))
-        long = fl.step(start, task, fl.GradientDescent(10**9, 0.9 / task.radius**2))
-        assert relative(weak, exact) < 1e-9
-        assert relative(long, exact) < 1e-9
+        weak, long = fl.Ridge(1e-13 * task.radius**2), fl.GradientDescent(10**9, 0.9 / task.radius**2)
+        for filter_, error in ((weak, 1e-9), (long, 1e-9), (fl.Ridge(0.0), 1e-14)):
+            assert relative(fl.step(start, task, filter_), exact) < error
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-60, 1.0, 1e60, 1e150])
 def test_step_does_not_change_when_everything_is_rescaled(size, rng):
-    X, w = rng.standard_normal((3, 5)), rng.standard_normal(5)
-    start = rng.standard_normal(5)
+    X, w, start = rng.standard_normal((3, 5)), rng.standard_normal(5), rng.standard_normal(5)
     plain = fl.step(start, fl.TaskCollection([(X, X @ w)])[0], fl.Ridge(0.3))
     scaled = fl.step(start, fl.TaskCollection([(size * X, size * (X @ w))])[0], fl.Ridge(0.3 * size * size))
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)

@@ -6,7 +6,7 @@ import pytest
 
 import forgetless as fl
 from support import literal, many_digits
-from support.agreement import METRICS
+from support.agreement import METRICS, orders_of
 from support.campaigns import some_of
 from support.collections import random_pairs
 from support.weak import agrees, collection, filter_for, law_for
@@ -101,8 +101,7 @@ def test_weak_tasks_keep_their_digits(weak):
     pairs = [(np.array([[1, 0.7]]), np.array([1.0])), (weak * np.array([[0.3, -1.0]]), np.array([1.0]))]
     tasks, k = fl.TaskCollection(pairs), 4
     for ordering, steps in ((fl.WithoutReplacement(), 2), (fl.WithReplacement(), k)):
-        orders = literal.all_orderings(2, steps, replacement=steps == k)
-        truth = many_digits.expected(pairs, fl.Ridge(1.0), orders, np.zeros(2))
+        truth = many_digits.expected(pairs, fl.Ridge(1.0), orders_of(ordering, 2, steps), np.zeros(2))
         found = fl.expect(tasks, fl.Ridge(1.0), steps, ordering=ordering, metrics=METRICS)
         for name in METRICS:
             assert found.values[name][0] == pytest.approx(float(truth[name]), rel=1e-12), name
@@ -136,10 +135,8 @@ def unreached(size):
 )
 def test_hard_tasks_have_small_stated_errors(pairs, strength, ordering, k, limit):
     pairs = [(np.array(X), np.array(y)) for X, y in pairs]
-    orders = [([0, 1], 1.0)]
-    if not isinstance(ordering, fl.Cyclic):
-        orders = literal.all_orderings(2, k, replacement=ordering == fl.WithReplacement())
-    truths = many_digits.expected(pairs, fl.Ridge(strength), orders, np.zeros(pairs[0][0].shape[1]))
+    start = np.zeros(pairs[0][0].shape[1])
+    truths = many_digits.expected(pairs, fl.Ridge(strength), orders_of(ordering, 2, k), start)
     for names in (("average_loss",), METRICS):
         found = fl.expect(fl.TaskCollection(pairs), fl.Ridge(strength), k, ordering=ordering, metrics=names)
         stated(found, {name: truths[name] for name in names}, names)

@@ -1,4 +1,5 @@
 import importlib
+import itertools
 import os
 import subprocess
 import sys
@@ -15,18 +16,16 @@ from support.agreement import METRICS, check_against_literal, drawn_order, expec
 from support.collections import FAMILIES, random_pairs
 from support.registry import ORDERINGS, SCHEDULES, name
 
+ONE_DIRECTION = [
+    {"M": 2 * d + 3, "d": d, "rows": (1, 1), "targets": targets, "realizable": False}
+    for d, targets in itertools.product((1, 2, 3, 4, 7), (None, 2))
+]
 
-@pytest.mark.parametrize("family", FAMILIES)
+
+@pytest.mark.parametrize("family", [*FAMILIES.values(), *ONE_DIRECTION], ids=str)
 def test_equals_the_literal_algorithm_on_every_family(family, rng):
-    pairs = random_pairs(rng, **FAMILIES[family])
-    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 12, rng)
-
-
-@pytest.mark.parametrize("targets", [None, 2])
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 7])
-def test_tasks_of_one_direction(d, targets, rng):
-    pairs = random_pairs(rng, M=2 * d + 3, d=d, rows=(1, 1), targets=targets, realizable=False)
-    check_against_literal(pairs, fl.schedules.increasing(scale=0.3), fl.WithReplacement(), 60, rng)
+    k = 60 if family in ONE_DIRECTION else 12
+    check_against_literal(random_pairs(rng, **family), fl.schedules.increasing(0.3), fl.WithReplacement(), k, rng)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=name)

@@ -88,5 +88,4 @@ def all_orderings(n_tasks, k, probabilities=None, *, replacement=True):
             yield order, float(np.prod(p[list(order)]))
     else:
         orders = list(itertools.permutations(range(n_tasks), k))
-        for order in orders:
-            yield order, 1 / len(orders)
+        yield from ((order, 1 / len(orders)) for order in orders)

@@ -72,12 +72,6 @@ def step_of(filter_, X, y):
     return block([eye - gain * A, gain * b], rest)
 
 
-def gain_of(filter_, X):
-    """What a step makes of labels, as a matrix."""
-    n, d = np.shape(X)
-    return part(step_of(filter_, X, np.eye(n)), slice(d), slice(d, None))
-
-
 def expected(pairs, filter_, orders, start, average=None):
     """Expected metrics over weighted orders of k steps, by running every one of them; averages have weights t^r."""
     with many_digits():
@@ -140,7 +134,7 @@ def loss_of_draws(pairs, filter_, probabilities, start, k, *, average=None, nois
                 A = A if average is None else block([A, zero], [A * share, eye * (1 - share)])
                 new += A * S * A.transpose() * flint.arb(float(chance))
                 if noise:
-                    gain = gain_of(filter_[t], X)
+                    gain = part(step_of(filter_[t], X, np.eye(len(X))), slice(d), slice(d, None))
                     gain = block([gain], [matrix(np.zeros((U.nrows() - d, len(X))))])
                     new += gain * gain.transpose() * (flint.arb(noise) ** 2 * c * flint.arb(float(chance)))
             S = new

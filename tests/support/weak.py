@@ -1,11 +1,9 @@
 """Tasks on which digits are lost, with filters and orders for them."""
 
-import itertools
-
 import numpy as np
 
 import forgetless as fl
-from support import literal
+from support.agreement import orders_of
 
 
 def collection(rng):
@@ -38,15 +36,10 @@ def filter_for(rng, pairs, k):
 def law_for(rng, M, k):
     """An ordering, how many steps of it, and all its orders with their probabilities."""
     kind = int(rng.integers(4))
-    if kind == 0:
-        law = fl.WithReplacement(rng.dirichlet(np.ones(M)))
-        return law, k, literal.all_orderings(M, k, law.probabilities)
-    if kind == 1:
-        epochs = list(itertools.product(itertools.permutations(range(M)), repeat=-(-k // M)))
-        return fl.RandomReshuffling(), k, [(sum(each, ())[:k], 1 / len(epochs)) for each in epochs]
-    if kind == 2:
-        return fl.WithoutReplacement(), min(k, M), literal.all_orderings(M, min(k, M), replacement=False)
-    return fl.Cyclic(), k, [([t % M for t in range(k)], 1.0)]
+    draws = fl.WithReplacement(rng.dirichlet(np.ones(M))) if kind == 0 else None
+    ordering = [draws, fl.RandomReshuffling(), fl.WithoutReplacement(), fl.Cyclic()][kind]
+    k = min(k, M) if isinstance(ordering, fl.WithoutReplacement) else k
+    return ordering, k, orders_of(ordering, M, k)
 
 
 def agrees(found, name, truth):
