@@ -7,7 +7,7 @@ import pytest
 
 import forgetless as fl
 from forgetless.orderings import BLOCK, Moves
-from support import literal
+from support.agreement import METRICS, agree, expected
 from support.checks import check_frozen, check_ordering
 from support.collections import random_pairs
 from support.registry import ORDERINGS
@@ -15,12 +15,11 @@ from support.registry import ORDERINGS
 
 @pytest.mark.parametrize("ordering", ORDERINGS, ids=repr)
 def test_same_seed_same_order_and_a_prefix_for_a_smaller_k(ordering):
-    k = 4
     check_frozen(ordering)
-    order = ordering.sample(4, k, seed=3)
-    assert order.shape == (k,)
+    order = ordering.sample(4, 4, seed=3)
+    assert order.shape == (4,)
     assert order.max() < 4
-    np.testing.assert_array_equal(order, ordering.sample(4, k, seed=3))
+    np.testing.assert_array_equal(order, ordering.sample(4, 4, seed=3))
     np.testing.assert_array_equal(order[:2], ordering.sample(4, 2, seed=3))
 
 
@@ -63,21 +62,18 @@ def test_without_replacement_is_a_uniform_permutation():
     assert np.abs(counts - 500).max() < 5 * np.sqrt(500)
 
 
-def test_reshuffled_epochs_cross_block_borders_intact():
+def test_epochs_and_cycles_cross_block_borders_intact():
     order = fl.RandomReshuffling().sample(7, 3 * BLOCK, seed=1)
     epochs = order[: 7 * (len(order) // 7)].reshape(-1, 7)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.broadcast_to(np.arange(7), epochs.shape))
     assert len(np.unique(epochs, axis=0)) > 1000
+    order = fl.Cyclic().sample(5, 2 * BLOCK + 3)
+    np.testing.assert_array_equal(order, np.arange(2 * BLOCK + 3) % 5)
 
 
 def test_orderings_say_when_they_repeat():
     assert [each.period(4) for each in ORDERINGS] == [1, 1, None, 4, 4, None]
     assert [each.deterministic for each in ORDERINGS] == [False] * 4 + [True] * 2
-
-
-def test_cyclic_crosses_block_borders():
-    order = fl.Cyclic().sample(5, 2 * BLOCK + 3)
-    np.testing.assert_array_equal(order, np.arange(2 * BLOCK + 3) % 5)
 
 
 def test_sample_gives_the_orders_that_simulate_follows():
@@ -133,29 +129,20 @@ def test_moves_are_sorted_and_complete(rng):
         Moves([0], [0, 0], [0, 1], [0.5, 0.5])
 
 
-def documented_ordering():
-    """The ordering of extending.md, which remembers its last task."""
+def test_the_ordering_of_the_documentation_is_exact_at_once(rng):
+    """It remembers its last task. All 81 orders; a derivative by a small change; samples with the same law."""
     page = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
     block = next(each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class Sticky" in each)
-    names = {"fl": fl, "np": np}
+    names, k = {"fl": fl, "np": np}, 4
     exec(block[: block.index("print(")], names)
-    return names["Sticky"]()
-
-
-def test_the_ordering_of_the_documentation_is_exact_at_once(rng):
-    """All 81 orders with their probabilities; a derivative by a small change; samples with the same law."""
-    ordering, k, start = documented_ordering(), 4, np.zeros(4)
+    ordering = names["Sticky"]()
     pairs = random_pairs(rng, M=3, d=4, realizable=False)
     tasks, strengths = fl.TaskCollection(pairs), rng.uniform(0.1, 2.0, k)
-    means = dict.fromkeys(("average_loss", "seen_loss", "forgetting", "drift"), 0.0)
-    for order in itertools.product(range(3), repeat=k):
-        p = 1 / 3 * np.prod([0.7 if m == before else 0.15 for before, m in itertools.pairwise(order)])
-        path = literal.run(pairs, order, literal.step_of(fl.Ridge(strengths)), start)
-        for name, value in literal.metrics(pairs, order, path).items():
-            means[name] += p * value
-    exact = fl.expect(tasks, fl.Ridge(strengths), k, ordering=ordering, metrics=tuple(means))
-    for name, value in means.items():
-        assert exact.values[name][0] == pytest.approx(value, rel=1e-11), name
+    orders = list(itertools.product(range(3), repeat=k))
+    chances = np.prod(np.where(np.diff(orders) == 0, 0.7, 0.15), axis=1) / 3
+    exact = fl.expect(tasks, fl.Ridge(strengths), k, ordering=ordering, metrics=METRICS)
+    orders = zip(orders, chances, strict=True)
+    agree(exact, expected(pairs, fl.Ridge(strengths), orders, np.zeros(4)), METRICS)
     slopes = fl.loss_gradient(tasks, fl.Ridge(strengths), k, ordering=ordering).coefficient
     moved = [fl.expect(tasks, fl.Ridge(strengths + h), k, ordering=ordering).average_loss[0] for h in (-1e-5, 1e-5)]
     assert slopes.sum() == pytest.approx((moved[1] - moved[0]) / 2e-5, rel=1e-6)

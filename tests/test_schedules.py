@@ -19,11 +19,6 @@ NAMES = ["fixed", "increasing", "fixed_budget", "increasing_budget", "minimax", 
 STEADY = s.steady(fl.ensembles.Gaussian(10, 3), noise=0.5, walk=0.1)
 
 
-def test_small_integer_types_do_not_overflow():
-    assert s.cyclic(np.uint8(200))(1000, 1.0) == s.cyclic(200)(1000, 1.0)
-    assert s.fixed_budget(np.uint8(200))(1000, 1.0) == s.fixed_budget(200)(1000, 1.0)
-
-
 @pytest.mark.parametrize(
     ("schedule", "k", "expected"),
     [
@@ -110,6 +105,9 @@ def test_its_code_its_pickle_and_its_copy_are_equal(schedule):
 
 
 def test_arguments_make_the_difference():
+    """Their types do not: small integers do not overflow."""
+    for kind in (s.cyclic, s.fixed_budget):
+        assert kind(np.uint8(200))(1000, 1.0) == kind(200)(1000, 1.0)
     assert s.increasing() == s.increasing(13 / 3) == s.increasing(scale=np.float64(13 / 3))
     assert s.increasing() != s.increasing(1.0)
     assert s.minimax() != s.minimax_budget()

@@ -27,25 +27,21 @@ def test_a_dict_is_what_its_schedules_are_one_by_one():
         alone = fl.expect(TASKS, schedule, 9, metrics=("average_loss", "seen_loss"), record="all")
         np.testing.assert_allclose(found.seen_loss[i], alone.seen_loss, rtol=1e-9, atol=1e-14)
         np.testing.assert_allclose(found.sel(schedule=label).average_loss, alone.average_loss, rtol=1e-9, atol=1e-14)
-        assert worst.worst_case[i, 0] == pytest.approx(
-            fl.worst_case(TASKS, schedule, 9).worst_case[0], rel=1e-9, abs=1e-14
-        )
-        assert proved[label].average_loss == pytest.approx(
-            fl.compare_bounds(TASKS, schedule, 9).average_loss, rel=1e-12, abs=1e-14
-        )
+        single = fl.worst_case(TASKS, schedule, 9).worst_case[0]
+        assert worst.worst_case[i, 0] == pytest.approx(single, rel=1e-9, abs=1e-14)
+        single = fl.compare_bounds(TASKS, schedule, 9).average_loss
+        assert proved[label].average_loss == pytest.approx(single, rel=1e-12, abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: 5, lambda: np.random.default_rng(5), lambda: None], ids=["int", "rng", "none"]
-)
-def test_several_schedules_meet_the_same_orders(make):
+@pytest.mark.parametrize("seed", [5, np.random.default_rng(5), None])
+def test_several_schedules_meet_the_same_orders(seed):
     options = {"record": "all", "metrics": ("average_loss", "weights")}
-    found = fl.simulate(TASKS, {"a": 1.0, "b": fl.Ridge(1.0), "c": 2.0}, 12, n_trials=3, seed=make(), **options)
+    found = fl.simulate(TASKS, {"a": 1.0, "b": fl.Ridge(1.0), "c": 2.0}, 12, n_trials=3, seed=seed, **options)
     np.testing.assert_array_equal(found.sel(schedule="a").average_loss, found.sel(schedule="b").average_loss)
     assert found.average_loss.shape == (3, 3, 12)
     assert found.weights.shape == (3, 3, 12, 3)
     assert (found.sel(schedule="a").average_loss != found.sel(schedule="c").average_loss).any()
-    if make() == 5:
+    if seed == 5:
         alone = fl.simulate(TASKS, 2.0, 12, n_trials=3, seed=5, **options)
         np.testing.assert_array_equal(found.sel(schedule="c").weights, alone.weights)
 
@@ -64,19 +60,11 @@ def test_labels_are_kept_in_frames():
     assert "schedule" not in fl.expect(TASKS, 1.0, 9).to_frame()
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ("none", fl.Projection()),
-        ("increasing", fl.schedules.increasing()),
-        ("fixed_budget", fl.schedules.fixed_budget()),
-        (2, fl.Ridge(2.0)),
-        (np.float32(0.5), fl.Ridge(0.5)),
-        (np.array(3), fl.Ridge(3.0)),
-    ],
-)
-def test_what_is_meant(given, meant):
-    assert as_schedule(given) == meant
+def test_what_is_meant():
+    assert as_schedule("none") == fl.Projection()
+    assert as_schedule("fixed_budget") == fl.schedules.fixed_budget()
+    for number in (2, np.float32(0.5), np.array(3)):
+        assert as_schedule(number) == fl.Ridge(float(number))
 
 
 def test_names_in_every_verb():
@@ -152,40 +140,28 @@ def test_copies_and_pickles_keep_numbers_and_errors(curves):
 
 MANY = fl.TaskCollection([(np.eye(40)[m : m + 1], [1.0]) for m in range(40)])
 EPOCH = {"ordering": "without-replacement"}
-STATES = "chain of 137,846,528,820 states with"
 EVERY = {"n_trials": 10**4, "record": "all", "metrics": ("weights", "task_losses", "drift")}
+STATES = "chain of 137,846,528,820 states with"
+TOO_LARGE = [
+    (fl.expect, [1.0, 2.0, 3.0], 20, EPOCH, f"{STATES} 40 coordinates and 3 .* needs 9.983e.06 GiB"),
+    (fl.expect, 1.0, 20, {"metrics": "drift", **EPOCH}, f"{STATES} 42 .* needs 2.211e.08 GiB"),
+    (fl.worst_case, 1.0, 20, EPOCH, f"{STATES} 40 .* needs 3.41e.06 GiB, .* here; use simulate"),
+    (fl.loss_gradient, 1.0, 10**6, {}, "the forms of 1,000,000 steps needs 11.92 GiB"),
+    (fl.simulate, 1.0, 10**5, EVERY, "10,000 runs at 100,000 steps needs 603.5 GiB"),
+]
+SLOW = [
+    (fl.worst_case, (5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here"),
+    (fl.expect, (1000, 1, 20), {"k": 200, "metrics": "drift"}, "1,001 .* 86 seconds here; .* average_loss alone are"),
+]
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (
-            lambda: fl.expect(MANY, [1.0, 2.0, 3.0], 20, **EPOCH),
-            f"{STATES} 40 coordinates and 3 .* needs 9.983e.06 GiB",
-        ),
-        (lambda: fl.expect(MANY, 1.0, 20, metrics="drift", **EPOCH), f"{STATES} 42 .* needs 2.211e.08 GiB"),
-        (lambda: fl.worst_case(MANY, 1.0, 20, **EPOCH), f"{STATES} 40 .* needs 3.41e.06 GiB, .* here; use simulate"),
-        (lambda: fl.loss_gradient(MANY, 1.0, 10**6), "the forms of 1,000,000 steps needs 11.92 GiB"),
-        (lambda: fl.simulate(MANY, 1.0, 10**5, **EVERY), "10,000 runs at 100,000 steps needs 603.5 GiB"),
-    ],
-)
-def test_what_does_not_fit_into_memory_is_refused_with_its_size(call, said):
+@pytest.mark.parametrize(("verb", "schedule", "k", "options", "said"), TOO_LARGE)
+def test_what_does_not_fit_into_memory_is_refused_with_its_size(verb, schedule, k, options, said):
     with pytest.raises(MemoryError, match=said):
-        call()
+        verb(MANY, schedule, k, **options)
 
 
-@pytest.mark.parametrize(
-    ("verb", "shape", "options", "said"),
-    [
-        (fl.worst_case, (5, 40, 200), {"k": 10**4}, "1 matrices with 200 coordinates will take about 64 seconds here"),
-        (
-            fl.expect,
-            (1000, 1, 20),
-            {"k": 200, "metrics": "drift"},
-            "1,001 matrices with .* about 86 seconds here; .* average_loss alone are faster",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("verb", "shape", "options", "said"), SLOW)
 def test_what_long_calls_will_take_is_said_beforehand(verb, shape, options, said, rng, monkeypatch):
     """With the line that calls. The warning is an error here, so that the call ends with it."""
     tasks = fl.TaskCollection([(X, np.zeros(len(X))) for X in rng.standard_normal(shape)])
