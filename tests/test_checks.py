@@ -1,4 +1,4 @@
-"""Every leaf of the package passes the checks of ``support.checks``, and the checks see mistakes."""
+"""Every leaf of the package and a good filter of a user pass ``support.checks``, and the checks see mistakes."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from support.filters import OwnRidge
 from support.registry import FILTERS, ORDERINGS, SCHEDULES, name
 
 
-@pytest.mark.parametrize("filter_", FILTERS, ids=repr)
+@pytest.mark.parametrize("filter_", [*FILTERS, OwnRidge(0.5), OwnRidge(np.array([0.5, 2.0]))], ids=repr)
 def test_every_filter_passes(filter_):
     check_filter(filter_)
 
@@ -48,8 +48,3 @@ MISTAKES = [
 def test_mistakes_are_named(check, wrong, said):
     with pytest.raises(AssertionError, match=said):
         check(wrong)
-
-
-def test_a_good_filter_of_a_user_passes():
-    check_filter(OwnRidge(0.5))
-    check_filter(OwnRidge(np.array([0.5, 2.0])))

@@ -57,23 +57,23 @@ def imports():
             yield path.relative_to(SOURCE).with_suffix("").parts, (*base, name) if is_module else tuple(base)
 
 
-def test_every_part_has_a_layer():
+def test_every_part_has_a_layer_as_listed_on_the_page():
     parts = {module.name for module in pkgutil.iter_modules([str(SOURCE)])}
     assert parts == set(LEVEL), "give a new part its line in LAYERS"
-
-
-def test_the_layers_of_the_page_are_these():
-    page = (Path(__file__).parents[1] / "docs/architecture.md").read_text()
+    page = (ROOT / "docs/architecture.md").read_text()
     listed = re.findall(r"^ +\d+  ([\w, ]+)$", page, re.MULTILINE)
     assert [set(line.split(", ")) for line in listed] == LAYERS
 
 
-def test_parts_import_downwards_only():
+def test_parts_import_downwards_only_and_underscored_modules_stay_in_their_folder():
     for here, there in imports():
         if here != ("__init__",) and there and here[0] != there[0]:
             assert LEVEL[there[0]] < LEVEL[here[0]], f"{'.'.join(here)} imports {'.'.join(there)}"
         if not there:  # ``import forgetless``: every name of the package, so only the top may ask for it
             assert here[0] == "cli", f"{'.'.join(here)} imports the whole package"
+        for depth, name in enumerate(there):
+            if name.startswith("_"):
+                assert here[:depth] == there[:depth], f"{'.'.join(here)} imports {'.'.join(there)}"
 
 
 DEEP = {"equation", "schedules", "filters", "plots", "errors", "_running", "_text", "_validate"}
@@ -95,13 +95,6 @@ def test_without_torch_one_sentence_says_what_to_install():
         "ImportError: forgetless.torch needs PyTorch, which is not installed here; install the version it is tested "
         "with: python -m pip install torch==2.13.0"
     )
-
-
-def test_underscored_modules_stay_in_their_folder():
-    for here, there in imports():
-        for depth, name in enumerate(there):
-            if name.startswith("_"):
-                assert here[:depth] == there[:depth], f"{'.'.join(here)} imports {'.'.join(there)}"
 
 
 def test_no_exported_name_hides_a_module():

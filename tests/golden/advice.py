@@ -11,8 +11,5 @@ def numbers():
         for option in answer.options:
             yield f"advise/{label}/{option.shape}", option.loss
             yield f"advise/{label}/{option.shape}/scales", option.scales
-        yield f"optimal_schedule/{label}", fl.optimal_schedule(collection, 6).loss
-        best = fl.optimal_schedule(collection, 6, monotone=True)
-        yield f"optimal_schedule/{label}/monotone", best.loss
-        best = fl.optimal_schedule(collection, 6, objective="worst_case")
-        yield f"optimal_schedule/{label}/worst_case", best.loss
+        for end, options in (("", {}), ("/monotone", {"monotone": True}), ("/worst_case", {"objective": "worst_case"})):
+            yield f"optimal_schedule/{label}{end}", fl.optimal_schedule(collection, 6, **options).loss

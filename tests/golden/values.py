@@ -24,14 +24,9 @@ TOLERANCES = {"logistic": 1e-6, "optimal_schedule": 1e-5, "advise": 1e-5}
 
 
 def computed():
-    """Return all numbers of ``values.json`` by name."""
-    return collected(pair for part in PARTS for pair in part.numbers())
-
-
-def collected(pairs):
-    """Return numbers by name as lists of floats; a name that comes twice is an error."""
+    """Return all numbers of ``values.json`` by name as lists of floats; a name that comes twice is an error."""
     numbers = {}
-    for name, value in pairs:
+    for name, value in (pair for part in PARTS for pair in part.numbers()):
         assert name not in numbers, name
         numbers[name] = np.ravel(np.asarray(value, dtype=float)).tolist()
     return numbers
@@ -66,13 +61,10 @@ def difference(one, other):
     """Return how far two lists are apart, relative to the largest number."""
     if len(one) != len(other):
         return math.inf
-    a = np.array(one)
-    b = np.array(other)
-    finite = np.isfinite(a)
-    if not np.array_equal(finite, np.isfinite(b)):
+    finite = np.isfinite(one)
+    if not np.array_equal(finite, np.isfinite(other)):
         return math.inf
-    a = a[finite]
-    b = b[finite]
+    a, b = np.array(one)[finite], np.array(other)[finite]
     size = max(np.abs(a).max(initial=0), np.abs(b).max(initial=0))
     return float(np.abs(a - b).max(initial=0) / size) if size else 0.0
 

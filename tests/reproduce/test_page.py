@@ -66,9 +66,6 @@ def test_every_name_in_the_report_is_explained(made):
         assert word in said, word
 
 
-COLUMNS = ("k", "theta", "coefficient")
-
-
 def rows_of(table):
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows()]
 
@@ -81,13 +78,10 @@ def test_numbers_of_the_report_against_independent_computations():
             continue
         tasks = reproduce.FAMILIES[row["family"]](k)
         filter_ = fl.schedules.resolve(reproduce.SCHEDULES[row["schedule"]], k, tasks.radius)
+        unlabelled = [(task.X, 0 * task.X) for task in tasks]
         V, H = np.zeros((2, 2)), sum(task.X.T @ task.X for task in tasks) / tasks.n_tasks
         for order, probability in literal.all_orderings(tasks.n_tasks, k):
-            product = np.eye(2)
-            for t, m in enumerate(order):
-                X = tasks[m].X
-                columns = [literal.step_of(filter_)(product[:, i], X, np.zeros(1), t + 1) for i in range(2)]
-                product = np.stack(columns, axis=1)
+            product = literal.run(unlabelled, order, literal.step_of(filter_), np.eye(2))[-1]
             V += probability * product.T @ H @ product
         assert row["loss"] == pytest.approx(0.5 * np.linalg.eigvalsh(V)[-1], rel=1e-9)
     for row in rows_of(reproduce.optimum(200))[10::100]:
@@ -119,10 +113,8 @@ def test_slopes_are_those_of_the_last_points_and_facts_name_the_best():
         best = {int(k): name for name, first, last in ranges for k in (first, last or first)}
         assert {4, 32} <= best.keys()
         for k, name in best.items():
-            losses = {
-                each["schedule"]: each["loss"] for each in measured if each["family"] == family and each["k"] == k
-            }
-            assert losses[name] == min(losses.values())
+            part = [each for each in measured if (each["family"], each["k"]) == (family, k)]
+            assert name == min(part, key=lambda each: each["loss"])["schedule"]
 
 
 def test_families_are_of_the_sizes_that_are_stated():
@@ -144,7 +136,8 @@ def test_figures_draw_their_tables():
     lines = list(figures.plot_optimum(optimum).get_lines())
     for at, line in enumerate(lines):
         if line.get_label().startswith("θ = "):
-            k, theta, best = (np.array(optimum.where(angle=line.get_label()[4:]).columns[name]) for name in COLUMNS)
+            curve = optimum.where(angle=line.get_label()[4:]).columns
+            k, theta, best = (np.array(curve[name]) for name in ("k", "theta", "coefficient"))
             np.testing.assert_array_equal(line.get_ydata(), np.where(best > 0, best, np.nan))
             if best[-1] == 0:
                 drop = lines[at + 1]  # at the lower end of the axis, and not cut off there
@@ -195,8 +188,7 @@ def test_a_part_has_a_folder_of_its_own(tmp_path, capsys, monkeypatch):
     assert files == [*(f"reduction.{kind}" for kind in ("csv", "json", "pdf", "png")), "report.html"]
     (tmp_path / "results-reduction" / "notes.txt").write_text("mine")
     code, _, err = run(capsys, "reproduce", "reduction")
-    assert code == 1
-    assert "notes.txt" in err
+    assert (code, "notes.txt" in err) == (1, True)
     assert (tmp_path / "results-reduction" / "notes.txt").read_text() == "mine"
     code, _, err = run(capsys, "reproduce", "reduction", "--out", tmp_path / "results-reduction" / "notes.txt")
     assert (code, "is a file" in err) == (1, True)

@@ -14,18 +14,14 @@ def matrices(rng, n, M, d, r):
     return H / np.linalg.eigvalsh(H)[..., -1].max(axis=1)[:, None, None, None]
 
 
-def filtered(H, filter_, k):
-    """Return φ_t(H) of all tasks and steps, of shape (k, n, M, d, d)."""
-    return np.stack([literal.applied(filter_[t], H) for t in range(k)])
-
-
 def mean_forms(H, filter_, k, *, average=False):
     """Return means over all orders of the form of the next task, and of the tasks seen, of shape (n, d, d) each.
 
     With ``average`` the iterate is the plain mean of w_0..w_k.
     """
     n, M, d, _ = H.shape
-    phi, eye = filtered(H, filter_, k), np.broadcast_to(np.eye(d), (n, d, d))
+    phi = [literal.applied(filter_[t], H) for t in range(k)]
+    eye = np.broadcast_to(np.eye(d), (n, d, d))
     following, seen, count = np.zeros((n, d, d)), np.zeros((n, d, d)), 0
     for order in itertools.permutations(range(M), k):
         T, total = eye, eye

@@ -35,7 +35,6 @@ SCHEDULES = [
     s.fixed_budget(n_steps=5),
     s.increasing_budget(),
     s.increasing_budget(n_steps=3, scale=1.0),
-    s.increasing(scale=1 / 4),
     s.minimax(),
     s.minimax(eta=0.6, noise=0.2),
     s.minimax_budget(),

@@ -29,12 +29,9 @@ LABEL = re.compile(r"\b(?:tab|def|schm|reduc|lem|fig|asm|cor|rem|thm):\w+")
 # --- the page ---
 
 
-def test_every_label_of_the_paper_is_on_the_page():
+def test_labels_on_the_page_in_code_and_catalogue_are_those_of_the_paper():
     assert [label for label in LABELS if f"`{label}`" not in PAGE] == []
     assert set(LABEL.findall(PAGE)) <= set(LABELS)
-
-
-def test_labels_in_code_and_catalogue_are_those_of_the_paper():
     text = "".join(path.read_text() for path in (ROOT / "src/forgetless").rglob("*.py"))
     used = set(LABEL.findall(text))
     assert used <= set(LABELS)

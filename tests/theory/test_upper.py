@@ -12,15 +12,6 @@ from support.filters import Flow, Power
 s = fl.schedules
 
 
-def decay(k):
-    return np.arange(k + 1, 1, -1) / (k + 1)
-
-
-def first_free(scale, k):
-    """The increasing schedule at R = 1 with λ_1 = 0."""
-    return fl.Ridge([0.0, *s.increasing(scale)(k, 1.0).coefficient[1:]])
-
-
 @pytest.mark.parametrize(
     ("schedule", "k", "quantity", "constant"),
     [
@@ -52,17 +43,18 @@ def exact_forms(X, filters, p):
 
 def random_schedule(rng, k):
     """Return a filter for k steps at R = 1."""
-    gamma = np.minimum(1.0, rng.uniform(0.2, 4.0) * decay(k))
+    decay = np.arange(k + 1, 1, -1) / (k + 1)
+    gamma = np.minimum(1.0, rng.uniform(0.2, 4.0) * decay)
     n_steps = rng.integers(1, 6, k) if rng.random() < 0.5 else int(rng.integers(1, 6))
     choices = [
-        fl.Ridge(10 ** rng.uniform(-1, 1) / decay(k)),
+        fl.Ridge(10 ** rng.uniform(-1, 1) / decay),
         fl.Ridge(10 ** rng.uniform(-1, 1, k)),
         fl.GradientDescent(n_steps, gamma),
         fl.Ridge(10 ** rng.uniform(-1.5, 1.5)),
         fl.Projection(),
         fl.GradientDescent(1, rng.uniform(1.0, 1.95)),
         Flow(rng.uniform(0.2, 2.0)),
-        first_free(rng.uniform(0.2, 5.0), k),
+        fl.Ridge([0.0, *s.increasing(rng.uniform(0.2, 5.0))(k, 1.0).coefficient[1:]]),  # the first task is free
     ]
     return choices[rng.integers(len(choices))]
 
