@@ -22,12 +22,6 @@ def remotely(array):
     return da.from_array(array, chunks=(CHUNKS, *((each,) for each in array.shape[1:])))
 
 
-def same(ours, theirs):
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9)
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-9)
-    assert ours.rows_.n == theirs.rows_.n
-
-
 @pytest.fixture
 def in_this_thread():
     with dask.config.set(scheduler="synchronous"):
@@ -51,8 +45,9 @@ def test_numbers_are_those_of_numpy(kind, in_this_thread):
     for _ in range(2):
         ours.partial_fit(there, targets, None if weight is None else remotely(weight))
         theirs.partial_fit(X, y, weight)
-    same(ours, theirs)
-    assert ours.n_tasks_seen_ == 2
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-9)
+    assert (ours.rows_.n, ours.n_tasks_seen_) == (theirs.rows_.n, 2)
 
 
 def test_data_frames_and_unknown_lengths(in_this_thread):

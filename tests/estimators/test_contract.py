@@ -60,13 +60,11 @@ def test_scikit_learn_contract(model, check):
 def test_one_task_from_zero_is_ridge(rng, shape, targets, intercept):
     X, y, weight = rng.standard_normal(shape), rng.standard_normal((shape[0], *targets)), rng.uniform(0.1, 2, shape[0])
     ours = fl.ContinualRidge(alpha=0.7, fit_intercept=intercept).fit(X, y, sample_weight=weight)
-    # The intercept is one more weight, so the reference gets a column of ones and no intercept of its own.
-    wide = np.hstack([X, np.ones((shape[0], 1))]) if intercept else X
+    # The intercept is one more weight: of a column of ones, or of zeros where there is none.
+    wide = np.hstack([X, np.full((shape[0], 1), float(intercept))])
     theirs = Ridge(alpha=0.7, fit_intercept=False).fit(wide, y, sample_weight=weight)
-    expected = theirs.coef_[..., :-1] if intercept else theirs.coef_
-    np.testing.assert_allclose(ours.coef_, expected, rtol=1e-8, atol=1e-12)
-    if intercept:
-        np.testing.assert_allclose(ours.intercept_, theirs.coef_[..., -1], rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_[..., :-1], rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(ours.intercept_, theirs.coef_[..., -1], rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(wide), rtol=1e-8, atol=1e-12)
 
 

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 
 import forgetless as fl
-from support.streams import cut, learned, linear
+from support.streams import cut, learned, linear, stream
 
 
 def test_features_are_held_near_the_range_seen():
@@ -51,12 +51,9 @@ def coverage(shape, n_tasks, seed=0, **options):
     rng = np.random.default_rng(seed)
     inside = []
     for _ in range(60):
-        w = rng.standard_normal(shape[1])
-        pairs = [(X := rng.standard_normal(shape), X @ w + 0.5 * rng.standard_normal(len(X))) for _ in range(n_tasks)]
-        model = learned(fl.StreamingRidge(**options), pairs)
-        X = rng.standard_normal((20, shape[1]))
-        mean, std = model.predict(X, return_std=True)
-        inside.append(np.abs(X @ w + 0.5 * rng.standard_normal(20) - mean) < norm.ppf(0.975) * std)
+        *tasks, (X, y) = stream(rng, n_tasks + 1, *shape, noise=0.5)
+        mean, std = learned(fl.StreamingRidge(**options), tasks).predict(X, return_std=True)
+        inside.append(np.abs(y - mean) < norm.ppf(0.975) * std)
     return np.mean(inside)
 
 

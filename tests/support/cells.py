@@ -4,15 +4,17 @@ import os
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import joblib
 import numpy as np
 
 import forgetless as fl
 
-GRID = {"seed": list(range(50)), "k": [2, 5], "name": ["a", "ä"]}
-"""200 cells."""
+
+def grid(n_seeds):
+    """Four cells of every seed."""
+    return {"seed": list(range(n_seeds)), "k": [2, 5], "name": ["a", "ä"]}
 
 
 def slow(seed, k, name):
@@ -48,14 +50,10 @@ def without_seconds(rows):
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
-def drive(store, engine, count):
-    """Run the first seeds of the sweep to its end."""
-    grid = {**GRID, "seed": GRID["seed"][: int(count)]}
-    if engine == "dask":
-        with cluster():
-            fl.sweeps.run(slow, grid, store)
-    else:
-        fl.sweeps.run(slow, grid, store, n_jobs=2)
+def drive(store, engine, n_seeds):
+    """Run a sweep to its end."""
+    with cluster() if engine == "dask" else nullcontext():
+        fl.sweeps.run(slow, grid(int(n_seeds)), store, n_jobs=2)
 
 
 if __name__ == "__main__":
