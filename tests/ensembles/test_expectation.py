@@ -14,15 +14,8 @@ from support.checks import check_frozen
 METRICS = ("average_loss", "next_loss", "distance")
 
 
-def spread_rows():
-    rng = np.random.default_rng(5)
-    return rng.standard_normal((4, 6)) * np.array([3.0, 2.0, 1.0, 0.5, 0.2, 0.1])
-
-
-def vectors(n, d, seed=0):
-    return np.random.default_rng(seed).standard_normal((n, d))
-
-
+SPREAD = np.random.default_rng(5).standard_normal((4, 6)) * np.array([3.0, 2.0, 1.0, 0.5, 0.2, 0.1])
+GIVEN = np.random.default_rng(0).standard_normal((4, 6))
 CASES = {
     "ridge": (Gaussian(12, 5, 0.5, teachers.one(2**0.5)), 6, fl.Ridge(3.0)),
     "rising": (Gaussian(12, 5, 0.5, teachers.exchangeable(2**0.5, 0.5)), 6, fl.Ridge(np.linspace(1, 20, 6))),
@@ -33,8 +26,8 @@ CASES = {
     "one feature": (Gaussian(1, 3, 0.4, teachers.exchangeable(turns=[1, 1, 1, 1, 2, 2, 2, 2, 2])), 9, fl.Ridge(2.0)),
     "recurring": (Gaussian(7, 3, 0.4, teachers.exchangeable(1.0, 0.2, turns=[1, 2, 3])), 9, fl.Ridge(2.0)),
     "unregularized first": (Gaussian(9, 4, 0.4), 5, fl.Ridge([0.0, 2.0, 2.0, 2.0, 2.0])),
-    "rotated": (Rotated(spread_rows(), 0.5, teachers.given(vectors(3, 6), vectors(1, 6, 1)[0])), 6, fl.Ridge(0.7)),
-    "rotated, solved": (Rotated(spread_rows(), 0.5, teachers.walk(1.0, 0.3)), 6, fl.Projection()),
+    "rotated": (Rotated(SPREAD, 0.5, teachers.given(GIVEN[:3], GIVEN[3])), 6, fl.Ridge(0.7)),
+    "rotated, solved": (Rotated(SPREAD, 0.5, teachers.walk(1.0, 0.3)), 6, fl.Projection()),
 }
 
 
@@ -57,7 +50,7 @@ def published_generalization(n, p, T, sigma, W):
         return D[-1].mean() + p * sigma**2 / (n - p - 1)
     r = 1 - n / p
     start, noise = r**T / T * (W**2).sum(), p * sigma**2 / (p - n - 1) * (1 - r**T)
-    return start + sum(n * r ** (T - i - 1) / p * D[i].sum() for i in range(T)) / T + noise
+    return start + n / p * np.sum(r ** np.arange(T)[::-1] @ D) / T + noise
 
 
 def published_forgetting(n, p, T, sigma, W):
@@ -66,9 +59,8 @@ def published_forgetting(n, p, T, sigma, W):
     total = 0.0
     for i in range(1, T):
         total += (r**T - r**i) * (W[i - 1] ** 2).sum() + p * sigma**2 / (p - n - 1) * (r**i - r**T)
-        total += sum(
-            (1 - r) * (r ** (T - i) - r ** (j - i) + r ** (T - j)) * D[i - 1, j - 1] for j in range(i + 1, T + 1)
-        )
+        j = np.arange(i + 1, T + 1)
+        total += (1 - r) * (r ** (T - i) - r ** (j - i) + r ** (T - j)) @ D[i - 1, i:]
     return total / (T - 1)
 
 
@@ -90,11 +82,10 @@ def test_defaults():
 
 
 def test_lin_2023():
-    rng, count = np.random.default_rng(3), 0
-    while count < 80:
-        p, n, T, sigma = int(rng.integers(3, 200)), int(rng.integers(1, 200)), int(rng.integers(2, 15)), rng.random()
-        if abs(n - p) < 2:
-            continue
+    rng = np.random.default_rng(3)
+    for _ in range(80):
+        p, T, sigma = int(rng.integers(3, 200)), int(rng.integers(2, 15)), rng.random()
+        n = int(rng.choice([n for n in range(1, 200) if abs(n - p) >= 2]))
         W = rng.standard_normal((T, p))
         ensemble = Gaussian(p, n, sigma, teachers.given(W))
         errors = ensemble.expect("none", T, metrics="task_distances", record="all").task_distances
@@ -103,7 +94,6 @@ def test_lin_2023():
             forgetting = np.mean(errors[-1, :-1] - np.diagonal(errors)[:-1])
             expected = published_forgetting(n, p, T, sigma, W)
             assert forgetting == pytest.approx(expected, abs=1e-12 * np.max(errors))
-        count += 1
 
 
 def test_a_task_of_orthonormal_rows_has_the_spectrum_of_a_projection():
@@ -124,8 +114,7 @@ class Relaxed(fl.Filter):
 
 @pytest.mark.parametrize("part", [0.5, 1.0, 1.5])
 def test_relaxed_projections_bring_a_part_of_the_noise(part):
-    tasks = fl.ensembles.Gaussian(12, 5, noise=1.0)
-    exact = tasks.expect(Relaxed(part), 1, metrics="distance").distance[0]
+    exact = Gaussian(12, 5, noise=1.0).expect(Relaxed(part), 1, metrics="distance").distance[0]
     # Five directions of twelve, each with the part 1/12 of the square norm 1, and E Σ1/ξ = 5/(12 − 5 − 1).
     assert exact == pytest.approx(7 / 12 + 5 / 12 * (1 - part) ** 2 + part**2 * 5 / 6, rel=1e-9)
 

@@ -17,9 +17,8 @@ def test_closed_form_is_the_optimum_over_all_coefficients():
     def loss(logs):
         return ensemble.expect(fl.Ridge(np.exp(logs)), k).average_loss[0]
 
-    searched = minimize(
-        loss, np.full(k, 3.0), method="L-BFGS-B", options={"maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-12}
-    )
+    options = {"maxfun": 20_000, "ftol": 1e-16, "gtol": 1e-12}
+    searched = minimize(loss, np.full(k, 3.0), method="L-BFGS-B", options=options)
     assert schedule.loss <= searched.fun * (1 + 1e-12)
     for factor in (0.999, 1.001):
         near = factor * schedule.best_constant.coefficient
@@ -53,23 +52,19 @@ def test_limit_is_the_best_constant_for_tracking(n, noise, drift):
 
     def stationary(logarithm):
         """The fixed point of e = (1 − 2a + a₂)(e + q²) + σ²ν."""
-        learned, squared, noise_ = (
-            float(each.ravel()[0]) for each in ensemble.moments(fl.Ridge(np.exp(logarithm)))[:3]
-        )
+        learned, squared, made = np.ravel(ensemble.moments(fl.Ridge(np.exp(logarithm)))[:3])
         left = 1 - 2 * learned + squared
-        return (left * drift**2 + noise**2 * noise_) / (1 - left)
+        return (left * drift**2 + noise**2 * made) / (1 - left)
 
-    best = minimize_scalar(
-        stationary, bounds=(np.log(limit) - 2, np.log(limit) + 2), method="bounded", options={"xatol": 1e-9}
-    )
+    bounds = np.log(limit) - 2, np.log(limit) + 2
+    best = minimize_scalar(stationary, bounds=bounds, method="bounded", options={"xatol": 1e-9})
     assert limit == pytest.approx(np.exp(best.x), rel=1e-4)
 
 
 def test_steady_on_a_collection():
     """The rule with the mean filter factor of the tasks, written out; and by hand in one dimension."""
-    assert fl.schedules.steady(fl.TaskCollection([([[2.0]], [0.0])]), 0.5)(2, 2.0).coefficient == pytest.approx(
-        [0.25, 4.25]
-    )
+    by_hand = fl.schedules.steady(fl.TaskCollection([([[2.0]], [0.0])]), 0.5)(2, 2.0)
+    assert by_hand.coefficient == pytest.approx([0.25, 4.25])
     rng = np.random.default_rng(0)
     tasks = fl.TaskCollection([(X := rng.standard_normal((3, 8)), X @ np.ones(8)) for _ in range(5)])
     steady = fl.schedules.steady(tasks, noise=0.5, walk=0.1, distance=2.0)
@@ -79,9 +74,8 @@ def test_steady_on_a_collection():
         assert value == pytest.approx(strength, rel=1e-12)
         factor = np.mean([np.trace(X.T @ X @ np.linalg.inv(X.T @ X + strength * np.eye(8))) / 8 for X, _ in tasks])
         strength = 1 / ((1 - factor) / strength + 0.01 / (8 * 0.25))
-    assert fl.expect(tasks, steady, 6).average_loss == pytest.approx(
-        fl.expect(tasks, fl.Ridge(coefficients), 6).average_loss
-    )
+    losses = fl.expect(tasks, fl.Ridge(coefficients), 6).average_loss
+    assert fl.expect(tasks, steady, 6).average_loss == pytest.approx(losses)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-12, 0.3])

@@ -67,11 +67,8 @@ def test_schedules_share_their_tasks():
 
 def test_draws_of_teachers_have_their_distances():
     rng = np.random.default_rng(0)
-    for law in (
-        teachers.exchangeable(2.0, 0.3),
-        teachers.walk(1.0, 0.5),
-        teachers.exchangeable(1.5, 0.2, turns=[1, 1, 2, 2]),
-    ):
+    recurring = teachers.exchangeable(1.5, 0.2, turns=[1, 1, 2, 2])
+    for law in (teachers.exchangeable(2.0, 0.3), teachers.walk(1.0, 0.5), recurring):
         points = law.sample(4, 9, normal(rng, 20_000))
         mean = np.mean(np.sum((points[:, :, None] - points[:, None]) ** 2, axis=-1), axis=0)
         assert mean == pytest.approx(law.distances(4), rel=0.03, abs=1e-12)
