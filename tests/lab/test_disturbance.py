@@ -68,8 +68,7 @@ def test_expected_weights_are_the_means_of_all_orders(average, rng):
     for family in SMALL:
         tasks = fl.TaskCollection(random_pairs(rng, M=3, **family), noise=0.4, walk=0.1)
         exact = fl.expect(tasks, 0.7, 3, metrics="weights", average=average, record=[1, 3])
-        quiet = fl.TaskCollection(tasks)
-        expected = 0.0
+        expected, quiet = 0.0, fl.TaskCollection(tasks)
         for order, p in literal.all_orderings(3, 3):
             options = {"ordering": fl.FixedOrder(order), "average": average, "record": [1, 3]}
             expected = expected + p * fl.simulate(quiet, 0.7, 3, metrics="weights", **options).weights[0]
