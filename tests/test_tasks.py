@@ -40,15 +40,13 @@ def test_teacher_is_the_joint_least_squares_solution_nearest_to_the_start(pairs,
 @pytest.mark.parametrize("realizable", [True, False])
 def test_realizability(realizable, rng):
     tasks = fl.TaskCollection(random_pairs(rng, M=5, d=4, rows=(2, 4), realizable=realizable))
-    assert tasks.is_realizable() is realizable
-    assert (tasks.residual < 1e-13) is realizable
+    assert tasks.is_realizable() is (tasks.residual < 1e-13) is realizable
     assert fl.TaskCollection([([[1.0]], [0.0])]).residual == 0.0
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8, 1e150])
 def test_realizability_does_not_depend_on_the_scale_of_a_task(scale, rng):
-    teacher = rng.standard_normal(6)
-    X = [rng.standard_normal((2, 6)) for _ in range(2)]
+    teacher, X = rng.standard_normal(6), rng.standard_normal((2, 2, 6))
     tasks = fl.TaskCollection([(X[0], X[0] @ teacher), (scale * X[1], scale * (X[1] @ teacher))])
     assert tasks.is_realizable(1e-12)
     np.testing.assert_allclose(X[1] @ tasks.teacher(), X[1] @ teacher, rtol=1e-10)
@@ -82,9 +80,7 @@ def test_every_singular_vector_has_an_owner():
 @pytest.mark.parametrize("angle", [1e-3, 1e-7, 1e-12])
 def test_span_keeps_nearly_parallel_directions(angle):
     """A direction 1e-12 away from the span still counts: dropping it would change results in the 12th digit."""
-    rows = np.zeros((2, 5))
-    rows[:, 0], rows[1, 1] = 1.0, angle
-    basis = fl.TaskCollection([(row[None], [1.0]) for row in rows]).span
+    basis = fl.TaskCollection([([[1.0, 0, 0, 0, 0]], [1.0]), ([[1.0, angle, 0, 0, 0]], [1.0])]).span
     assert basis.shape == (5, 2)
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
 
@@ -129,8 +125,7 @@ def test_container_protocol(rng):
 def test_teacher_of_tasks_that_share_a_subspace(rng):
     """Directions agree only up to rounding there; dividing by the differences would give nonsense."""
     for M, d, q in [(200, 50, 5), (5, 50, 5), (3, 20, 5), (40, 10, 2)]:
-        B = np.linalg.qr(rng.standard_normal((d, q)))[0].T
-        w = rng.standard_normal(d)
+        B, w = np.linalg.qr(rng.standard_normal((d, q)))[0].T, rng.standard_normal(d)
         tasks = fl.TaskCollection([(X := rng.standard_normal((q, q)) @ B, X @ w) for _ in range(M)])
         np.testing.assert_allclose(tasks.teacher(), B.T @ (B @ w), atol=1e-10)
         assert tasks.is_realizable(1e-12)
@@ -139,9 +134,8 @@ def test_teacher_of_tasks_that_share_a_subspace(rng):
 @pytest.mark.parametrize("scales", [(2.0**-50, 1.0), (1.0, 2.0**-50), (2.0**-498, 2.0**498), (2.0**498, 2.0**-498)])
 def test_contradictory_tasks_of_very_different_scales(scales, rng):
     """The larger task decides, the smaller one where it is silent: a limit that can be solved in two parts."""
-    small, large = sorted(range(2), key=lambda i: scales[i])
-    X = [rng.standard_normal((4, 6)) for _ in range(2)]
-    y = [rng.standard_normal(4) for _ in range(2)]
+    small, large = np.argsort(scales)
+    X, y = rng.standard_normal((2, 4, 6)), rng.standard_normal((2, 4))
     tasks = fl.TaskCollection([(scale * A, scale * b) for scale, A, b in zip(scales, X, y, strict=True)])
     w = np.linalg.pinv(X[large]) @ y[large]
     free = np.linalg.svd(X[large])[2][4:].T
@@ -149,16 +143,13 @@ def test_contradictory_tasks_of_very_different_scales(scales, rng):
     np.testing.assert_allclose(tasks.teacher(), w, rtol=1e-9)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e200])
-def test_residuals_do_not_depend_on_the_unit_of_the_targets(unit):
+def test_residuals_do_not_depend_on_the_unit_of_the_targets():
     """Squares of the targets leave the range of a float."""
-
-    def residual(unit):
-        labels = unit * np.array([[1.0, 1.0], [3.0, 1.5], [-2.0, 1.0]])
-        return fl.TaskCollection([([[1.0, 0.0]], label[None]) for label in labels]).residual
-
-    assert 0.1 < residual(1.0) < 10
-    assert residual(unit) == pytest.approx(residual(1.0), rel=1e-12)
+    labels = np.array([[1.0, 1.0], [3.0, 1.5], [-2.0, 1.0]])[:, None]
+    units = 1.0, 1e-200, 1e200
+    found = [fl.TaskCollection([([[1.0, 0.0]], unit * label) for label in labels]).residual for unit in units]
+    assert 0.1 < found[0] < 10
+    assert found == pytest.approx(found[:1] * 3, rel=1e-12)
 
 
 def test_the_loss_of_a_task_sums_over_rows_and_targets():
