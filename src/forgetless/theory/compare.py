@@ -85,7 +85,7 @@ def compare_bounds(
     return BoundComparisons(dict(zip(labels, parts, strict=True)))
 
 
-_MANY = 200_000  # no mutant: only the time differs
+_MANY = 200_000  # no mutant: one step of so many
 """Steps from which on a comparison does not follow the seen-task loss, which takes minutes."""
 
 
