@@ -13,7 +13,7 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-import psutil
+import psutil  # which distributed needs, too
 import pytest
 
 import forgetless as fl
