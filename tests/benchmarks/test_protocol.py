@@ -143,12 +143,8 @@ def test_language_streams_run_and_resume(tmp_path):
     few = [names[0], names[2]]
     alone = suite.bench(["language"], tmp_path / "few", methods=few, **options)[0]
     for name in few:
-        mine, theirs = (dict(map(tuple_of, r["tuning"][name]["tried"])) for r in (alone, records[0]))
+        mine, theirs = (dict(r["tuning"][name]["tried"]) for r in (alone, records[0]))
         assert mine.keys() == theirs.keys()
         for c in mine:
             np.testing.assert_allclose(mine[c], theirs[c], atol=2e-4)
     assert "language-lora" in (report.write(tmp_path / "out")[0]).read_text()
-
-
-def tuple_of(tried):
-    return tried[0], tried[1]

@@ -4,10 +4,9 @@ import warnings
 
 import pytest
 import torch
-from torch.nn import functional
 
 import forgetless.torch as flt
-from support.deep.networks import batches, mlp, needs_gpu, weights
+from support.deep.networks import batches, mlp, needs_gpu, shown, train
 
 pytestmark = needs_gpu
 
@@ -25,20 +24,16 @@ OPTIMIZERS = {
 IMPORTANCES = {"identity": None, "fisher": flt.fisher, "si": flt.si}
 
 
-def run(device, make, importance, guard=None):
+def run(device, make, importance, guard=lambda step: step()):
     """Train three tasks with all mechanisms; with a guard optimizer steps must not wait for the device."""
     net = mlp().double().to(device)
     mechanisms = [flt.Proximal(0.5, importance), flt.StepSize(flt.inverse(2)), flt.Average(5), flt.Merge(2)]
     continual, optimizer = flt.Continual(net, mechanisms), make(list(net.parameters()))
     for task in range(3):
-        for x, y in batches(4, seed=task):
-            x, y = x.double().to(device), y.to(device)
-            optimizer.zero_grad()
-            functional.cross_entropy(net(x), y).backward()
-            (guard or (lambda step: step()))(optimizer.step)
-        continual.next_task(x)
-    with continual.evaluation():
-        return weights(net).cpu()
+        data = [(x.double(), y) for x, y in batches(4, seed=task)]
+        train(net, optimizer, data, step=lambda: guard(optimizer.step))
+        continual.next_task(data)
+    return shown(net, continual).cpu()
 
 
 def without_waiting(step):

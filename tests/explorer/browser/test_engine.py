@@ -27,37 +27,27 @@ def run(browser):
     page.close()
 
 
-def test_curves_are_those_of_expect(run):
-    """270 problems: every scheme, order and metric, any ranks and norms, noise, copies, far solutions."""
+def test_curves_and_gradients_are_those_of_python(run):
+    """270 problems: every scheme, order and metric, any ranks and norms, noise, copies, far solutions.
+
+    After them 210 problems for which fl.loss_gradient is made: with draws and the average loss, of λ and of γ in turn.
+    """
     rng = np.random.default_rng(0)
-    cases = [random_case(rng, number) for number in range(270)]
+    cases = [random_case(rng, number) for number in [*range(270), *(27 * i + i % 2 for i in range(210))]]
     for case, found in zip(cases, run(cases), strict=True):
-        want, _ = expected(case)
+        want, error = expected(case)
         loss = np.array(found["loss"], dtype=float)
         np.testing.assert_array_equal(found["curve"], found["loss"])
-        tasks, _, _ = in_python(case)
+        tasks, filter_, _ = in_python(case)
         start = fl.metrics.average_loss(tasks, np.zeros(tasks.n_features))
         # Forgetting is a difference of losses, and zero after one step: then 1e-14 of the loss that there was.
         allowed = 1e-9 * np.maximum(np.abs(want), 1e-5 * start)
         np.testing.assert_array_equal(np.isnan(loss), np.isnan(want))
         assert np.all((np.abs(loss - want) <= allowed) | np.isnan(want)), case
-
-
-def test_gradients_are_those_of_gradient(run):
-    """210 problems with draws and the average loss, for which fl.loss_gradient is made, of λ and of γ in turn."""
-    rng = np.random.default_rng(100)
-    cases = [random_case(rng, 27 * i + i % 2) for i in range(210)]
-    assert {(case["scheme"], case["order"], case["metric"]) for case in cases} == {
-        ("ridge", None, "average_loss"),
-        ("size", None, "average_loss"),
-    }
-    for case, found in zip(cases, run(cases), strict=True):
-        tasks, filter_, _ = in_python(case)
-        if fl.expect(tasks, filter_, case["k"]).errors["average_loss"] == 1:
-            continue  # a loss that is all rounding has no digits to agree in
-        (slope,) = fl.loss_gradient(tasks, filter_, case["k"]).parameters.values()
-        # Below 1e-280 the engine in JavaScript calls it zero.
-        assert np.max(np.abs(slope - found["slope"])) <= 1e-8 * np.max(np.abs(slope)) + 1e-250, case
+        if case["scheme"] != "budget" and case["order"] is None and case["metric"] == "average_loss" and error < 1:
+            (slope,) = fl.loss_gradient(tasks, filter_, case["k"]).parameters.values()
+            # Below 1e-280 the engine in JavaScript calls it zero. A loss that is all rounding (1) has no digits.
+            assert np.max(np.abs(slope - found["slope"])) <= 1e-8 * np.max(np.abs(slope)) + 1e-250, case
 
 
 def test_every_gradient_is_that_of_the_definition(run):

@@ -57,13 +57,13 @@ def batches(n, seed=0, inputs=6, classes=3, rows=16):
     ]
 
 
-def train(net, optimizer, data, before_step=lambda: None):
+def train(net, optimizer, data, before_step=lambda: None, step=None):
     device = next(net.parameters()).device
     for x, y in data:
         optimizer.zero_grad()
         functional.cross_entropy(net(x.to(device)), y.to(device)).backward()
         before_step()
-        optimizer.step()
+        (step or optimizer.step)()
 
 
 def begin(*mechanisms, name="adam", seed=0, device="cpu", **options):
