@@ -34,10 +34,6 @@ def page_of(tmp_path, *arguments, **options):
     return fl.explore(*arguments, out=tmp_path / "page.html", show=False, **options).read_text(encoding="utf-8")
 
 
-def data_of(*arguments, **options):
-    return parts(page_of(*arguments, **options))[1]
-
-
 def test_the_page_is_one_small_file_that_asks_for_nothing(tmp_path):
     text = page_of(tmp_path)
     assert len(text.encode()) <= 200_000
@@ -53,10 +49,8 @@ def test_the_page_is_one_small_file_that_asks_for_nothing(tmp_path):
     assert "unsafe" not in policy
 
 
-@pytest.mark.parametrize(
-    "words", ["</script><script>alert(1)</script>", "<!--", "]]>", "{{script}}", "\u2028", "\ud800", "&lt;"]
-)
-def test_no_words_end_the_element_they_stand_in(words, tmp_path):
+def test_no_words_end_the_element_they_stand_in(tmp_path):
+    words = "</script><script>alert(1)</script><!-- ]]> {{script}} \u2028 \ud800 &lt;"
     text = page_of(tmp_path, TASKS, k=5, source=words)
     assert parts(text)[1]["source"] == words
     inside = text.split('<script id="data" type="application/json">')[1].split("</script>")[0]
@@ -70,7 +64,7 @@ def test_tasks_in_the_page_have_the_same_losses(rows, d, tmp_path):
     w = rng.standard_normal(d)
     pairs = [(X := rng.standard_normal((rows, d)), X @ w + 0.2 * rng.standard_normal(rows)) for _ in range(4)]
     tasks = fl.TaskCollection(pairs)
-    data = data_of(tmp_path, tasks, k=12)
+    _, data, _, _ = parts(page_of(tmp_path, tasks, k=12))
     plain = data["tasks"]
     assert plain["d"] <= 60
     is_literal = d <= 60 and rows <= 1250  # up to 20,000 numbers, which the code of the page holds
@@ -112,7 +106,7 @@ def filter_of(plain, k, radius):
     ],
 )
 def test_schedules_in_the_page_are_the_same_filters(schedule, tmp_path):
-    state = data_of(tmp_path, TASKS, schedule, 7)["state"]
+    state = parts(page_of(tmp_path, TASKS, schedule, 7))[1]["state"]
     found, want = filter_of(state, 7, TASKS.radius), fl.schedules.resolve(schedule, 7, TASKS.radius)
     for xi in (0.01, 0.4, 3.9):
         np.testing.assert_allclose(

@@ -79,7 +79,9 @@ def test_changes_are_said_of_the_column_that_changed(model, case):
         assert ("unit" in each.text, "more" in each.text, each.severe) == ("unit" in said, "more" in said, severe)
 
 
-def test_units_are_named(model):
+def test_severe_changes_come_first_and_units_are_named(model):
+    found = model.changes(table(9).assign(more=1.0).drop(columns="town"))
+    assert [(each.column, each.severe) for each in found] == [("town", True), ("more", False)]
     named = ("1000 (thousands, grams)", "1e+06 (millions)", "60 (minutes)", "3600 (seconds)", "2.54 (inches)")
     for unit in ("10", *named):
         for sign, power in (("×", 1), ("÷", -1)):
@@ -91,11 +93,6 @@ def test_a_constant_says_nothing_of_other_values_and_gaps_are_compared_with_gaps
     assert not TableModel().partial_fit({"x": [0.0] * 8}, range(8)).changes({"x": [1.0] * 8})
     model = TableModel().partial_fit({"x": [None] * 4 + [1.0] * 16}, range(20))
     assert model.changes({"x": [None] * 7 + [1.0] * 13}) == [("x", "35% missing, was 20%", False)]
-
-
-def test_severe_changes_come_first(model):
-    found = model.changes(table(9).assign(more=1.0).drop(columns="town"))
-    assert [(each.column, each.severe) for each in found] == [("town", True), ("more", False)]
 
 
 def records(errors, **last):
