@@ -73,6 +73,15 @@ def test_a_one_shot_step_against_fifty_digits(rng, shape, kind, strength, made):
     assert relative(fl.step(np.zeros(shape[1]), (made(X), r), fl.Ridge(strength)), exact) < max(1e-8, 1e-15 / strength)
 
 
+def test_directions_below_the_rounding_of_squares_count_after_many_steps(rng):
+    for _ in range(10):  # rounding leaves the smallest eigenvalue below 0 in some
+        X, r = hard_task("repeated feature", (30, 6), rng), rng.standard_normal(30)
+        X[:, 1] += 1e-9 * rng.standard_normal(30)
+        filter_ = fl.GradientDescent(10**5, 1.0)
+        spectral = fl.step(np.zeros(6), fl.TaskCollection([(X, r)])[0], filter_)
+        assert relative(fl.step(np.zeros(6), (X, r), filter_), spectral) < 1e-9
+
+
 @pytest.mark.parametrize(
     "filter_", [fl.Ridge(0.3), fl.Ridge(0.0), fl.Projection(), fl.GradientDescent(20, 0.001)], ids=repr
 )

@@ -179,8 +179,9 @@ def change(
         # Any other filter by the eigenvalues of the Gram matrix, Q diag(g) Qᵀ.
         xi, Q = np.linalg.eigh(gram)
         xi = np.maximum(xi, 0.0)
-        # Along eigenvectors of 0 the residual does not reach the weights.
-        slope = np.zeros_like(xi)
+        # φ(ξ)/ξ is φ'(0) = 1/λ near 0, where rounding leaves some small eigenvalues below 0: the
+        # directions of these count after many steps.
+        slope = np.full(len(xi), 1.0 / strength)
         np.divide(filter.table(xi)[0], xi, out=slope, where=xi > 0)
         solved = Q @ (slope[:, None] * (Q.T @ right))
     return X.T @ solved if is_dual else solved

@@ -183,6 +183,7 @@ def test_classes_are_declared_with_the_first_task(rng):
     X, y = data(rng, n=30)
     with pytest.raises(ValueError, match="one class, 0; declare all of them with classes="):
         fl.StreamingLogistic().partial_fit(X, np.zeros(30, dtype=int))
+    assert fl.StreamingLogistic().partial_fit(X, np.where(y, "a", "b"), classes=[]).classes_.tolist() == ["a", "b"]
     model = fl.StreamingLogistic().partial_fit(X, np.zeros(30, dtype=int), classes=[0, 1])
     assert model.partial_fit(X, y).classes_.tolist() == [0, 1]
     with pytest.raises(ValueError, match=r"did not declare: \[2\].*StreamingRidgeClassifier"):

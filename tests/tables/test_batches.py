@@ -54,6 +54,14 @@ def test_a_header_may_be_longer_than_the_sample(tmp_path):
     assert (len(X), y.tolist()) == (4000, [1.0, 1.0])
 
 
+def test_a_cell_may_be_longer_than_the_sample(tmp_path):
+    table = pd.DataFrame({"t": "a", "text": "b", "x": 1.0, "y": np.arange(40.0)})
+    for row in (5, 39):
+        table.loc[row, "text"] = 150_000 * "c"
+    ((_, X, y),) = Batches(file_of(tmp_path, table), "t", "y")
+    assert (len(X["text"]), y.tolist()) == (40, table["y"].tolist())
+
+
 def names(distinct, rows):
     return [f"class {i % distinct}" for i in range(rows)]
 

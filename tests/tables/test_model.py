@@ -274,6 +274,7 @@ FORGED = {
     ("encoder", "columns"): [],
     ("encoder", "columns", 0, "kind"): "nothing",
     ("encoder", "columns", 0, "state"): {"name": "shop"},
+    ("encoder", "columns", 0, "state", "rows"): 0,
 }
 
 

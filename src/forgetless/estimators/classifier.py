@@ -113,12 +113,12 @@ class StreamingClassifier(ClassifierMixin, Streaming):  # type: ignore[misc]
         every = np.unique(labels)
         # Classes may be declared before they come, and stay once they have come.
         for others in (classes, getattr(self._state, "classes", None)):
-            if others is not None:
-                kinds = np.asarray(others).dtype.kind + every.dtype.kind
-                every = np.union1d(others, every)
-                # NumPy writes numbers as text where it must: 1 and "1" would be one class.
-                if every.dtype.kind in "US" and kinds.strip("US"):
+            if others is not None and len(others):
+                # NumPy would write numbers as text, so that 1 and "1" were one class.
+                are_texts = {np.array(list(each)).dtype.kind in "US" for each in (others, every)}
+                if len(are_texts) > 1:
                     raise ValueError("y: classes are numbers or texts, not some of each")
+                every = np.union1d(others, every)
         draft._y_shape = (len(every),)
         targets = (labels[:, None] == every).astype(np.float64)
         if weight is None:

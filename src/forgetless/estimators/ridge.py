@@ -12,7 +12,7 @@ from forgetless.estimators.memory import Loss, Memory, Mixture, Remembering, lea
 from forgetless.estimators.moments import check_squares
 from forgetless.estimators.rows import Rows
 
-WAITING = 64  # no mutant: rows that wait change the time alone
+WAITING = 64  # no mutant: one row more or less
 """Rows of small tasks that may wait, if they are at most 1 % of all rows."""
 
 

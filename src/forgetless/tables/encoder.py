@@ -262,7 +262,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for each in plain["columns"]:
             column = KINDS[each["kind"]](**each["state"])
             # A name too many is refused by the class, one that lacks here.
-            if vars(column).keys() != each["state"].keys():
+            if vars(column).keys() != each["state"].keys() or column.rows < 1:
                 raise ValueError(f"the state of column {column.name!r} is not one")
             if isinstance(column, Category):
                 # JSON has names of text only.

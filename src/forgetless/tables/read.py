@@ -178,8 +178,12 @@ class TableFile:
         with self._errors():
             encoding = self._encoding()
             with self._open(encoding) as file:
-                # The last line is whole, and so is a header longer than the sample.
-                sample = file.read(SAMPLE) + file.readline()
+                # The header is whole. A file without lines is no table, and not read to its end.
+                sample = file.readline(CHUNK) + file.read(SAMPLE)
+                lines = sample.splitlines()
+                # The last line of the sample may be cut off.
+                if lines[1:] and file.read(1):
+                    lines.pop()
         # Every second byte of Western text in UTF-16 is zero. Every byte is a character of cp1252,
         # so that EBCDIC ends there, of which digits and letters are above 127.
         zeros = sample.count("\0")
@@ -188,8 +192,7 @@ class TableFile:
             is_wide = zeros > 0.4 * len(sample)
             what = "UTF-16 without its mark" if is_wide else "in no known encoding"
             raise ValueError(f"{name} is {what}; export it as CSV in UTF-8")
-        lines = sample.splitlines()
-        if not any(line.strip() for line in lines):
+        if not sample.strip():
             raise ValueError(f"{name} is empty; it needs a line with names and rows")
         delimiter = _delimiter(lines)
         head, *rows = csv.reader(lines, delimiter=delimiter)

@@ -121,7 +121,7 @@ class TableModel(BaseEstimator):  # type: ignore[misc]
         """
         table = columns_of(X)
         y = targets_of(y)
-        if rows_of(table) != len(y) or not len(y):
+        if not 0 < len(y) == rows_of(table):
             raise ValueError(f"X has {rows_of(table)} rows and y has {len(y)}; one target a row")
         draft = copy.copy(self._knowing(table))
         if not hasattr(self, "encoder_"):

@@ -129,8 +129,8 @@ _GRID = np.concatenate([np.geomspace(1e-14, 2e-3, 20), np.geomspace(3e-3, 4.0, 1
 After that λ⋆ drops to 0. Around this drop there can be two dips close together, and λ⋆ reaches 0
 only gradually."""
 
-_POINTS = 9  # no mutant: only the time differs
-_ROUNDS = 20  # no mutant: only the time differs
+_POINTS = 9  # no mutant: more of them change less than 1e-12
+_ROUNDS = 20  # no mutant: more of them change less than 1e-12
 """Of a search inside a dip: each round narrows it by a factor of four, to 1e-12 of itself. Where
 the worst teacher changes the loss has a kink, which is known as precisely as that."""
 

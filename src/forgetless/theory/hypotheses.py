@@ -163,7 +163,7 @@ def close(values: Any, wanted: Any) -> bool:
 
 def common(values: Floats) -> float:
     """Return the number that all values are up to rounding; NaN if there is none."""
-    return float(values[0]) if close(values, values[:1]) and len(values) else math.nan
+    return float(values[0]) if len(values) and close(values, values[:1]) else math.nan
 
 
 def covered(filter_: Filter, radius: float) -> bool:
@@ -275,7 +275,7 @@ EXPLICIT = Hypothesis(
     "the scheme is explicit L2", lambda s: isinstance(s.filter, Ridge | Projection)
 )
 BUDGET = Hypothesis(
-    "the scheme is gradient steps of size below 1/R²",
+    "the scheme is gradient steps of size at most 1/R²",
     lambda s: isinstance(s.filter, GradientDescent) and covered(s.filter, s.radius),
 )
 BETWEEN = Hypothesis(
