@@ -44,8 +44,10 @@ def test_rows_without_a_target_are_left_out_with_a_note(tmp_path):
 
 def test_rows_of_a_parquet_file_are_counted_from_one(tmp_path):
     pd.DataFrame({"t": ["a", "a", None], "x": 1.0, "y": 1.0}).to_parquet(tmp_path / "t.parquet")
+    file = TableFile(tmp_path / "t.parquet")
+    assert file.n_bytes == 8 * 3 * 3
     with pytest.raises(ValueError, match=r"t\.parquet, row 3: 1 rows have no value of the task 't'"):
-        list(Batches(TableFile(tmp_path / "t.parquet"), "t", "y"))
+        list(Batches(file, "t", "y"))
 
 
 def test_a_header_may_be_longer_than_the_sample(tmp_path):

@@ -221,6 +221,11 @@ def test_classes_and_their_probabilities():
     rows, said, right = model.calibration_.sum(axis=1)
     assert right == pytest.approx(rows - wrong)
     assert said == pytest.approx(right, rel=0.1)
+    rows, said, right = model.calibration_[:, model.calibration_[0] > 0]
+    shown = report.class_tables(model)["calibration"].columns
+    assert shown["rows"] == rows.tolist()
+    assert [each.value for each in shown["said"]] == pytest.approx(100 * said / rows, abs=0.051)
+    assert [each.value for each in shown["was right"]] == pytest.approx(100 * right / rows, abs=0.051)
     with pytest.raises(ValueError, match="classes have predict_proba"):
         model.predict(X, return_std=True)
     assert TableModel().partial_fit(X, y == "high").classes_.tolist() == ["False", "True"]
