@@ -44,7 +44,7 @@ def in_blocks(function: Callable[[Any], Array], X: Any) -> Array:
     A block is still in the cache when it is multiplied: all rows at once take 1.5 times as long.
     """
     n, d = X.shape
-    blocks = gen_batches(n, max(_BLOCK // d, 64))  # no mutant: it changes the time alone
+    blocks = gen_batches(n, max(_BLOCK // d, 64))
     return np.concatenate([function(X[rows]) for rows in blocks])
 
 
@@ -182,7 +182,6 @@ class LowRank:
         n, d = A.shape
         # More than 2d vectors are replaced by the d rows of a triangle, AᵀA = RᵀR. With fewer of
         # them the factorization is left out: ``system`` makes the d × d matrix anyway.
-        # no mutant: AᵀA is that of the triangle
         vectors = np.linalg.qr(A, mode="r") if n > 2 * d else A
         return cls(np.ascontiguousarray(vectors), np.zeros(d))
 
