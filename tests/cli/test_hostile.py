@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import html5lib
@@ -54,12 +55,15 @@ def in_terminal(folder, *words):
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, cwd=folder, env=environment)
     os.close(follower)
+    limit = threading.Timer(120, process.kill)
+    limit.start()
     written = b""
     with contextlib.suppress(OSError):  # the other end is closed
         while part := os.read(leader, 65536):
             written += part
     os.close(leader)
-    return process.wait(), written.decode()
+    limit.cancel()
+    return process.wait(120), written.decode()
 
 
 COMMANDS = [

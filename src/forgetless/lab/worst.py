@@ -110,9 +110,9 @@ def _relative_error(
 
     The loss of each teacher is computed forwards as well, where its error is known; what the form
     lost on its way backwards is the difference. The eigenvector v of a form with the error E is off
-    by ε ≈ ‖E v‖ / gap, which changes the eigenvalue by ε² gap. That is less than the difference vᵀE
-    v if E is of the same size in all directions that matter and smaller than the gap; if the gap is
-    smaller, both eigenvectors are equally good up to E. ``Coordinates`` without labels have an axis
+    by ε ≈ ‖E v‖ / gap, which changes the eigenvalue by ε² gap. That is less than the difference
+    vᵀEv if E is of the same size in all directions that matter and smaller than the gap; if the gap
+    is smaller, both eigenvectors are equally good up to E. ``Coordinates`` without labels have an axis
     for strong directions and one for weak ones, so that E is graded as the form is.
     """
     found = 0.0
