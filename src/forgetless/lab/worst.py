@@ -112,8 +112,8 @@ def _relative_error(
     lost on its way backwards is the difference. The eigenvector v of a form with the error E is off
     by ε ≈ ‖E v‖ / gap, which changes the eigenvalue by ε² gap. That is less than the difference
     vᵀEv if E is of the same size in all directions that matter and smaller than the gap; if the gap
-    is smaller, both eigenvectors are equally good up to E. ``Coordinates`` without labels have an axis
-    for strong directions and one for weak ones, so that E is graded as the form is.
+    is smaller, both eigenvectors are equally good up to E. ``Coordinates`` without labels have an
+    axis for strong directions and one for weak ones, so that E is graded as the form is.
     """
     found = 0.0
     for (b, i), loss in np.ndenumerate(losses):
